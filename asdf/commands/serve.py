@@ -36,7 +36,9 @@ from asdf.service import Address, ServiceLimits, check_installed, serve
 if TYPE_CHECKING:
     from asdf.commands.score_result_files import Heading
     from asdf.scoring.detector import Detector
+    from asdf.scoring.provenance import Provenance
     from asdf.scoring.scored import Scored, WindowScore
+    from asdf.service.service import Question
 
 # Of scores over time on the page.
 _WINDOW_S = 4
@@ -45,8 +47,13 @@ _LIMITS = {
     "max_mb": "megabytes of a recording as it is sent",
     "max_seconds": "seconds of a recording",
     "queue": "recordings in memory together; more are refused with 503",
-    "rate": "requests per minute of a client, more are refused with 429; 0: any number",
+    "rate": "requests per minute of a client, more are refused with 429; 0: any number, of any "
+    "length",
+    "audio_rate": "seconds of audio per minute of a client that the network may hear; 0: any",
+    "connections": "open connections",
+    "client_connections": "open connections of a client",
     "readers": "threads that decode",
+    "head_s": "seconds that a client may take to send the headers of a request",
     "upload_s": "seconds that a client may take to send a recording",
     "request_s": "seconds that a recording may then take",
     "stop_s": "seconds for what there is, after SIGTERM",
@@ -70,7 +77,12 @@ def main(arguments: list[str]) -> int:
 
     detector = open_detector(args)
     address = Address(
-        args.host, args.port, args.token_file, args.without_token, tuple(args.proxy or ())
+        args.host,
+        args.port,
+        args.token_file,
+        args.without_token,
+        tuple(args.proxy or ()),
+        tuple(args.host_name or ()),
     )
     log_to_screen()
 
@@ -78,18 +90,22 @@ def main(arguments: list[str]) -> int:
         show(f"serving {args.network} at {url} (Ctrl-C ends it)", sys.stderr)
         show(f"recordings take up to {limits.memory_mb:,.0f} MB of memory together", sys.stderr)
 
-    make_document = document_maker(detector, args.network)
-    about = describe_detector(detector, args.network, limits)
+    provenance = describe_provenance(detector)
+    make_document = document_maker(detector, args.network, provenance)
+    about = describe_detector(detector, args.network, limits, provenance)
     serve(detector, make_document, about, address, limits, announce)
     return 0
 
 
 def document_maker(
-    detector: Detector, network: str
-) -> Callable[[Scored, list[WindowScore], bool], dict[str, Any]]:
+    detector: Detector, network: str, provenance: Provenance
+) -> Callable[[Scored, list[WindowScore], Question], dict[str, Any]]:
     """Return a function that makes what `score --json` writes of one recording.
 
-    Its arguments are a result, its windows, and whether it is a trial.
+    Its arguments are a result, its windows, and what was asked.
+
+    Args:
+        provenance: of the detector, as of `describe_provenance`.
     """
     from asdf.commands.score_result_files import JsonTable, Line
 
@@ -97,21 +113,48 @@ def document_maker(
     for is_trial in (False, True):
         headings[is_trial] = _make_heading(detector, network, is_trial)
 
-    def make(result: Scored, windows: list[WindowScore], is_trial: bool) -> dict[str, Any]:
+    def make(result: Scored, windows: list[WindowScore], question: Question) -> dict[str, Any]:
         text = io.StringIO()
-        table = JsonTable(text, headings[is_trial])
+        table = JsonTable(text, headings[question.trial])
         table.add(Line(None, result, windows))
         table.end(complete=True)
         document: dict[str, Any] = json.loads(text.getvalue())
+        window, hop = question.window or (None, None)
+        asked = {"trial": question.trial, "window": window, "hop": hop}
+        made = provenance.now().entry()
+        document["made_by"] = {**made, "options": {**made["options"], **asked}}
         return document
 
     return make
 
 
-def describe_detector(detector: Detector, network: str, limits: ServiceLimits) -> dict[str, Any]:
+def describe_provenance(detector: Detector) -> Provenance:
+    """Return the versions, the network's digest and the options of a detector.
+
+    Raises:
+        AsdfError: the network's file is gone.
+    """
+    from asdf.scoring.provenance import describe
+
+    options = {
+        "threshold": detector.threshold,
+        "precision": detector.precision,
+        "engine": detector.engine,
+        "device": detector.device.type,
+        "max_samples": detector.length.max_samples,
+    }
+    return describe(detector.source, options)
+
+
+def describe_detector(
+    detector: Detector, network: str, limits: ServiceLimits, provenance: Provenance
+) -> dict[str, Any]:
     """Return what the page shows of a detector and the limits."""
     heading = _make_heading(detector, network, False)
     return {
+        "asdf": provenance.asdf,
+        "torch": provenance.torch,
+        "network_sha256": provenance.network_sha256,
         "network": heading.network,
         "kind": heading.kind,
         "threshold": heading.threshold,
@@ -162,6 +205,12 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         metavar="ADDRESS",
         help="a proxy whose X-Forwarded-For says who the client is; may be repeated",
+    )
+    parser.add_argument(
+        "--host-name",
+        action="append",
+        metavar="NAME",
+        help="a name that leads to the service, as of a proxy; may be repeated",
     )
     for limit in fields(ServiceLimits):
         kind = int if isinstance(limit.default, int) else float

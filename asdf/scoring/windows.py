@@ -15,6 +15,9 @@ import numpy as np
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 
+# Longer than any recording.
+_MAX_SAMPLES = 2**62
+
 
 class Cut(NamedTuple):
     """A window of a recording: its first sample, and its waveform (T,)."""
@@ -33,13 +36,13 @@ def in_samples(window_s: float, hop_s: float, max_samples: int | None = None) ->
         UsageError: one of them is not a positive number, the hop leaves samples out, or windows are
             not heard whole.
     """
-    hop = round(hop_s * SAMPLE_RATE) if math.isfinite(hop_s) else 0
+    hop = _count_samples(hop_s) if math.isfinite(hop_s) else 0
     if not (0 < hop_s <= window_s < math.inf) or hop < 1:
         raise UsageError(
             f"windows of {window_s:g} s every {hop_s:g} s: both must be positive, and the hop at "
             "most the window, or parts of the recording would be in no window."
         )
-    window = round(window_s * SAMPLE_RATE)
+    window = _count_samples(window_s)
     if max_samples is not None and window > max_samples:
         raise UsageError(
             f"windows of {window_s:g} s: this network hears the first {max_samples:,} samples "
@@ -47,6 +50,11 @@ def in_samples(window_s: float, hop_s: float, max_samples: int | None = None) ->
             "Take windows of that length or less."
         )
     return window, hop
+
+
+def _count_samples(seconds: float) -> int:
+    # A finite number of seconds may have more samples than a float can say.
+    return round(min(seconds * SAMPLE_RATE, _MAX_SAMPLES))
 
 
 def count_windows(samples: int, window: int, hop: int) -> int:

@@ -28,6 +28,7 @@ class Address:
         token_file: holds the token; None: the variable ASDF_SERVICE_TOKEN has it, or nothing.
         without_token: whoever reaches the port may use it, also from other machines.
         proxies: addresses whose X-Forwarded-For says who the client is.
+        names: Names under which it is asked, besides its address and those of this machine.
     """
 
     host: str = "127.0.0.1"
@@ -35,6 +36,7 @@ class Address:
     token_file: Path | None = None
     without_token: bool = False
     proxies: Sequence[str] = field(default=())
+    names: Sequence[str] = field(default=())
 
 
 def check_installed() -> None:
@@ -71,7 +73,9 @@ def serve(
     """
     check_installed()
     from asdf.service.app import make_app
-    from asdf.service.server import is_local, listen, make_server, run_server
+    from asdf.service.listener import listen
+    from asdf.service.names import Names
+    from asdf.service.server import is_local, make_server, run_server
     from asdf.service.service import Service
     from asdf.service.tokens import VARIABLE, read_token
 
@@ -84,6 +88,7 @@ def serve(
     limits.check()
     listener = listen(address.host, address.port)
     service = Service(detector, make_document, limits)
-    app = make_app(service, token, {**about, "token": token is not None})
+    names = Names(address.host, is_local(address.host), address.names)
+    app = make_app(service, token, {**about, "token": token is not None}, names)
     server = make_server(app, service, address.proxies)
     run_server(server, listener, announce)

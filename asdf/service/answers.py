@@ -5,6 +5,8 @@ The description is of what `python -m asdf score --json` writes, with one record
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -15,53 +17,97 @@ class _Part(BaseModel):
 class WindowAnswer(_Part):
     """The score of a part of a recording."""
 
-    start_s: float
-    end_s: float
-    score: float
+    start_s: float = Field(description="Where the part begins, in seconds of the recording.")
+    end_s: float = Field(description="Where the part ends, in seconds of the recording.")
+    score: float = Field(
+        description="As of a recording that is this part alone: the higher, the more bona fide."
+    )
 
 
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
-    path: str = Field(description="The name of the uploaded file; '-' where it has none.")
-    score: float
-    verdict: str | None = Field(description="'bona fide', 'spoof', or null.")
-    seconds: float = Field(description="Seconds of the recording.")
-    seconds_scored: float = Field(description="Seconds of it that the score is of.")
-    lowest: WindowAnswer | None = Field(None, description="The lowest window of the score.")
-    remark: str | None = Field(None, description="What one should know of the score.")
-    windows: list[WindowAnswer] | None = Field(None, description="Scores over time, if requested.")
+    path: str = Field(description="Name of the uploaded file; '-' where it has none.")
+    sha256: str = Field(description="SHA-256 of the uploaded file, as `sha256sum` prints it.")
+    score: float = Field(
+        description="The higher, the more bona fide; `kind` says which sort of number it is."
+    )
+    verdict: str | None = Field(
+        description="'bona fide' or 'spoof'; null without a threshold, or where `remark` says why."
+    )
+    seconds: float = Field(description="Length of the recording.")
+    seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
+    lowest: WindowAnswer | None = Field(
+        None, description="The lowest window of a score that is the mean of several windows."
+    )
+    remark: str | None = Field(
+        None, description="A limit of this score in words, as where there is too little speech."
+    )
+    windows: list[WindowAnswer] | None = Field(
+        None, description="Scores over time, where the query has `window`."
+    )
 
 
 class OutlineAnswer(_Part):
     """The lowest and highest sample of equal parts of the recording."""
 
-    low: list[float]
-    high: list[float]
+    low: list[float] = Field(description="Lowest sample of each part, from -1 to 1.")
+    high: list[float] = Field(description="Highest sample of each part, from -1 to 1.")
+
+
+class MadeByAnswer(_Part):
+    """What made a score, so that it can be cited and made again."""
+
+    asdf: str = Field(description="Version of ASDF.")
+    torch: str = Field(description="Version of PyTorch.")
+    network_sha256: str | None = Field(
+        description="SHA-256 of the network's file, as `sha256sum` prints it; of a fused system "
+        "that of its own file, which states those of its networks."
+    )
+    date: str = Field(description="Date and time of the score in UTC, in ISO 8601.")
+    options: dict[str, Any] = Field(description="Options that the score depends on.")
 
 
 class ScoreAnswer(_Part):
     """What `python -m asdf score --json` writes, with one recording."""
 
-    scores: str = Field(description="What the scores are of, in words.")
-    network: str
+    scores: str = Field(description="In words, which part of a recording a score is of.")
+    network: str = Field(description="Name of the network's file, or its name on the hub.")
     kind: str = Field(description="'llr' (natural log-likelihood ratio) or 'score'.")
-    threshold: float | None = Field(description="Bona fide from this score on.")
-    decision: str = Field(description="The threshold in words.")
-    precision: str
-    recordings: list[RecordingAnswer] = Field(min_length=1, max_length=1)
-    complete: bool
-    outline: OutlineAnswer | None = Field(None, description="For a picture, if requested.")
+    threshold: float | None = Field(
+        description="Lowest score that is called bona fide; null: no verdicts."
+    )
+    decision: str = Field(description="The threshold in words; empty without one.")
+    precision: str = Field(description="Number format that the network computes in, as 'fp32'.")
+    recordings: list[RecordingAnswer] = Field(
+        min_length=1, max_length=1, description="The recording, as a list of one."
+    )
+    complete: bool = Field(description="Always true: no recording is missing from the list.")
+    made_by: MadeByAnswer = Field(description="Versions, digest, date and options.")
+    outline: OutlineAnswer | None = Field(
+        None, description="The waveform for a picture, where the query has `outline`."
+    )
 
 
 class RefusalAnswer(BaseModel):
     """Why there is no score."""
 
-    error: str
+    error: str = Field(description="The reason and what to do, in a sentence.")
 
 
 class HealthAnswer(BaseModel):
     """Whether the service takes recordings."""
 
-    ready: bool
-    problem: str = Field(description="Why it does not; ''.")
+    ready: bool = Field(description="Whether a recording that is sent now would be scored.")
+    problem: str = Field(description="Why it would not be; empty where it would.")
+
+
+class VersionAnswer(BaseModel):
+    """Versions, and the network."""
+
+    asdf: str = Field(description="Version of ASDF.")
+    torch: str = Field(description="Version of PyTorch.")
+    network: str = Field(description="Name of the network's file, or its name on the hub.")
+    network_sha256: str | None = Field(
+        description="SHA-256 of the network's file, as `sha256sum` prints it."
+    )

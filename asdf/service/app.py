@@ -19,10 +19,11 @@ from starlette.types import ASGIApp
 
 from asdf import __version__
 from asdf.errors import UsageError
-from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer
+from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
 from asdf.service.files import PageFiles
 from asdf.service.front import Front
 from asdf.service.limits import Refusal
+from asdf.service.names import Names
 from asdf.service.service import Question, Service
 from asdf.service.tokens import Token
 from asdf.service.uploads import read_upload
@@ -45,22 +46,26 @@ _BODY: dict[str, Any] = {
 _REFUSALS = {
     400: "The form cannot be read.",
     401: "The token is missing or wrong.",
+    403: "A page of another site asks.",
     408: "The recording did not arrive in time.",
     413: "The recording is too large.",
     415: "The content is of no type of a recording.",
+    421: "The service does not go by the name that it is asked under.",
     422: "The recording cannot be decoded or is too long, or windows leave parts of it out.",
-    429: "Too many requests from one address; Retry-After says when to come again.",
+    429: "Too many requests, or too much audio, from one address; Retry-After says when to come "
+    "again.",
     500: "The network fails.",
     503: "The service is full, not ready or stopping; Retry-After says when to come again.",
 }
 
 
-def make_app(service: Service, token: Token | None, about: dict[str, Any]) -> ASGIApp:
+def make_app(service: Service, token: Token | None, about: dict[str, Any], names: Names) -> ASGIApp:
     """Make the application.
 
     Args:
         token: that requests for scores and metrics have to state; None: none.
         about: what the page shows of the detector.
+        names: Names that the service is asked under.
     """
     app = FastAPI(
         title="ASDF",
@@ -70,7 +75,7 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any]) -> AS
         redoc_url=None,
         lifespan=_lifespan(service),
     )
-    paths = _Paths(service, token, PageFiles(about), app)
+    paths = _Paths(service, token, about, PageFiles(about), app)
     app.add_api_route(
         "/score",
         paths.score,
@@ -90,13 +95,20 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any]) -> AS
         tags=["operation"],
     )
     app.add_api_route(
+        "/version",
+        paths.version,
+        response_model=VersionAnswer,
+        summary="Versions, and the network",
+        tags=["operation"],
+    )
+    app.add_api_route(
         "/metrics", paths.metrics, summary="Metrics in Prometheus' format", tags=["operation"]
     )
     app.add_api_route("/", paths.page, include_in_schema=False)
     app.add_api_route("/docs", paths.docs, include_in_schema=False)
     app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
     _answer_refusals(app)
-    return Front(app, service.counts)
+    return Front(app, service.counts, names)
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,7 @@ class _Paths:
 
     service: Service
     token: Token | None
+    about: dict[str, Any]
     files: PageFiles
     app: FastAPI
 
@@ -125,7 +138,7 @@ class _Paths:
         ] = 0,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
-        self.service.rates.count(request.client.host if request.client else "")
+        self.service.rates.count(_client_of(request))
         self._check_token(request)
         question = Question(_make_window(window, hop), trial, outline)
         self.service.check_question(question)
@@ -140,6 +153,10 @@ class _Paths:
         """They need the token, as scores do."""
         self._check_token(request)
         return Response(self.service.counts.as_text(), media_type="text/plain; version=0.0.4")
+
+    async def version(self) -> Response:
+        """The same is in `made_by` of each score."""
+        return JSONResponse({name: self.about[name] for name in VersionAnswer.model_fields})
 
     async def page(self) -> Response:
         return HTMLResponse(self.files.page)
@@ -163,9 +180,13 @@ async def _score(service: Service, request: Request, question: Question) -> dict
         upload = await read_upload(request, service.limits)
         gone = asyncio.ensure_future(_wait_until_gone(request))
         try:
-            return await service.answer(upload, question, gone, slot)
+            return await service.answer(upload, question, _client_of(request), gone, slot)
         finally:
             gone.cancel()
+
+
+def _client_of(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 async def _wait_until_gone(request: Request) -> None:

@@ -7,11 +7,13 @@ The style, and the scripts that draw, are those of the report (`asdf.report`).
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 _SHARED = ("style.css", "dom.js", "axes.js", "theme.js")
 _LOCAL = (
@@ -38,6 +40,7 @@ SCRIPTS = (
     "result",
     "service",
 )
+_CODE = re.compile(r"`([^`]*)`")
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -47,6 +50,11 @@ class File:
 
     content: bytes
     kind: str
+
+
+def _mark(text: str) -> Markup:
+    """Return a text as HTML, what is between backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 class PageFiles:
@@ -69,6 +77,7 @@ class PageFiles:
             undefined=StrictUndefined,
             trim_blocks=True,
         )
+        self._templates.filters["marked"] = _mark
         # Within a script element no '<' may begin a tag.
         data = json.dumps(about).replace("<", "\\u003c")
         page = self._templates.get_template("page.html")

@@ -13,16 +13,20 @@ import time
 from collections.abc import MutableMapping
 from typing import Any
 
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asdf.runs.log import LOG
 from asdf.service.counts import Counts
+from asdf.service.limits import Refusal
+from asdf.service.names import Names
 
 # Of a client that goes on sending, and of one that does not.
 _DRAIN_S = 30.0
 _IDLE_S = 3.0
 # Names of the service's own paths; anything else is counted as one.
-_PATHS = ("/", "/score", "/health", "/metrics", "/docs", "/openapi.json")
+_PATHS = ("/", "/score", "/health", "/metrics", "/version", "/docs", "/openapi.json")
 _HEADERS = {
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
     b"img-src 'self'; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; "
@@ -39,9 +43,10 @@ _HEADERS = {
 class Front:
     """The application behind what holds for every answer."""
 
-    def __init__(self, app: ASGIApp, counts: Counts) -> None:
+    def __init__(self, app: ASGIApp, counts: Counts, names: Names) -> None:
         self._app = app
         self._counts = counts
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -51,9 +56,18 @@ class Front:
         exchange = _Exchange(scope, receive, send)
         start_s = time.perf_counter()
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            app = self._refusing(scope) or self._app
+            await app(scope, exchange.receive, exchange.send)
         finally:
             self._note(scope, exchange, time.perf_counter() - start_s)
+
+    def _refusing(self, scope: Scope) -> ASGIApp | None:
+        """Return what refuses a request that another site makes; None where none does."""
+        try:
+            self._names.check(scope["method"], Headers(scope=scope))
+        except Refusal as refusal:
+            return JSONResponse({"error": refusal.message}, refusal.status)
+        return None
 
     def _note(self, scope: Scope, exchange: _Exchange, seconds: float) -> None:
         path = scope["path"] if scope["path"] in _PATHS else "other"

@@ -6,6 +6,7 @@ change the request (4xx), or to come again later (429 and 503, with Retry-After)
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from asdf.errors import UsageError
@@ -18,6 +19,17 @@ _MB = 1_000_000
 _BYTES_OF_SAMPLE = 4
 # Scores over time compute at most so many times what a recording of the maximal length does.
 _MAX_OVERLAP = 5
+_POSITIVE = ("max_mb", "max_seconds", "head_s", "upload_s", "request_s", "stop_s")
+_COUNTS = ("queue", "readers", "connections", "client_connections")
+
+
+# Advice of messages that is for who owns the lists and the limits, and no client of a service.
+_NOT_FOR_CLIENTS = re.compile(r"[,:;]?(?: or)? (?:take (?:it|them) off the list|raise the limit)")
+
+
+def for_clients(message: str) -> str:
+    """Return a message on a recording without the advice that clients cannot follow."""
+    return _NOT_FOR_CLIENTS.sub("", message)
 
 
 class Refusal(Exception):
@@ -44,8 +56,14 @@ class ServiceLimits:
         max_mb: megabytes of a recording as it is uploaded.
         max_seconds: of a recording.
         queue: recordings that are in memory together; more are refused until one is done.
-        rate: requests per minute of a client, which may come all at once; 0: any number.
+        rate: requests per minute of a client, which may come all at once; 0: any number, of any
+            length.
+        audio_rate: seconds of audio per minute of a client that the network may hear, where windows
+            overlap several times; 0: any.
+        connections: open connections, whatever they are for.
+        client_connections: open connections of one client.
         readers: threads that decode.
+        head_s: seconds that a client may take to send the headers of a request.
         upload_s: seconds that a client may take to send a recording.
         request_s: seconds that a recording may take from there to its score.
         stop_s: seconds that a service that is requested to stop may take to finish what it has.
@@ -55,21 +73,30 @@ class ServiceLimits:
     max_seconds: float = 600.0
     queue: int = 32
     rate: int = 120
+    audio_rate: float = 1800.0
+    connections: int = 256
+    client_connections: int = 64
     readers: int = 2
+    head_s: float = 10.0
     upload_s: float = 60.0
     request_s: float = 120.0
     stop_s: float = 30.0
 
     def check(self) -> None:
         """Raise a UsageError where a limit leaves nothing to serve."""
-        for name in ("max_mb", "max_seconds", "upload_s", "request_s", "stop_s"):
+        for name in _POSITIVE:
             if not 0 < getattr(self, name) < float("inf"):
                 raise UsageError(f"{name} = {getattr(self, name):g}: give a positive number.")
-        for name in ("queue", "readers"):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} = {getattr(self, name)}: give 1 or more.")
         if self.rate < 0:
             raise UsageError(f"rate = {self.rate}: give 1 or more, or 0 for any number.")
+        # Not `audio_rate < 0`: of NaN that is False too.
+        if not 0 <= self.audio_rate < float("inf"):
+            raise UsageError(
+                f"audio_rate = {self.audio_rate:g}: give a positive number, or 0 for any."
+            )
 
     @property
     def max_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""How many requests each client may make.
+"""How many requests each client may make, and how much audio they may be about.
 
 Invariant: no more clients are remembered than `_MAX_CLIENTS`, whatever addresses requests come
 from.
@@ -22,22 +22,33 @@ _BITS_OF_NETWORK = 64
 
 @dataclass
 class _Allowance:
-    """Requests that a client may still make, at a time in seconds."""
+    """Requests and seconds of audio that a client still has, at a time in seconds.
+
+    Seconds of audio are below 0 after a long recording, until time has made up for it.
+    """
 
     requests: float
+    audio_s: float
     time_s: float
 
 
 class Rates:
-    """A token bucket per client: `per_minute` requests at once, and as many per minute."""
+    """A token bucket per client: so many requests and seconds of audio at once and per minute."""
 
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Allow each client `per_minute` requests; 0: any number.
+    def __init__(
+        self,
+        per_minute: int,
+        audio_per_minute: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Allow each client `per_minute` requests; 0: any number, of any length.
 
         Args:
-            clock: seconds that only grow.
+            audio_per_minute: Seconds of audio that the network may hear of them; 0: any.
+            clock: Seconds that only grow.
         """
         self._per_minute = per_minute
+        self._audio_per_minute = audio_per_minute
         self._clock = clock
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
 
@@ -45,20 +56,11 @@ class Rates:
         """Count a request of the client at `address`.
 
         Raises:
-            Refusal: 429, it has made too many.
+            Refusal: 429, it has made too many, or has not made up for its recordings yet.
         """
         if not self._per_minute:
             return
-        client = _network_of(address)
-        now = self._clock()
-        allowance = self._allowances.pop(client, None) or _Allowance(self._per_minute, now)
-        gained = (now - allowance.time_s) * self._per_minute / 60
-        allowance.requests = min(self._per_minute, allowance.requests + gained)
-        allowance.time_s = now
-        # The client that was seen last is the last to be forgotten.
-        self._allowances[client] = allowance
-        if len(self._allowances) > _MAX_CLIENTS:
-            self._allowances.popitem(last=False)
+        allowance = self._renew(address)
         if allowance.requests < 1:
             wait_s = math.ceil((1 - allowance.requests) * 60 / self._per_minute)
             raise Refusal(
@@ -67,10 +69,57 @@ class Rates:
                 f"{wait_s} s.",
                 wait_s,
             )
+        self._check_audio(allowance)
         allowance.requests -= 1
 
+    def charge(self, address: str, audio_s: float) -> None:
+        """Count the seconds of audio that the network is to hear for the client at `address`.
 
-def _network_of(address: str) -> str:
+        A recording of any length is heard where the allowance is not used up; the client then has
+        to wait longer for the next.
+
+        Raises:
+            Refusal: 429, other recordings of the client have used it up meanwhile.
+        """
+        if not self._per_minute or not self._audio_per_minute:
+            return
+        allowance = self._renew(address)
+        self._check_audio(allowance)
+        allowance.audio_s -= audio_s
+
+    def _renew(self, address: str) -> _Allowance:
+        """Return what a client has now."""
+        client = network_of(address)
+        now = self._clock()
+        allowance = self._allowances.pop(client, None)
+        if allowance is None:
+            allowance = _Allowance(self._per_minute, self._audio_per_minute, now)
+        passed_s = now - allowance.time_s
+        requests = allowance.requests + passed_s * self._per_minute / 60
+        audio_s = allowance.audio_s + passed_s * self._audio_per_minute / 60
+        allowance.requests = min(self._per_minute, requests)
+        allowance.audio_s = min(self._audio_per_minute, audio_s)
+        allowance.time_s = now
+        # The client that was seen last is the last to be forgotten.
+        self._allowances[client] = allowance
+        if len(self._allowances) > _MAX_CLIENTS:
+            self._allowances.popitem(last=False)
+        return allowance
+
+    def _check_audio(self, allowance: _Allowance) -> None:
+        if not self._audio_per_minute or allowance.audio_s > 0:
+            return
+        wait_s = 1 + math.floor(-allowance.audio_s * 60 / self._audio_per_minute)
+        raise Refusal(
+            429,
+            f"more than {self._audio_per_minute:g} seconds of audio per minute from this address, "
+            f"windows included: try again in {wait_s} s.",
+            wait_s,
+        )
+
+
+def network_of(address: str) -> str:
+    """Return the address of a client; of IPv6 its network, all of which one client has."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

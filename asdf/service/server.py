@@ -6,32 +6,34 @@ those that it has are finished, and then it closes. A second Ctrl-C does not wai
 
 from __future__ import annotations
 
-import errno
+import functools
 import ipaddress
+import logging
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from asdf.errors import UsageError
 from asdf.runs.log import LOG
+from asdf.service.connections import Connection, Doors
+from asdf.service.listener import Listener, available_connections
 from asdf.service.service import Service
 
 # For answers that are on their way when the last recording is done.
 _CLOSING_S = 5
-_BACKLOG = 1024
 
 
 class Server(uvicorn.Server):
     """A server that finishes what it has before it closes its socket."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, doors: Doors) -> None:
         super().__init__(config)
         self._service = service
+        self._doors = doors
         self._ends_at_s = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -44,7 +46,11 @@ class Server(uvicorn.Server):
         self._service.stopping = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to close: nothing is left to do, or the time is over."""
+        """Return whether to close: nothing is left to do, or the time is over.
+
+        Ten times a second it also closes the connections that say nothing.
+        """
+        self._doors.close_overdue()
         is_over = time.monotonic() > self._ends_at_s
         if self._service.stopping and (is_over or not self._service.in_memory):
             LOG.info("stopping: %d recordings are left", self._service.in_memory)
@@ -58,9 +64,17 @@ def make_server(app: ASGIApp, service: Service, proxies: Sequence[str] = ()) -> 
     Args:
         proxies: addresses whose X-Forwarded-For says who the client is.
     """
+    doors = Doors(service.limits, proxies, available_connections(service.limits))
+    service.watch_connections(doors)
+    # A line for each malformed request would let clients fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    protocol: Any = functools.partial(Connection, doors)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=protocol,
+        # Of asyncio's turns of accepting, so that no more connections come at once than are
+        # counted; the system's queue is that of `Listener.listen`.
+        backlog=1,
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -71,10 +85,10 @@ def make_server(app: ASGIApp, service: Service, proxies: Sequence[str] = ()) -> 
         forwarded_allow_ips=list(proxies),
         timeout_graceful_shutdown=_CLOSING_S,
     )
-    return Server(config, service)
+    return Server(config, service, doors)
 
 
-def run_server(server: Server, listener: socket.socket, announce: Callable[[str], None]) -> None:
+def run_server(server: Server, listener: Listener, announce: Callable[[str], None]) -> None:
     """Serve until a signal ends it.
 
     Args:
@@ -84,28 +98,6 @@ def run_server(server: Server, listener: socket.socket, announce: Callable[[str]
     host, port = listener.getsockname()[:2]
     announce(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
     server.run(sockets=[listener])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open the service's socket; port 0 is any that is free.
-
-    Raises:
-        UsageError: the address is not this machine's, or the port is taken or not allowed.
-    """
-    if not 0 <= port < 2**16:
-        raise UsageError(f"there is no port {port}: take one from 1024 to 65535.")
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        advice = "Is the address one of this machine's?"
-        if error.errno == errno.EADDRINUSE:
-            advice = "Another program has it; is the service running already? Take another --port."
-        elif error.errno == errno.EACCES:
-            advice = "Ports below 1024 are for root: take another --port."
-        raise UsageError(
-            f"cannot serve at {host}, port {port}: {error.strerror or error}. {advice}"
-        ) from None
 
 
 def is_local(host: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,21 +19,20 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.scoring.detector import Detector
 from asdf.scoring.pieces import Pieces
+from asdf.scoring.provenance import recording_digest
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline
-from asdf.service.limits import GONE, Refusal, ServiceLimits
+from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.service.passes import SharedPasses
 from asdf.service.rates import Rates
 from asdf.service.uploads import Upload
 
 Value = TypeVar("Value")
-Document = Callable[[Scored, list[WindowScore], bool], dict[str, Any]]
-"""Makes what `score --json` writes, of a result, its windows, and whether it is a trial."""
-
 # A second of noise: enough for any network, and for kernels to be chosen.
 _WARM_UP = 16_000
 
@@ -53,12 +52,21 @@ class Question:
     points: int = 0
 
 
+Document = Callable[[Scored, list[WindowScore], Question], dict[str, Any]]
+"""Makes what `score --json` writes, of a result, its windows, and what was asked."""
+
+
 @dataclass(frozen=True)
 class _Decoded:
-    """A recording, cut for the network."""
+    """A recording, cut for the network.
+
+    Attributes:
+        sha256: Digest of the file as it was uploaded.
+    """
 
     pieces: Pieces
     outline: dict[str, list[float]] | None
+    sha256: str
 
 
 class Service:
@@ -67,7 +75,7 @@ class Service:
     Attributes:
         limits: of recordings and requests.
         counts: for Prometheus.
-        rates: how many requests each client may make.
+        rates: how many requests each client may make, and of how much audio.
         stopping: whether new recordings are refused, since the service is to end.
     """
 
@@ -81,7 +89,7 @@ class Service:
         self.detector = detector
         self.limits = limits
         self.counts = Counts()
-        self.rates = Rates(limits.rate)
+        self.rates = Rates(limits.rate, limits.audio_rate)
         self.stopping = False
         self._make_document = make_document
         self._scoring = detector.pieces
@@ -139,15 +147,22 @@ class Service:
             in_samples(*question.window, self.detector.window_samples)
 
     async def answer(
-        self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
+        self,
+        upload: Upload,
+        question: Question,
+        client: str,
+        gone: asyncio.Future[None],
+        slot: Slot,
     ) -> dict[str, Any]:
         """Return the document on a recording.
 
         Args:
+            client: Address of the client, whose allowance the recording is counted against.
             gone: done when the client is.
 
         Raises:
-            Refusal: it cannot be decoded or scored, or not in time.
+            Refusal: it cannot be decoded or scored, or not in time, or the client has used up its
+                allowance.
         """
         self.counts.received_bytes.inc(len(upload.content))
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
@@ -157,20 +172,24 @@ class Service:
         passing: Future[Any] | None = None
         try:
             decoded = await _wait_for(reading, gone, wait)
+            # Not by the file's size: minutes of silence are some kilobytes.
+            self.rates.charge(client, self._heard_s(decoded.pieces))
             passing = self._passes.submit(decoded.pieces, upload.name or "-")
             result, windows = await _wait_for(passing, gone, wait)
         except UsageError as error:
-            raise Refusal(422, str(error)) from None
+            raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
             # The recording is decoded, so the network or its device is at fault.
-            raise Refusal(422 if passing is None else 500, str(error)) from None
+            status = 422 if passing is None else 500
+            raise Refusal(status, for_clients(str(error))) from None
         finally:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
-        document = self._make_document(result, windows, question.trial)
+        document = self._make_document(result, windows, question)
+        document["recordings"][0]["sha256"] = decoded.sha256
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document
@@ -183,7 +202,12 @@ class Service:
         self._check_work(len(waveform), question)
         points = question.points
         shape = outline(waveform, points) if points else None
-        return _Decoded(self._scoring.cut(waveform, not question.trial, question.window), shape)
+        pieces = self._scoring.cut(waveform, not question.trial, question.window)
+        return _Decoded(pieces, shape, recording_digest(upload.content))
+
+    def _heard_s(self, pieces: Pieces) -> float:
+        """Return the seconds that the network hears of a recording, parts of it several times."""
+        return sum(map(self._scoring.batch_length, pieces.all)) / SAMPLE_RATE
 
     def _check_work(self, samples: int, question: Question) -> None:
         """Refuse windows that would take the network too long."""
@@ -195,8 +219,12 @@ class Service:
         if heard > self.limits.max_piece_samples:
             raise UsageError(
                 f"the network would hear {count:,} windows, each as "
-                f"{heard / count / 16_000:.2f} s: take a longer hop, or a shorter recording."
+                f"{heard / count / SAMPLE_RATE:.2f} s: take a longer hop, or a shorter recording."
             )
+
+    def watch_connections(self, doors: Sized) -> None:
+        """Count open connections with the other numbers."""
+        self.counts.watch("asdf_connections", "Open connections.", lambda: len(doors))
 
     def _leave(self) -> None:
         with self._lock:

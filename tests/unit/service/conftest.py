@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +19,21 @@ import pytest
 import soundfile
 
 import asdf
-from asdf.commands.serve import describe_detector, document_maker
+from asdf.commands.serve import describe_detector, describe_provenance, document_maker
 from asdf.service import ServiceLimits
 from asdf.service.app import make_app
-from asdf.service.server import listen, make_server, run_server
+from asdf.service.listener import listen
+from asdf.service.names import Names
+from asdf.service.server import Server, make_server, run_server
 from asdf.service.service import Service
 from asdf.service.tokens import Token
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, write_small_network
 
 TESTS = Path(__file__).resolve().parents[2]
-LIMITS = ServiceLimits(rate=0, queue=64, max_mb=2, max_seconds=60)
+LIMITS = ServiceLimits(
+    rate=0, queue=64, max_mb=2, max_seconds=60, connections=1000, client_connections=500
+)
 
 
 @dataclass
@@ -51,6 +55,7 @@ class Running:
 
     url: str
     service: Service
+    server: Server
     stop: Callable[[], None]
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -99,13 +104,20 @@ def detector(network) -> asdf.Detector:
 
 @contextmanager
 def running(
-    detector: asdf.Detector, limits: ServiceLimits = LIMITS, token: str = "", **options: Any
+    detector: asdf.Detector,
+    limits: ServiceLimits = LIMITS,
+    token: str = "",
+    names: Sequence[str] = (),
+    **options: Any,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
-    about = describe_detector(detector, "plain.pt", limits)
-    service = Service(detector, document_maker(detector, "plain.pt"), limits)
+    provenance = describe_provenance(detector)
+    about = describe_detector(detector, "plain.pt", limits, provenance)
+    service = Service(detector, document_maker(detector, "plain.pt", provenance), limits)
     secret = Token(token) if token else None
-    app = make_app(service, secret, {**about, "token": secret is not None})
+    app = make_app(
+        service, secret, {**about, "token": secret is not None}, Names("127.0.0.1", True, names)
+    )
     server = make_server(app, service, **options)
     urls: list[str] = []
     thread = threading.Thread(
@@ -119,7 +131,7 @@ def running(
         assert not thread.is_alive()
 
     wait_for(lambda: bool(urls))
-    served = Running(urls[0], service, stop)
+    served = Running(urls[0], service, server, stop)
     served.wait_until_ready()
     try:
         yield served

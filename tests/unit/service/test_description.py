@@ -24,13 +24,32 @@ def test_what_is_answered_is_what_is_described(served):
     required = set(schemas["RecordingAnswer"]["required"])
     assert required <= set(silent)
     assert set(served.ask("/health").json) == set(schemas["HealthAnswer"]["properties"])
+    assert set(answer["made_by"]) == set(schemas["MadeByAnswer"]["properties"])
+    assert set(served.ask("/version").json) == set(schemas["VersionAnswer"]["properties"])
+
+
+def test_every_field_has_a_meaning_that_is_more_than_its_name(served):
+    schemas = served.ask("/openapi.json").json["components"]["schemas"]
+    page = served.ask("/docs").content.decode()
+    fields = 0
+    for name, schema in schemas.items():
+        if "Validation" in name:
+            continue
+        for field, described in schema["properties"].items():
+            meaning = described.get("description", "")
+            assert len(meaning.split()) >= 3, (name, field, meaning)
+            fields += 1
+    assert fields > 25
+    # Backticks are markup, and shown as such.
+    assert "`" not in page
+    assert "<code>python -m asdf score --json</code>" in page
 
 
 def test_all_paths_and_statuses_are_described(served):
     paths = served.ask("/openapi.json").json["paths"]
-    assert set(paths) == {"/score", "/health", "/metrics"}
+    assert set(paths) == {"/score", "/health", "/metrics", "/version"}
     post = paths["/score"]["post"]
-    statuses = {200, 400, 401, 408, 413, 415, 422, 429, 500, 503}
+    statuses = {200, 400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503}
     assert set(map(int, post["responses"])) == statuses
     assert set(post["requestBody"]["content"]) == {
         "application/octet-stream",

@@ -60,7 +60,7 @@ def abandon(url: str) -> None:
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
         client.sendall(
-            b"POST /score HTTP/1.1\r\nHost: here\r\nContent-Type: audio/wav\r\n"
+            b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
             b"Content-Length: 40000\r\n\r\n" + bytes(1000)
         )
 

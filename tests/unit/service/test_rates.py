@@ -29,7 +29,7 @@ def allowed(rates: Rates, address: str) -> bool:
 
 def test_so_many_at_once_and_then_one_by_one():
     clock = Clock()
-    rates = Rates(6, clock)
+    rates = Rates(6, clock=clock)
     assert [allowed(rates, "192.0.2.1") for _ in range(8)] == [True] * 6 + [False] * 2
     with pytest.raises(Refusal) as refused:
         rates.count("192.0.2.1")
@@ -45,7 +45,7 @@ def test_so_many_at_once_and_then_one_by_one():
 
 
 def test_clients_do_not_share_and_networks_do():
-    rates = Rates(1, Clock())
+    rates = Rates(1, clock=Clock())
     assert allowed(rates, "192.0.2.1")
     assert allowed(rates, "192.0.2.2")
     assert not allowed(rates, "192.0.2.1")
@@ -54,13 +54,50 @@ def test_clients_do_not_share_and_networks_do():
     assert allowed(rates, "2001:db8:1:3::1")
 
 
+def charged(rates: Rates, address: str, seconds: float) -> int:
+    """Charge seconds of audio; 0, or after how many seconds the client may come again."""
+    try:
+        rates.charge(address, seconds)
+    except Refusal as refusal:
+        assert refusal.status == 429
+        return refusal.retry_after_s
+    return 0
+
+
+def test_audio_is_counted_as_well_as_requests():
+    clock = Clock()
+    rates = Rates(100, 60, clock)
+    # A recording of any length is heard once; the client then waits until it is made up for.
+    assert charged(rates, "192.0.2.1", 150) == 0
+    assert charged(rates, "192.0.2.1", 1) == 91
+    with pytest.raises(Refusal, match="more than 60 seconds of audio per minute"):
+        rates.count("192.0.2.1")
+    assert allowed(rates, "192.0.2.2")
+    clock.now += 90
+    assert not allowed(rates, "192.0.2.1")
+    clock.now += 1
+    assert allowed(rates, "192.0.2.1")
+    assert charged(rates, "192.0.2.1", 20) == 0
+    clock.now += 3600
+    assert charged(rates, "192.0.2.1", 60) == 0
+    # What was not used is not saved up beyond a minute's.
+    assert charged(rates, "192.0.2.1", 1) == 1
+
+
+@pytest.mark.parametrize("rates", [Rates(0, 60), Rates(5, 0)])
+def test_no_limit_of_audio(rates):
+    for _ in range(4):
+        assert charged(rates, "192.0.2.1", 1e6) == 0
+        assert allowed(rates, "192.0.2.1")
+
+
 def test_no_rate_is_no_limit():
     rates = Rates(0, Clock())
     assert all(allowed(rates, "192.0.2.1") for _ in range(1000))
 
 
 def test_memory_for_addresses_is_bounded():
-    rates = Rates(1, Clock())
+    rates = Rates(1, clock=Clock())
     for number in range(11_000):
         rates.count(f"client {number}")
     assert len(rates._allowances) == 10_000

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -15,7 +17,8 @@ import numpy as np
 import pytest
 
 import asdf
-from tests.conftest import PATIENCE_S
+from asdf.service.limits import for_clients
+from tests.conftest import PATIENCE_S, ROOT
 from tests.unit.conftest import small_settings, sound, write_small_network
 from tests.unit.service.conftest import LIMITS, TESTS, as_file, as_form, running, wait_for
 
@@ -142,6 +145,11 @@ def test_a_form_without_a_file_is_refused(served):
         ("?window=0", "both must be positive"),
         ("?window=nan", "both must be positive"),
         ("?window=1e9", "Take windows of that length or less"),
+        ("?window=1e308", "Take windows of that length or less"),
+        ("?window=1.7976931348623157e308&hop=1", "Take windows of that length or less"),
+        ("?window=1&hop=1e308", "the hop at most the window"),
+        ("?window=1e-320", "both must be positive"),
+        ("?window=inf", "both must be positive"),
         ("?hop=1", "state window too"),
         ("?window=long", "window: "),
         ("?outline=-1", "outline: "),
@@ -153,6 +161,59 @@ def test_questions_that_cannot_be_meant(served, query, words):
     answer = served.score(as_file(sound(16000 * 20)), query)
     assert answer.status == 422
     assert words in error_of(answer)
+
+
+def test_windows_are_limited_by_what_the_network_would_hear(served):
+    # 20 s in windows of a quarter of a second, and the limit is 5 times 60 s: 1,200 windows.
+    content = as_file(sound(16000 * 20))
+    assert LIMITS.max_piece_samples == 1200 * 4000
+    fits = served.score(content, f"?window=0.25&hop={264 / 16000}")
+    assert fits.status == 200
+    assert len(fits.json["recordings"][0]["windows"]) == 1198
+    refused = served.score(content, f"?window=0.25&hop={263 / 16000}")
+    assert refused.status == 422
+    assert error_of(refused).startswith("the network would hear 1,203 windows, each as 0.25 s")
+
+
+def test_cheap_files_count_by_what_the_network_hears(detector):
+    # 40 s of silence, in less than 10 kB.
+    content = as_file(np.zeros(40 * 16000), kind="flac")
+    assert len(content) < 10_000
+    with running(detector, replace(LIMITS, rate=100, audio_rate=30)) as served:
+        assert served.score(content).status == 200
+        answer = served.score(content)
+        assert answer.status == 429
+        assert "more than 30 seconds of audio per minute" in error_of(answer)
+        assert 1 <= int(answer.headers["retry-after"]) <= 21
+        assert served.service.in_memory == 0
+    # Windows that overlap are heard several times: 10 s, and 181 windows of a second.
+    with running(detector, replace(LIMITS, rate=100, audio_rate=60)) as served:
+        content = as_file(sound(10 * 16000))
+        assert served.score(content, "?window=1&hop=0.05").status == 200
+        answer = served.score(content)
+        assert answer.status == 429
+        assert 60 < int(answer.headers["retry-after"]) <= 132
+
+
+def test_uploads_that_come_together_share_one_allowance(detector):
+    content = as_file(np.zeros(40 * 16000), kind="flac")
+    with running(detector, replace(LIMITS, rate=100, audio_rate=1e-3)) as served:
+        with ThreadPoolExecutor(8) as clients:
+            statuses = list(clients.map(lambda _: served.score(content).status, range(8)))
+        # Each is counted before anything is heard of it.
+        assert sorted(statuses) == [200] + 7 * [429]
+
+
+def test_messages_are_for_who_has_no_list_and_no_limits(served):
+    for path in (ROOT / "asdf" / "audio").glob("*.py"):
+        # The texts as they are in the code, put together.
+        text = re.sub(r'"\s+f?"', "", path.read_text(encoding="utf-8"))
+        for advice in re.findall(r"[^\"]*(?:off the list|raise the limit)[^\"]*", text):
+            cleaned = for_clients(advice)
+            assert "list" not in cleaned, path
+            assert "raise the limit" not in cleaned, path
+    form, kind = as_form(b"Dear Sir or Madam" * 50, "letter.wav")
+    assert "list" not in error_of(served.score(form, Content_Type=kind))
 
 
 def test_other_paths_and_methods_are_answered_in_the_same_form(served):
@@ -231,7 +292,7 @@ def open_slow_upload(served) -> socket.socket:
     host, port = served.url.removeprefix("http://").split(":")
     client = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
     client.sendall(
-        b"POST /score HTTP/1.1\r\nHost: here\r\nContent-Type: audio/wav\r\n"
+        b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
         b"Content-Length: 40044\r\n\r\n" + GOOD[:1000]
     )
     return client

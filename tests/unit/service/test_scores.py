@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+import torch
 
+import asdf
 from asdf.__main__ import main
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import TESTS, as_file, as_form
@@ -24,6 +28,15 @@ def command(network, tmp_path, monkeypatch):
         return json.loads((tmp_path / "out.json").read_text())
 
     return run
+
+
+def without_provenance(document: dict) -> dict:
+    """A document without what made it, which has the date."""
+    entries = []
+    for entry in document["recordings"]:
+        entries.append({key: value for key, value in entry.items() if key != "sha256"})
+    kept = {key: value for key, value in document.items() if key != "made_by"}
+    return {**kept, "recordings": entries}
 
 
 def same(answer: object, expected: object) -> bool:
@@ -59,7 +72,7 @@ def test_the_answer_is_that_of_the_command(served, command, name):
     assert answer.status == 200
     expected = command(CASES[name], name)
     expected["network"] = "plain.pt"
-    assert same(answer.json, expected)
+    assert same(without_provenance(answer.json), without_provenance(expected))
 
 
 @pytest.mark.parametrize(
@@ -76,4 +89,31 @@ def test_questions_are_the_options_of_the_command(served, command, query, option
     expected["network"] = "plain.pt"
     # A body without a form has no name.
     expected["recordings"][0]["path"] = "-"
-    assert same(answer, expected)
+    assert same(without_provenance(answer), without_provenance(expected))
+
+
+def test_an_answer_says_what_made_it(served, network, detector):
+    content = CASES["long.wav"]
+    before = datetime.now(timezone.utc) - timedelta(seconds=1)
+    answer = served.score(content, "?window=1&hop=0.3").json
+    assert answer["recordings"][0]["sha256"] == hashlib.sha256(content).hexdigest()
+    made = answer["made_by"]
+    assert list(made) == ["asdf", "torch", "network_sha256", "date", "options"]
+    assert made["network_sha256"] == hashlib.sha256(network.read_bytes()).hexdigest()
+    assert (made["asdf"], made["torch"]) == (asdf.__version__, str(torch.__version__))
+    assert before <= datetime.fromisoformat(made["date"]) <= datetime.now(timezone.utc)
+    assert made["options"] == {
+        "threshold": None,
+        "precision": "fp32",
+        "engine": detector.engine,
+        "device": "cpu",
+        "max_samples": 16000,
+        "trial": False,
+        "window": 1.0,
+        "hop": 0.3,
+    }
+    version = served.ask("/version").json
+    assert version["network"] == "plain.pt"
+    assert {name: version[name] for name in ("asdf", "torch", "network_sha256")} == {
+        name: made[name] for name in ("asdf", "torch", "network_sha256")
+    }

@@ -1,0 +1,177 @@
+"""Connections before any request: how many there are, and how long they may say nothing.
+
+Invariant: whoever holds connections without finishing a request shuts nobody out. Where a client,
+or all clients together, have as many as they may, the one that has said nothing for the longest
+makes room for the next; and each is closed in bounded time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from asdf.service.limits import ServiceLimits
+from asdf.service.rates import network_of
+
+_REFUSAL = b'{"error":"too many connections are open: close some, or try again later."}'
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 10\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_REFUSAL), _REFUSAL)
+)
+
+
+class Connection(H11Protocol):
+    """One connection, which knows since when it waits for its client.
+
+    Attributes:
+        client_network: Address of the client; of IPv6 its network of 64 bits.
+    """
+
+    def __init__(self, doors: Doors, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._doors = doors
+        self._waits_since_s: float | None = None
+        self._is_full = False
+        self.client_network = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, and make room for it, or refuse it."""
+        super().connection_made(transport)
+        self._waits_since_s = time.monotonic()
+        self.client_network = network_of(self.client[0] if self.client else "")
+        self._doors.admit(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless it was refused."""
+        if not self.transport.is_closing():
+            super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request from now on."""
+        self._waits_since_s = time.monotonic()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Note that the client does not read its answer."""
+        self._is_full = True
+        self._waits_since_s = time.monotonic()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that the client reads on."""
+        self._is_full = False
+        super().resume_writing()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for its client: for a whole head of a request, or to read an answer."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        return self._is_full or not is_answering
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that it has waited for its client; 0 while its request is worked on."""
+        if not self.is_waiting or self._waits_since_s is None:
+            return 0.0
+        return time.monotonic() - self._waits_since_s
+
+    def refuse(self) -> None:
+        """Answer that there are too many, and close."""
+        self.transport.write(_FULL)
+        self.transport.close()
+
+    def drop(self) -> None:
+        """Close it at once; what is on its way to a client that does not read is lost."""
+        self.transport.abort()
+
+
+class Doors:
+    """All connections of a service.
+
+    Attributes:
+        dropped: Number of connections that were closed without an answer so far.
+        max_connections: Most connections at once.
+    """
+
+    def __init__(
+        self, limits: ServiceLimits, proxies: Sequence[str] = (), max_connections: int | None = None
+    ) -> None:
+        """Let in as many connections as the limits say.
+
+        Args:
+            proxies: Addresses or networks whose connections are those of many clients.
+            max_connections: Most that this process can open; None: any number.
+        """
+        self.max_connections = limits.connections
+        if max_connections is not None:
+            self.max_connections = min(limits.connections, max_connections)
+        # One client alone never has all.
+        self._max_of_client = min(limits.client_connections, max(1, self.max_connections // 2))
+        self._head_s = limits.head_s
+        self._proxies = _as_networks(proxies)
+        self._trusts_all = "*" in proxies
+        self._open: set[Connection] = set()
+        self.dropped = 0
+
+    def admit(self, connection: Connection) -> None:
+        """Let a connection in; the one that waits for the longest goes where there are too many."""
+        self._forget_closed()
+        self._open.add(connection)
+        client = [each for each in self._open if each.client_network == connection.client_network]
+        if len(client) > self._max_of_client and not self._is_proxy(connection):
+            self._make_room(client, connection)
+        elif len(self._open) > self.max_connections:
+            self._make_room(self._open, connection)
+
+    def close_overdue(self) -> None:
+        """Close connections that have waited for their clients for too long."""
+        self._forget_closed()
+        for connection in list(self._open):
+            if connection.waited_s > self._head_s:
+                self._drop(connection)
+
+    def __len__(self) -> int:
+        self._forget_closed()
+        return len(self._open)
+
+    def _make_room(self, connections: Iterable[Connection], new: Connection) -> None:
+        others = [each for each in connections if each is not new and each.is_waiting]
+        if others:
+            self._drop(max(others, key=lambda each: each.waited_s))
+        else:
+            self.dropped += 1
+            self._open.discard(new)
+            new.refuse()
+
+    def _drop(self, connection: Connection) -> None:
+        self.dropped += 1
+        self._open.discard(connection)
+        connection.drop()
+
+    def _forget_closed(self) -> None:
+        """Forget what is closed; what is closing is there until its client has read all."""
+        self._open = {each for each in self._open if each in each.connections}
+
+    def _is_proxy(self, connection: Connection) -> bool:
+        if self._trusts_all:
+            return True
+        try:
+            address = ipaddress.ip_address(connection.client[0] if connection.client else "")
+        except ValueError:
+            return False
+        return any(address in network for network in self._proxies)
+
+
+def _as_networks(proxies: Sequence[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Return the proxies that are addresses or networks; others are names, which no client has."""
+    networks = []
+    for proxy in proxies:
+        with suppress(ValueError):
+            networks.append(ipaddress.ip_network(proxy, strict=False))
+    return networks

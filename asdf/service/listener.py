@@ -1,0 +1,142 @@
+"""The service's socket, and how many connections this process can open.
+
+Invariant: connections that cannot be taken cost neither the log nor a core.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import UsageError
+from asdf.runs.log import LOG
+from asdf.service.limits import ServiceLimits
+
+_BACKLOG = 1024
+# Descriptors for what is not a connection: libraries that are imported late, a terminal.
+_RESERVED = 24
+_UNAVAILABLE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_LOG_EVERY_S = 60.0
+
+
+class Listener(socket.socket):
+    """A listening socket that takes a connection at a time, also where the system has none left.
+
+    asyncio would log each connection that it cannot take, thousands a second, and leave it open.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Take over the descriptor of a listening socket."""
+        super().__init__(fileno=descriptor)
+        # Connections inherit it. Without it the second part of each answer waits for the client's
+        # acknowledgement of the first, 40 ms.
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._spare: int | None = _open_spare()
+        self._logged_s = -_LOG_EVERY_S
+
+    def listen(self, backlog: int = _BACKLOG, /) -> None:
+        """Listen with the system's queue as long as it was; `backlog` is asyncio's turns."""
+        super().listen(max(backlog, _BACKLOG))
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; where no descriptor is left, close it instead.
+
+        Raises:
+            BlockingIOError: there is none, or none can be taken now.
+        """
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno not in _UNAVAILABLE:
+                raise
+            self._log(error)
+        self._close_next()
+        raise BlockingIOError
+
+    def close(self) -> None:
+        """Close it, and give up the descriptor that it holds."""
+        self._drop_spare()
+        super().close()
+
+    def _close_next(self) -> None:
+        """Close the connection that waits: left open, it would keep a core busy."""
+        self._drop_spare()
+        try:
+            connection, _ = super().accept()
+            connection.close()
+        except OSError:
+            # There is less than a descriptor left: the system needs time.
+            time.sleep(0.01)
+        self._spare = _open_spare()
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _log(self, error: OSError) -> None:
+        now = time.monotonic()
+        if now - self._logged_s >= _LOG_EVERY_S:
+            self._logged_s = now
+            LOG.error(
+                "a connection could not be taken (%s): it was closed; others are not logged for "
+                "%g s",
+                error.strerror,
+                _LOG_EVERY_S,
+            )
+
+
+def _open_spare() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def listen(host: str, port: int) -> Listener:
+    """Open the service's socket; port 0 is any that is free.
+
+    Raises:
+        UsageError: the address is not this machine's, or the port is taken or not allowed.
+    """
+    if not 0 <= port < 2**16:
+        raise UsageError(f"there is no port {port}: take one from 1024 to 65535.")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        advice = "Is the address one of this machine's?"
+        if error.errno == errno.EADDRINUSE:
+            advice = "Another program has it; is the service running already? Take another --port."
+        elif error.errno == errno.EACCES:
+            advice = "Ports below 1024 are for root: take another --port."
+        raise UsageError(
+            f"cannot serve at {host}, port {port}: {error.strerror or error}. {advice}"
+        ) from None
+    return Listener(opened.detach())
+
+
+def available_connections(limits: ServiceLimits) -> int | None:
+    """Return how many connections this process can open; None: more than it may."""
+    try:
+        import resource
+
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        opened = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except (ImportError, OSError):
+        return None
+    available = allowed - opened - _RESERVED
+    if allowed == resource.RLIM_INFINITY or available >= limits.connections:
+        return None
+    LOG.warning(
+        "%d connections at once instead of %d: this process may open %d files. Raise the limit "
+        "(ulimit -n) for more.",
+        max(1, available),
+        limits.connections,
+        allowed,
+    )
+    return max(1, available)
