@@ -84,6 +84,7 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
         responses=_describe_refusals(),
         openapi_extra=_BODY,
         summary="Score a recording",
+        response_description="The score.",
         tags=["scores"],
     )
     app.add_api_route(
@@ -92,6 +93,7 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
         response_model=HealthAnswer,
         responses={503: {"model": HealthAnswer, "description": "They are not taken now."}},
         summary="Whether recordings are taken",
+        response_description="They are taken.",
         tags=["operation"],
     )
     app.add_api_route(
@@ -99,10 +101,15 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
         paths.version,
         response_model=VersionAnswer,
         summary="Versions, and the network",
+        response_description="The versions and the network's digest.",
         tags=["operation"],
     )
     app.add_api_route(
-        "/metrics", paths.metrics, summary="Metrics in Prometheus' format", tags=["operation"]
+        "/metrics",
+        paths.metrics,
+        summary="Metrics in Prometheus' format",
+        response_description="The metrics, as text.",
+        tags=["operation"],
     )
     app.add_api_route("/", paths.page, include_in_schema=False)
     app.add_api_route("/docs", paths.docs, include_in_schema=False)
@@ -125,16 +132,23 @@ class _Paths:
         self,
         request: Request,
         window: Annotated[
-            float | None, Query(description="Score windows of so many seconds, too.")
+            float | None, Query(description="Seconds of a window: scores over time as well.")
         ] = None,
         hop: Annotated[
-            float | None, Query(description="Seconds between their starts; half a window.")
+            float | None,
+            Query(
+                description="Seconds from the start of a window to the next; else half a window."
+            ),
         ] = None,
         trial: Annotated[
-            bool, Query(description="Score the beginning, as a trial of the network's protocol.")
+            bool,
+            Query(description="Score the beginning only, as a trial of the network's protocol."),
         ] = False,
         outline: Annotated[
-            int, Query(ge=0, le=_MAX_POINTS, description="Points of an outline for a picture.")
+            int,
+            Query(
+                ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
+            ),
         ] = 0,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""

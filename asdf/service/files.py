@@ -26,6 +26,7 @@ _LOCAL = (
     "playing.js",
     "picture.js",
     "result.js",
+    "list.js",
     "service.js",
 )
 SCRIPTS = (
@@ -38,6 +39,7 @@ SCRIPTS = (
     "playing",
     "picture",
     "result",
+    "list",
     "service",
 )
 _CODE = re.compile(r"`([^`]*)`")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 import asdf
+from asdf.runs.files import sha256_of
 from tests.conftest import PATIENCE_S
 from tests.scripts.chromium import (
     needs_chromium,
@@ -142,7 +147,7 @@ def test_a_file_gets_a_verdict_a_picture_and_its_parts(opened, detector, recordi
     word = {"spoof": "spoofed", "bona fide": "genuine"}[expected.verdict]
     assert f"This sounds {word}" in find(opened, "verdict").text
     assert opened.switch_to.active_element.get_attribute("id") == "verdict"
-    assert "not proof" in find(opened, "result").text
+    assert "no proof" in find(opened, "result").text
     parts = spoofed_parts(detector, recording)
     assert parts
     buttons = [b.text for b in opened.find_elements(By.CSS_SELECTOR, "#parts button")]
@@ -339,7 +344,8 @@ def test_the_description_needs_no_script(opened, served):
     opened.get(f"{served.url}/docs")
     assert opened.find_elements(By.TAG_NAME, "script") == []
     headings = [h.text for h in opened.find_elements(By.TAG_NAME, "h2")]
-    assert headings[:4] == ["Example", "POST /score", "GET /health", "GET /metrics"]
+    paths = ["POST /score", "GET /health", "GET /version", "GET /metrics"]
+    assert headings[:5] == ["Example", *paths]
 
 
 def test_without_a_threshold_there_is_a_score_and_no_verdict(browser, network, recording):
@@ -356,6 +362,246 @@ def test_without_a_threshold_there_is_a_score_and_no_verdict(browser, network, r
         next(pages, None)
 
 
+def image_names(browser) -> list[str]:
+    """The accessible names of pictures, as a screen reader has them."""
+    tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    names = []
+    for node in tree:
+        if node.get("role", {}).get("value") in ("img", "image") and not node.get("ignored"):
+            names.append(node.get("name", {}).get("value", ""))
+    return names
+
+
+def test_the_name_of_the_picture_says_what_is_known(opened, network, recording, detector):
+    choose(opened, recording)
+    wait_for_result(opened)
+    parts = len(spoofed_parts(detector, recording))
+    words = "1 part sounds spoofed" if parts == 1 else f"{parts} parts sound spoofed"
+    assert [name for name in image_names(opened) if name.endswith(f"; {words}")]
+    for count, described in ((0, "no part sounds spoofed"), (2, "2 parts sound spoofed")):
+        assert opened.execute_script(f"return partsWords({count})") == described
+
+
+def test_without_a_threshold_the_picture_says_nothing_of_parts(browser, network, recording):
+    with running(plain_detector(network)) as service:
+        pages = open_page(browser, service.url)
+        page = next(pages)
+        choose(page, recording)
+        wait_for_result(page)
+        names = image_names(page)
+        assert (
+            len([name for name in names if re.fullmatch(r"Score over time: from \S+ to \S+", name)])
+            == 1
+        )
+        assert not any("spoofed" in name for name in names)
+        next(pages, None)
+
+
+def test_a_result_says_of_what_it_is_and_what_made_it(opened, served, network, recording):
+    choose(opened, recording)
+    wait_for_result(opened)
+    assert find(opened, "name").text == "two halves.wav (0:08)"
+    assert opened.title == "two halves.wav: is this voice genuine?"
+    shown = numbers(opened)
+    assert shown["File"] == "two halves.wav"
+    assert shown["SHA-256"] == sha256_of(recording)
+    assert shown["SHA-256 of the network"] == sha256_of(network)
+    assert shown["Network"] == "plain.pt"
+    assert shown["Program"] == f"ASDF {asdf.__version__}, PyTorch {torch.__version__}"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", shown["Scored at"])
+    assert f"ASDF {asdf.__version__}" in find(opened, "foot").text
+    # Nothing of it is folded away.
+    assert find(opened, "numbers").is_displayed()
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory, recording) -> list[Path]:
+    """Recordings of which one is none."""
+    folder = tmp_path_factory.mktemp("batch")
+    paths = []
+    for number, name in enumerate(("a.wav", "=b, 2.wav", "c.wav")):
+        paths.append(folder / name)
+        soundfile.write(paths[-1], sound(20000 + 16000 * number, number), 16000)
+    paths.insert(2, folder / "letter.wav")
+    paths[2].write_bytes(b"Dear Sir or Madam" * 100)
+    return paths
+
+
+def wait_for_batch(browser, words):
+    wait_until(browser, lambda b: find(b, "count").text == words)
+    wait_until(browser, lambda b: find(b, "record").is_enabled())
+
+
+def rows(browser) -> list[list[str]]:
+    return browser.execute_script(
+        "return [...document.querySelectorAll('#rows tr')].map("
+        "(row) => [...row.children].map((cell) => cell.textContent))"
+    )
+
+
+def test_several_files_are_scored_into_a_table(opened, detector, batch):
+    find(opened, "file").send_keys("\n".join(map(str, batch)))
+    wait_for_batch(opened, "3 of 4 scored, 1 could not be scored")
+    table = rows(opened)
+    assert [row[0] for row in table] == [path.name for path in batch]
+    words = {"spoof": ("spoofed",), "bona fide": ("genuine", "parts sound spoofed")}
+    for path, row in zip(batch, table, strict=True):
+        if path.name == "letter.wav":
+            assert row[1].startswith("letter.wav is not audio that libsndfile can read")
+            continue
+        expected = detector.score_whole(path)
+        assert row[1] in words[expected.verdict]
+        assert float(row[2].replace("−", "-")) == pytest.approx(expected.score, abs=6e-5)
+        assert row[3] == f"0:{int(expected.seconds):02}"
+    # Nothing is in the way until one is chosen; then its details are shown.
+    assert not find(opened, "result").is_displayed()
+    for path in (batch[3], batch[0]):
+        button = next(
+            b for b in opened.find_elements(By.CSS_SELECTOR, "#rows button") if b.text == path.name
+        )
+        button.click()
+        wait_for_result(opened)
+        assert find(opened, "name").text.startswith(path.name)
+        assert numbers(opened)["SHA-256"] == sha256_of(path)
+        assert numbers(opened)["Score"] == f"{detector.score_whole(path).score:.4f}"
+        marked = opened.find_elements(By.CSS_SELECTOR, "#rows [aria-current]")
+        assert [element.text for element in marked] == [path.name]
+
+
+def test_files_that_are_dropped_together_are_all_scored(opened, batch):
+    opened.execute_script(
+        """
+        const transfer = new DataTransfer();
+        arguments[0].forEach(([name, bytes]) =>
+          transfer.items.add(new File([new Uint8Array(bytes)], name, { type: 'audio/wav' })));
+        document.getElementById('drop').dispatchEvent(
+          new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
+        """,
+        [(path.name, list(path.read_bytes())) for path in batch[:2]],
+    )
+    wait_for_batch(opened, "2 of 2 scored")
+    assert [row[0] for row in rows(opened)] == ["a.wav", "=b, 2.wav"]
+
+
+def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch, tmp_path):
+    opened.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    find(opened, "file").send_keys("\n".join(map(str, batch)))
+    wait_for_batch(opened, "3 of 4 scored, 1 could not be scored")
+    find(opened, "save-csv").click()
+    find(opened, "save-json").click()
+    saved = [tmp_path / "scores.csv", tmp_path / "scores.json"]
+    wait_until(opened, lambda _: all(path.is_file() for path in saved))
+    with saved[0].open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    # What a spreadsheet would compute is text.
+    assert [row["path"] for row in table] == ["a.wav", "'=b, 2.wav", "letter.wav", "c.wav"]
+    answers = json.loads(saved[1].read_text(encoding="utf-8"))
+    for path, row, answer in zip(batch, table, answers, strict=True):
+        (recording,) = answer["recordings"]
+        assert recording["path"] == path.name
+        if path.name == "letter.wav":
+            assert row["error"] == recording["error"]
+            assert row["score"] == row["sha256"] == ""
+            continue
+        expected = detector.score_whole(path)
+        assert float(row["score"]) == recording["score"] == pytest.approx(expected.score, abs=1e-6)
+        assert row["verdict"] == recording["verdict"] == expected.verdict
+        assert row["sha256"] == recording["sha256"] == sha256_of(path)
+        assert row["network_sha256"] == answer["made_by"]["network_sha256"] == sha256_of(network)
+        assert row["asdf"] == asdf.__version__
+        assert row["date"] == answer["made_by"]["date"]
+        assert recording["windows"]
+
+
+def test_who_sends_too_much_waits_and_goes_on(browser, detector, batch):
+    # Each of the recordings is longer than the allowance, which is renewed in a second.
+    limits = replace(LIMITS, rate=600, audio_rate=60)
+    with running(detector, limits) as service:
+        pages = open_page(browser, service.url)
+        page = next(pages)
+        page.execute_script(
+            "window.said = [];"
+            "new MutationObserver(() => said.push(document.getElementById('status').textContent))"
+            ".observe(document.getElementById('status'), {childList: true});"
+        )
+        service.service.rates.charge("127.0.0.1", 61)
+        find(page, "file").send_keys("\n".join(map(str, batch[:2])))
+        wait_for_batch(page, "2 of 2 scored")
+        said = page.execute_script("return said")
+        waits = [words for words in said if "It is sent again in" in words]
+        assert waits
+        assert waits[0].startswith("1 of 2: more than 60 seconds of audio per minute")
+        next(pages, None)
+
+
+def test_what_waits_can_be_cancelled(browser, detector, batch):
+    with running(detector, replace(LIMITS, rate=600, audio_rate=1)) as service:
+        pages = open_page(browser, service.url)
+        page = next(pages)
+        service.service.rates.charge("127.0.0.1", 1000)
+        find(page, "file").send_keys("\n".join(map(str, batch[:2])))
+        wait_until(page, lambda b: "It is sent again in" in find(b, "status").text)
+        find(page, "cancel").click()
+        wait_for_batch(page, "0 of 2 scored, 2 could not be scored")
+        assert [row[1] for row in rows(page)] == ["Cancelled.", "Cancelled."]
+        assert find(page, "status").text == "Cancelled."
+        next(pages, None)
+
+
+def test_paper_has_what_the_screen_shows(opened, recording, tmp_path):
+    long = tmp_path / f"{'a name without any blanks' * 6}.wav".replace(" ", "-")
+    long.write_bytes(recording.read_bytes())
+    find(opened, "file").send_keys(f"{recording}\n{long}")
+    wait_for_batch(opened, "2 of 2 scored")
+    opened.find_elements(By.CSS_SELECTOR, "#rows button")[1].click()
+    wait_for_result(opened)
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    opened.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False},
+    )
+    try:
+        wait_for_drawing(opened)
+        for name in ("input", "save", "theme", "player", "programs"):
+            assert not find(opened, name).is_displayed(), name
+        for name in ("list", "verdict", "name", "picture", "parts", "numbers"):
+            assert find(opened, name).is_displayed(), name
+        printed = find(opened, "result").text
+        for text in (long.name, sha256_of(recording), f"ASDF {asdf.__version__}", "UTC"):
+            assert text in printed
+        assert opened.execute_script("return document.documentElement.scrollWidth") <= 718
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "parts", "kind", "words"),
+    [
+        ("bona fide", 0, "genuine", "This sounds genuine: like a person who speaks"),
+        ("bona fide", 1, "mixed", "This sounds genuine as a whole, but parts of it sound spoofed"),
+        ("spoof", 3, "spoof", "This sounds spoofed"),
+        (None, 0, "", "A score, and no verdict"),
+    ],
+)
+def test_a_headline_is_not_green_above_parts_that_sound_spoofed(
+    opened, verdict, parts, kind, words
+):
+    said = opened.execute_script(
+        "return verdictWords({ verdict: arguments[0] }, null, arguments[1])", verdict, parts
+    )
+    assert said["kind"] == kind
+    assert said["text"].startswith(words)
+
+
+def test_times_are_rounded_to_tenths(opened):
+    times = [(59.96, "1:00.0"), (0.04, "0:00.0"), (61.25, "1:01.3"), (599.94, "9:59.9")]
+    for seconds, words in times:
+        assert opened.execute_script(f"return clockWithTenths({seconds})") == words
+
+
 def test_silence_is_not_judged(opened, tmp_path):
     path = tmp_path / "silence.wav"
     soundfile.write(path, np.zeros(40000), 16000)
@@ -368,10 +614,14 @@ def test_silence_is_not_judged(opened, tmp_path):
 @pytest.mark.parametrize(
     ("llr", "words"),
     [
-        (np.log(10), "about 10 times as likely to hear this from genuine speech as from spoofed"),
-        (-np.log(20), "about 20 times as likely to hear this from spoofed speech as from genuine"),
-        (12, "more than 1,000 times as likely"),
-        (0.1, "would sound alike"),
+        (
+            np.log(10),
+            "comes about 10 times as often from genuine speech as from spoofed speech like",
+        ),
+        (-np.log(20), "comes about 20 times as often from spoofed speech as from genuine speech"),
+        (12, "more than 1,000 times as often from genuine speech"),
+        (12, "from spoofed speech like that of its calibration set"),
+        (0.1, "about as often to genuine speech as to spoofed speech"),
     ],
 )
 def test_a_likelihood_ratio_in_words(opened, llr, words):

@@ -4,7 +4,7 @@ let shown = null;
 
 function partEntry({ start, end, lowest }) {
   const times = `${clockWithTenths(start)} to ${clockWithTenths(end)}`;
-  const button = el('button', { type: 'button' }, `Play ${times}`);
+  const button = el('button', { type: 'button' }, el('span', { class: 'verb' }, 'Play '), times);
   button.addEventListener('click', () => play(start, end));
   return el('li', {}, button, ` lowest score ${number(lowest)}`);
 }
@@ -20,25 +20,33 @@ function showParts({ parts, threshold, windows }) {
   byId('parts').replaceChildren(...entries.map(partEntry));
 }
 
-function showNumbers(answer, recording) {
-  const rows = [['Score', recording.score.toFixed(4)], ['What it is of', answer.scores], ['Verdict', recording.verdict || 'none'],
-    ['Threshold', answer.decision || 'none'], ['Seconds', recording.seconds.toFixed(2)], ['Seconds scored', recording.seconds_scored.toFixed(2)],
-    ['Network', answer.network]];
-  byId('numbers').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+const partsOf = ({ threshold, recordings: [{ windows }] }) => (threshold === null ? [] : spoofedParts(windows, threshold));
+
+// What a report of the recording has to state, whatever else it says.
+function showNumbers(name, answer, recording) {
+  const made = answer.made_by;
+  const rows = [['File', name], ['SHA-256', recording.sha256], ['Seconds', recording.seconds.toFixed(2)],
+    ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
+    ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
+    ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
+    ['Program', `ASDF ${made.asdf}, PyTorch ${made.torch}`]];
+  byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 }
 
-function showResult(answer, file) {
+function showResult({ answer, file, name }) {
   const recording = answer.recordings[0];
-  const { kind, text } = verdictWords(recording, answer.threshold);
-  const parts = answer.threshold === null ? [] : spoofedParts(recording.windows, answer.threshold);
+  const parts = partsOf(answer);
+  const { kind, text } = verdictWords(recording, answer.threshold, parts.length);
+  byId('name').replaceChildren(el('strong', {}, name), ` (${clock(recording.seconds)})`);
+  document.title = `${name}: is this voice genuine?`;
   shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: answer.threshold, parts, kind: answer.kind };
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
   byId('explanation').textContent = scoreWords(recording, answer);
   byId('remark').textContent = recording.remark || '';
-  byId('caption').textContent = `Scores of ${number(data.window_s)} s each; the mean of a longer recording can hide a short part.`
+  byId('caption').textContent = `Each score is of ${number(data.window_s)} s. The score of a whole recording can hide a short part.`
     + (parts.length ? ' Parts that sound spoofed are coloured.' : '');
-  showNumbers(answer, recording);
+  showNumbers(name, answer, recording);
   showParts(shown);
   load(file);
   byId('result').hidden = false;
@@ -47,6 +55,7 @@ function showResult(answer, file) {
 }
 
 function hideResult() {
+  recordings.forEach((entry) => { entry.isShown = false; });
   byId('result').hidden = true;
   player.pause();
 }

@@ -1,6 +1,9 @@
-// The page's own work: a file that is chosen, dropped or recorded is sent, and its answer shown.
+// The page's own work: files that are chosen, dropped or recorded are sent one after the other, and their answers shown.
 const token = byId('token');
 let stopMicrophone = null;
+let current = null;
+// Of the files that came since nothing was to be done: how many, and how many are done.
+let batch = { count: 0, done: 0 };
 
 function say(status, error = '') {
   byId('status').textContent = status;
@@ -9,32 +12,67 @@ function say(status, error = '') {
 
 function setBusy(busy) {
   byId('cancel').hidden = !busy;
-  byId('file').disabled = busy;
   byId('record').disabled = busy;
 }
 
-function score(file, name) {
+function problemOf(file) {
+  if (file.size <= data.max_mb * 1e6) return '';
+  return `The file has ${(file.size / 1e6).toFixed(1)} MB, and this service takes up to ${data.max_mb} MB. Cut it, or compress it.`;
+}
+
+function score(files) {
+  if (!files.length) return;
   hideResult();
-  if (file.size > data.max_mb * 1e6) {
-    say('', `The file has ${(file.size / 1e6).toFixed(1)} MB, and this service takes up to ${data.max_mb} MB. Cut it, or compress it.`);
+  say('');
+  if (!current) batch = { count: 0, done: 0 };
+  batch.count += files.length;
+  for (const { file, name } of files) recordings.push({ file, name, state: 'waiting', words: problemOf(file) });
+  remember(token.value);
+  scoreNext();
+}
+
+function scoreNext() {
+  if (current) return;
+  current = recordings.find(({ state }) => state === 'waiting') || null;
+  setBusy(Boolean(current));
+  if (!current) {
+    showList();
     return;
   }
-  setBusy(true);
-  say('Sending');
-  remember(token.value);
-  send(file, name, token.value, {
-    progress: (words) => say(words),
-    done: (answer) => {
-      setBusy(false);
-      say('');
-      showResult(answer, file);
-    },
+  if (current.words) {
+    conclude('failed', { words: current.words });
+    return;
+  }
+  current.state = 'scoring';
+  showList();
+  const number = batch.count > 1 ? `${batch.done + 1} of ${batch.count}: ` : '';
+  say(`${number}Sending`);
+  send(current.file, current.name, token.value, {
+    progress: (words) => say(number + words),
+    done: (answer) => conclude('done', { answer }),
     failed: (status, words) => {
-      setBusy(false);
-      say('', words);
+      if (status === 401) refuseAll(words);
+      conclude('failed', { words });
       if (status === 401) token.focus();
     },
   });
+}
+
+// Notes what became of the current recording, and goes on with the next.
+function conclude(state, result) {
+  const entry = Object.assign(current, result, { state });
+  current = null;
+  batch.done += 1;
+  const isAlone = batch.count === 1;
+  say('', isAlone && state === 'failed' ? result.words : '');
+  if (isAlone && state === 'done') show(entry);
+  scoreNext();
+}
+
+// Without its token the service takes none of those that wait.
+function refuseAll(words) {
+  recordings.filter(({ state }) => state === 'waiting').forEach((entry) => Object.assign(entry, { state: 'failed', words }));
+  batch.count = Math.max(1, batch.done + 1);
 }
 
 // The token is remembered until the window is closed, where the browser lets a page do so.
@@ -57,7 +95,9 @@ async function endRecording() {
   const stop = stopMicrophone;
   stopMicrophone = null;
   showRecording(false);
-  score(await stop(), 'microphone.wav');
+  const file = await stop();
+  // Several may be in one table.
+  score([{ file, name: `microphone ${new Date().toISOString().slice(0, 19).replaceAll(':', '.')}.wav` }]);
 }
 
 async function beginRecording() {
@@ -71,12 +111,14 @@ async function beginRecording() {
       if (seconds >= data.max_seconds - 1 && stopMicrophone) endRecording();
     });
     showRecording(true);
-    say('Recording. Speak for some seconds.');
+    say('Recording. Speak for a few seconds.');
   } catch (error) {
     say('', microphoneProblem(error));
   }
   byId('record').disabled = false;
 }
+
+const named = (files) => [...files].map((file) => ({ file, name: file.name }));
 
 function startDropping(area) {
   const mark = (over) => area.classList.toggle('over', over);
@@ -86,8 +128,7 @@ function startDropping(area) {
   area.addEventListener('dragleave', () => mark(false));
   area.addEventListener('drop', (event) => {
     mark(false);
-    const file = event.dataTransfer.files[0];
-    if (file && !byId('file').disabled) score(file, file.name);
+    if (!byId('file').disabled) score(named(event.dataTransfer.files));
   });
 }
 
@@ -96,17 +137,21 @@ byId('token-field').hidden = !data.token;
 byId('token-field').addEventListener('submit', (event) => event.preventDefault());
 token.value = remember();
 byId('file').addEventListener('change', ({ target }) => {
-  const file = target.files[0];
+  score(named(target.files));
   // The same file may be chosen again.
-  if (file) score(file, file.name);
   target.value = '';
 });
 byId('record').addEventListener('click', () => (stopMicrophone ? endRecording() : beginRecording()));
 byId('cancel').addEventListener('click', () => {
   cancelUpload();
-  setBusy(false);
+  current = null;
+  recordings.filter(({ state }) => state in STATES).forEach((entry) => Object.assign(entry, { state: 'failed', words: 'Cancelled.' }));
+  scoreNext();
   say('Cancelled.');
 });
+byId('save-csv').addEventListener('click', () => saveAs('scores.csv', 'text/csv', asCsv()));
+byId('save-json').addEventListener('click', () => saveAs('scores.json', 'application/json', asJson()));
+byId('print').addEventListener('click', () => window.print());
 startDropping(byId('drop'));
 startTheme(byId('foot'));
 drawnIn(byId('picture'), (width) => (shown ? drawPicture(width, shown) : []));

@@ -1,8 +1,9 @@
 // One recording on its way to the service.
+const TRIES = 5;
 let request = null;
 
 function failureWords(status, message) {
-  if (status === 0) return 'The service did not answer. Is the connection there, and the service running?';
+  if (status === 0) return 'The service did not answer. Is it running, and is there a connection to it?';
   if (status === 401) return 'The token is missing or wrong. Whoever runs this service has it.';
   return message || `The service answered with status ${status}.`;
 }
@@ -15,8 +16,26 @@ function readAnswer(text) {
   }
 }
 
+// Seconds after which a service that is busy may be asked again; null where it is no matter of time.
+function secondsToWait(sending, tries) {
+  const isBusy = sending.status === 429 || sending.status === 503;
+  const seconds = Number(sending.getResponseHeader('Retry-After'));
+  return isBusy && seconds > 0 && tries < TRIES ? seconds : null;
+}
+
+function waitAndSend(seconds, words, again, progress) {
+  let left = seconds;
+  const tick = () => {
+    progress(`${words} It is sent again in ${left} s.`);
+    if (left-- > 0) request = { timer: setTimeout(tick, 1000) };
+    else again();
+  };
+  tick();
+}
+
 // Calls `progress` with what happens in words, then `done` with the answer or `failed` with words.
-function send(file, name, token, { progress, done, failed }) {
+function send(file, name, token, calls, tries = 1) {
+  const { progress, done, failed } = calls;
   cancelUpload();
   const form = new FormData();
   form.append('file', file, name);
@@ -33,7 +52,9 @@ function send(file, name, token, { progress, done, failed }) {
     if (request !== sending) return;
     request = null;
     const answer = readAnswer(sending.responseText);
+    const seconds = secondsToWait(sending, tries);
     if (sending.status === 200) done(answer);
+    else if (seconds !== null) waitAndSend(seconds, failureWords(sending.status, answer.error), () => send(file, name, token, calls, tries + 1), progress);
     else failed(sending.status, failureWords(sending.status, answer.error));
   });
   sending.send(form);
@@ -42,5 +63,6 @@ function send(file, name, token, { progress, done, failed }) {
 function cancelUpload() {
   const sending = request;
   request = null;
-  if (sending) sending.abort();
+  if (sending && sending.timer) clearTimeout(sending.timer);
+  else if (sending) sending.abort();
 }

@@ -6,31 +6,42 @@ function clock(seconds) {
   return `${Math.floor(whole / 60)}:${twoDigits(whole % 60)}`;
 }
 
-// Parts may be shorter than a second.
-const clockWithTenths = (seconds) => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+// Parts may be shorter than a second. Tenths first, or 59.96 seconds would be 0:60.0.
+function clockWithTenths(seconds) {
+  const tenths = Math.round(seconds * 10);
+  return `${Math.floor(tenths / 600)}:${twoDigits(Math.floor(tenths / 10) % 60)}.${tenths % 10}`;
+}
 
 const number = (value) => String(Number(value.toPrecision(3))).replace('-', '−');
 
-function verdictWords({ verdict, remark }, threshold) {
-  if (verdict === 'spoof') return { kind: 'spoof', text: 'This sounds spoofed: like a voice that a machine has made or changed' };
-  if (verdict === 'bona fide') return { kind: 'genuine', text: 'This sounds genuine: like a person who speaks' };
-  if (threshold !== null && remark) return { kind: '', text: 'No verdict: there is too little speech to judge' };
-  return { kind: '', text: 'A score, and no verdict' };
+const dateWords = (date) => `${new Date(date).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+
+// `parts`: how many parts of the recording are below the threshold by themselves.
+function verdictWords({ verdict, remark }, threshold, parts) {
+  if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine has made or changed' };
+  if (verdict === 'bona fide' && parts) return { kind: 'mixed', short: 'parts sound spoofed', text: 'This sounds genuine as a whole, but parts of it sound spoofed' };
+  if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person who speaks' };
+  if (threshold !== null && remark) return { kind: '', short: 'no verdict', text: 'No verdict: there is too little speech to judge' };
+  return { kind: '', short: 'no verdict', text: 'A score, and no verdict' };
 }
 
 function likelihoodWords(llr) {
   const ratio = Math.exp(Math.abs(llr));
   const times = ratio > 1000 ? 'more than 1,000' : `about ${number(ratio)}`;
-  if (ratio < 1.5) return 'To the detector, genuine and spoofed speech would sound alike here.';
   const [more, less] = llr > 0 ? ['genuine', 'spoofed'] : ['spoofed', 'genuine'];
-  return `To the detector it is ${times} times as likely to hear this from ${more} speech as from ${less} speech like that of its training.`;
+  if (ratio < 1.5) return 'The detector gives a score like this about as often to genuine speech as to spoofed speech.';
+  return `Among as many genuine as spoofed recordings, a score like this comes ${times} times as often from ${more} speech as from ${less} speech like that of its calibration set.`;
 }
 
 function scoreWords({ score }, { kind, threshold }) {
-  if (kind === 'llr') return `${likelihoodWords(score)} How likely a spoof was before you listened is for you to say.`;
-  const meaning = 'The higher a score, the more genuine a recording sounds to this detector; scores of other detectors cannot be compared with it.';
+  if (kind === 'llr') return `${likelihoodWords(score)} This is what the sound alone says. What else you know of the recording counts as well.`;
   const limit = threshold === null
-    ? 'This detector was not given a score from which on speech counts as genuine, so it gives no verdict.'
-    : `It calls speech genuine from ${number(threshold)} on.`;
-  return `The score is ${number(score)}. ${limit} ${meaning}`;
+    ? 'This detector has no threshold, so it gives no verdict.'
+    : `The detector calls a recording genuine when its score is at least ${number(threshold)}.`;
+  return `The score is ${number(score)}. ${limit} A higher score means that the recording sounds more genuine to this detector. Scores of different detectors cannot be compared.`;
+}
+
+function partsWords(parts) {
+  if (!parts) return 'no part sounds spoofed';
+  return parts === 1 ? '1 part sounds spoofed' : `${parts} parts sound spoofed`;
 }
