@@ -26,3 +26,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = import_module("asdf.scoring.detector").Detector
     return value
+
+
+def __dir__() -> list[str]:
+    """List what is public, also before it is imported: Tab in a notebook then completes it."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -21,3 +21,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Return `Detector` and what else `asdf` has."""
     return getattr(asdf, name)
+
+
+def __dir__() -> list[str]:
+    """List what `asdf` has, so that Tab in a notebook completes it."""
+    return sorted({*dir(asdf), *globals()})

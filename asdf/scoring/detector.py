@@ -156,6 +156,15 @@ class Detector:
             self._scorer, self.settings.sad, self.window_samples, self._summary
         )
 
+    def __repr__(self) -> str:
+        """Name the network, the device and the threshold of verdicts."""
+        threshold = "none" if self.threshold is None else f"{self.threshold:g}"
+        return f"<Detector {self.source!r} on {self.device}, threshold {threshold}>"
+
+    def __call__(self, recording: Any, sample_rate: int | None = None) -> Score:
+        """Return the trial score of one recording. Arguments and errors as of `score`."""
+        return self.score(recording, sample_rate)
+
     @property
     def pieces(self) -> PieceScoring:
         """What scores recordings that are in memory in whatever batches a service forms."""

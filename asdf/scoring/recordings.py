@@ -40,6 +40,8 @@ from asdf.settings.sections import SpeechActivity
 _BLOCK = 30 * SAMPLE_RATE
 
 _CONTENT = bytes | bytearray | memoryview
+# What is a recording by itself, so that a list of it is several.
+_NAMED = (str, bytes, bytearray, os.PathLike)
 _READ_AT_ONCE = 2**20
 # A stream need not end.
 _MAX_CONTENT = 2**31
@@ -163,6 +165,7 @@ def as_recording(
         UsageError: it is none of these, or samples have no rate; names index and type.
         AsdfError: a file object cannot be read, or holds more than the limits allow.
     """
+    _refuse_several(value, index)
     if sample_rate is None and _is_pair(value):
         value, sample_rate = value
     limits = limits or Limits()
@@ -186,6 +189,16 @@ def as_recording(
         )
     rate = check_rate(sample_rate, name)
     return ArrayRecording(position, name, None, value, rate, limits)
+
+
+def _refuse_several(value: Any, index: int | None) -> None:
+    """Raise a UsageError for a list of paths or contents."""
+    is_list = isinstance(value, list | tuple) and bool(value)
+    if is_list and all(isinstance(part, _NAMED) for part in value):
+        raise UsageError(
+            f"{name_of(value, index)} names {len(value)} recordings, and this takes one: "
+            "`score_many` scores several."
+        )
 
 
 def _is_pair(value: Any) -> bool:

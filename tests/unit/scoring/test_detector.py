@@ -304,6 +304,25 @@ def test_the_package_stays_cheap_to_import():
         _ = asdf.Detektor
 
 
+def test_a_notebook_completes_what_is_not_imported_yet():
+    code = (
+        "import asdf, asdf_antispoofing, sys; "
+        "names = [name for name in dir(asdf) if not name.startswith('_')]; "
+        "print(names, 'Detector' in dir(asdf_antispoofing), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['Detector'] True False\n"
+
+
+def test_a_detector_is_called_as_a_function_and_names_itself(recordings, network_file):
+    detector = asdf.Detector(network_file, "cpu", threshold=0.25)
+    assert repr(detector) == f"<Detector {str(network_file)!r} on cpu, threshold 0.25>"
+    assert "threshold none" in repr(asdf.Detector(network_file, "cpu"))
+    called = detector(recordings / "a.wav")
+    assert called == detector.score(recordings / "a.wav")
+    assert called.verdict == detector.score(recordings / "a.wav").verdict
+
+
 def test_lengths_of_recordings_are_what_it_expects(recordings):
     """So that the tests above are of short, middle and long ones."""
     lengths = {path.name: audio_length(path) for path in recordings.iterdir()}

@@ -151,6 +151,17 @@ def test_what_is_no_recording_is_one_error_with_index_and_type(
         list(detector.score_many([recordings / "a.wav", value]))
 
 
+def test_several_recordings_where_one_is_expected(
+    detector: asdf.Detector, recordings: Path
+) -> None:
+    path = recordings / "a.wav"
+    for several in ([path, str(path)], (str(path), str(path)), [path.read_bytes()]):
+        kind = type(several).__name__
+        message = rf"the recording \({kind}\) names {len(several)} recordings.*`score_many` scores"
+        with pytest.raises(UsageError, match=message):
+            detector.score(several)
+
+
 def test_file_objects_that_give_no_bytes(detector: asdf.Detector, recordings: Path) -> None:
     class Text:
         def read(self, size: int) -> str:
