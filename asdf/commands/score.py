@@ -36,6 +36,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -109,6 +110,8 @@ def _score(
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = make_heading(detector, detector.source, are_trials)
+    if args.json:
+        heading = replace(heading, made_by=_describe_origin(detector, are_trials, window))
     _show_heading(heading, args.network)
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
@@ -142,7 +145,30 @@ def _describe_work(
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
+    if args.json is not None:
+        # The same of digests.
+        work["sha256"] = True
     return work
+
+
+def _describe_origin(
+    detector: Detector, are_trials: bool, window: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Return what JSON has as `made_by`."""
+    from asdf.scoring.provenance import made_by
+
+    window_s, hop_s = window or (None, None)
+    options = {
+        "threshold": detector.threshold,
+        "precision": detector.precision,
+        "engine": detector.engine,
+        "device": detector.device.type,
+        "max_samples": detector.length.max_samples,
+        "trial": are_trials,
+        "window": window_s,
+        "hop": hop_s,
+    }
+    return made_by(detector.source, options)
 
 
 def open_detector(args: argparse.Namespace, window: tuple[float, float] | None = None) -> Detector:

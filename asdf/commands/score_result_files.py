@@ -49,6 +49,8 @@ class Heading:
         decision: the threshold in words.
         precision: the number format that the network computed in.
         source_column: of a network that traces sources, what its classes are; ''.
+        made_by: Versions, digest, date and options (`asdf.scoring.provenance`), for JSON; None:
+            left out.
     """
 
     scores: str
@@ -58,6 +60,7 @@ class Heading:
     decision: str
     precision: str = "fp32"
     source_column: str = ""
+    made_by: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,14 @@ class Line:
 
     Attributes:
         spoofed: the parts that the scores of frames mark.
+        sha256: Digest of the recording's file; None: not requested, or it cannot be read.
     """
 
     label: int | None
     result: Scored
     windows: Sequence[WindowScore] = ()
     spoofed: Sequence[Segment] = ()
+    sha256: str | None = None
 
 
 class CsvTable:
@@ -132,6 +137,8 @@ class JsonTable:
         entries = asdict(heading)
         if not heading.source_column:
             del entries["source_column"]
+        if heading.made_by is None:
+            del entries["made_by"]
         opened = json.dumps(entries, indent=2).removesuffix("\n}")
         file.write(opened + ',\n  "recordings": [')
 
@@ -192,6 +199,8 @@ def _cell(value: float | None) -> str:
 
 def _entry(line: Line) -> dict[str, Any]:
     entry = line.result.entry()
+    if line.sha256 is not None:
+        entry["sha256"] = line.sha256
     if line.label is not None:
         entry["label"] = line.label
     if line.windows:

@@ -19,9 +19,11 @@ from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
+from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
+from asdf.scoring.provenance import recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.scoring.traced import Sources
 from asdf.segments import Segment
@@ -183,6 +185,8 @@ class Results:
         entry["over_time"] = [asdict(window) for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
+        if self._outputs.json is not None:
+            entry["sha256"] = _digest(self._recordings.paths[index])
         entry["stamp"] = stamp_of(self._recordings.paths[index])
         self._entries.add(index, entry)
         self.put_out()
@@ -267,7 +271,7 @@ class Results:
         spoofed: Sequence[Segment] = ()
         if frames is not None and self._outputs.segments is not None:
             spoofed = frames.segments(self._outputs.segments.threshold)
-        return Line(recording.label, result, windows, spoofed)
+        return Line(recording.label, result, windows, spoofed, entry.get("sha256"))
 
     def _as_field(self, text: str) -> str:
         """Make one field of one line of a text with a path in it; file names may hold any bytes."""
@@ -327,3 +331,12 @@ class Results:
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
         if descriptor_of(path) is None:
             write_how_scored(path, scored)
+
+
+def _digest(path: str) -> str | None:
+    """Return the SHA-256 of a recording's file; None where it cannot be read."""
+    try:
+        return recording_digest(path)
+    except AsdfError:
+        # Its own entry says so.
+        return None

@@ -1,17 +1,21 @@
 """`python -m asdf score`: what it prints, what it writes, how it ends."""
 
 import csv
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 import asdf
 from asdf.__main__ import main
@@ -276,6 +280,31 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
         sizes = [circle.get("r") for circle in root.iter("{http://www.w3.org/2000/svg}circle")]
         assert sizes == ["2.5"] * len(windows) + ["5"]  # the lowest has a ring
+
+
+def test_json_says_what_made_it_and_of_which_file(folder, score, network):
+    (folder / "broken.wav").write_bytes(b"RIFF")
+    status, _, _ = score("recordings", "--json", "o.json", "--window", "1")
+    assert status == 1
+    written = json.loads((folder.parent / "o.json").read_text())
+    made = written["made_by"]
+    assert (made["asdf"], made["torch"]) == (asdf.__version__, torch.__version__)
+    assert made["network_sha256"] == hashlib.sha256(Path(network).read_bytes()).hexdigest()
+    assert datetime.fromisoformat(made["date"]).utcoffset() == timedelta(0)
+    assert made["options"] == {
+        "threshold": None,
+        "precision": "fp32",
+        "engine": "packed" if is_available() else "plain",
+        "device": "cpu",
+        "max_samples": 16000,
+        "trial": False,
+        "window": 1.0,
+        "hop": 0.5,
+    }
+    assert len(written["recordings"]) == 6
+    for entry in written["recordings"]:
+        content = (folder.parent / entry["path"]).read_bytes()
+        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
 
 
 def test_pictures_of_one_name_do_not_overwrite_each_other(folder, score):
