@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
+from pathlib import Path
 
 MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""
@@ -27,6 +28,7 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ONE_LINE = {ord("\t"): "\\t", ord("\n"): "\\n"}
 
 
@@ -122,6 +124,16 @@ def closest(name: str, known: Iterable[str]) -> str:
     if not matches:
         return ""
     return spelled[matches[0]]
+
+
+def from_here(path: Path) -> str:
+    """Return ", which is relative to FOLDER" for a path that is relative to the working folder."""
+    return "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
+
+
+def is_address(name: str) -> bool:
+    """Whether a text is an address of the web rather than a path."""
+    return _ADDRESS.match(name) is not None
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

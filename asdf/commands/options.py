@@ -12,8 +12,8 @@ PROGRAM = "asdf-antispoofing"
 """The program that an installation brings, besides `python -m asdf`."""
 
 NETWORK_HELP = (
-    "a network file or folder of ASDF, a fused system (.json), or the name of a network on the "
-    "hub: hub:ORG/NAME"
+    "a network file or folder of ASDF, the folder of a run (its best network), a fused system "
+    "(.json), or the name of a network on the hub: hub:ORG/NAME"
 )
 
 MIN_REPLICATES = 20

@@ -16,7 +16,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser = command_parser("score", description, "NETWORK FILE|FOLDER|LIST ... [options]")
     parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument(
-        "recordings", nargs="+", metavar="FILE|FOLDER|LIST", help="what to score; -: standard input"
+        "recordings",
+        nargs="+",
+        metavar="FILE|FOLDER|LIST",
+        help="what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input",
     )
     parser.add_argument(
         "--csv", type=Path, metavar="OUT", help="write a table; -: to standard output"

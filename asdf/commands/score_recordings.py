@@ -17,11 +17,13 @@ from typing import overload
 
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.text import shorten
+from asdf.text import from_here, is_address, shorten
+from asdf.trials.label_lines import is_csv_list
 from asdf.trials.lines import numbered_lines
 from asdf.trials.lists import read_list
+from asdf.trials.table import is_trials_file
 
-LIST_SUFFIXES = frozenset({".txt", ".lst"})
+LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,12 @@ class Recordings(Sequence[Recording]):
 
 
 def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordings:
-    """Return the recordings of the named files, folders and lists (.txt, .lst), in their order.
+    """Return the recordings of the named files, folders and lists, in their order.
 
     Folders are searched to the bottom for files with a suffix of audio, sorted by name, without
-    macOS's `._*`. A list holds one path per line, or is in ASDF's format (`relative/path.flac 1`),
-    as its first line shows.
+    macOS's `._*`. A list (.txt, .lst, .csv, .tsv) holds one path per line, or is any that
+    `read_list` reads (`relative/path.flac 1`, a csv with path,label, a table of trials), as its
+    first line shows.
 
     Args:
         folder: what the paths in lists are relative to; None: the list's own folder.
@@ -105,6 +108,11 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     """
     recordings = Recordings()
     for name in names:
+        if is_address(name):
+            raise UsageError(
+                f"{name} is an address, and nothing is downloaded: name a file, or pipe it: "
+                "curl -L ADDRESS | python -m asdf score NETWORK -"
+            )
         for recording in _recordings_of(Path(name), folder):
             recordings.add(recording)
     return recordings
@@ -121,7 +129,7 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
     if is_folder:
         return _recordings_in_folder(path)
     if not exists:
-        raise UsageError(f"there is no file or folder {path}; it is relative to {Path.cwd()}.")
+        raise UsageError(f"there is no file or folder {path}{from_here(path)}.")
     if path.suffix.lower() not in LIST_SUFFIXES:
         return [Recording(path)]
     return _recordings_in_list(path, path.parent if folder is None else folder)
@@ -158,7 +166,14 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         first = next(lines, None)
         if first is None:
             raise UsageError(f"the list {path} is empty: it should name one recording per line.")
-        if first.rpartition(" ")[2] not in ("0", "1"):
+        is_table = is_trials_file(first) or is_csv_list(first)
+        if path.suffix.lower() == ".csv" and not is_table and "," in first:
+            raise UsageError(
+                f"the csv {path} begins with {shorten(first)!r}. Its first line should name its "
+                "columns, path,label or file_name,label among them; without labels, write one path "
+                "per line into a .txt."
+            )
+        if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
             yield from (Recording(folder / line) for line in chain([first], lines))
             return
         # `read_list` opens the file again, to check all of it.

@@ -14,6 +14,7 @@ say `bonafide` or `a00` there. Utterances are the names that stand in the file.
     In-the-Wild        file,speaker,label
     SpoofCeleb         file,speaker,attack
     AT-ADD             name,label,... ; label is real or fake, track 2 has the column type
+    own tables         path,label or file_name,label, ... ; label may be real, genuine or fake too
     table of trials    utterance label ..., see `asdf.trials.table`
     two columns        UTT KEY; KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
 """

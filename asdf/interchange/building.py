@@ -41,6 +41,7 @@ from asdf.networks.ssl_detector import (
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class
 from asdf.settings.sections import Sections
+from asdf.text import from_here
 
 OURS = "asdf.networks"
 # Of which settings say how many layers they have; the sizes of the others are fixed.
@@ -128,8 +129,8 @@ def _are_ours(settings: Sections, source: str, folder: Path | None) -> bool:
     """
     if folder is not None and not folder.is_dir():
         raise UsageError(
-            f"there is no folder {folder} for the module of the network's class. Check the path; "
-            f"it is relative to {Path.cwd()}."
+            f"there is no folder {folder} for the module of the network's class"
+            f"{from_here(folder)}. Check the path."
         )
     classes = [settings.network.network_class, *_ends_of(settings)]
     others = [path for path in classes if not is_ours(path, f"in {source}: {path}")]

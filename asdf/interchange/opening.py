@@ -18,30 +18,55 @@ from asdf.interchange.fused_file import is_fused_file
 from asdf.interchange.importing import import_detector
 from asdf.interchange.network_file import NetworkFile, OtherLayoutError
 from asdf.interchange.network_reading import read_network
+from asdf.report import best_network
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
+from asdf.runs.network_names import RESUME, NetworkName, in_order
+from asdf.trials.run_folder import open_run_folder
 
 
 def find_network(named: str | os.PathLike[str]) -> Path:
     """Return the path of a network: as it is named, or where it was downloaded to from the hub.
+
+    Of the folder of a run it is the best network, which `report` and `evaluate` are about.
 
     Raises:
         UsageError: it begins with 'hub:' and is no name, or huggingface_hub is not installed.
         AsdfError: it cannot be downloaded.
     """
     name = parse_name(os.fspath(named))
-    if name is None:
-        return Path(named)
-    return download_network(name)
+    if name is not None:
+        return download_network(name)
+    path = Path(named)
+    return _best_of_run(path) if path.is_dir() and Layout(path).settings.is_file() else path
+
+
+def _best_of_run(folder: Path) -> Path:
+    """Return the path of a run's best network.
+
+    Raises:
+        AsdfError: it has none yet.
+    """
+    run = open_run_folder(folder)
+    names = [NetworkName.parse(path.name) for path in run.layout.networks.glob("*.pt")]
+    networks = [str(name) for name in in_order(names) if name != RESUME]
+    best = best_network(run.training(), networks)
+    if best is None:
+        raise AsdfError(f"the run in {folder} has no network yet. Run its stage 1 first.")
+    # As the user named the folder: the result is shown.
+    return Layout(folder).network_file(NetworkName(best))
 
 
 def describe_source(named: str | os.PathLike[str], path: Path) -> str:
-    """Return where a network is from: as it was named, or the repository with its commit.
+    """Return where a network is from: its path, or the repository with its commit.
 
     Args:
         path: what `find_network` returned.
     """
     name = name_of(path)
-    return str(named) if name is None else str(name)
+    if name is not None:
+        return str(name)
+    return str(named) if Path(named) == path else str(path)
 
 
 def note_source(file: NetworkFile, path: Path) -> None:

@@ -23,7 +23,7 @@ from asdf.interchange.numpy_numbers import NUMPY_NUMBERS
 from asdf.interchange.pickle_sizes import check_sizes
 from asdf.interchange.plain_values import check_plain
 from asdf.runs.files import atomic_write, write_advice
-from asdf.text import printable, shorten
+from asdf.text import from_here, printable, shorten
 
 # What torch says of a type or function that it does not know.
 _GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)
@@ -90,7 +90,7 @@ def _refuse_other_files(path: Path, refusal: str) -> None:
     """Raise an AsdfError that begins with `refusal` where no network can be at `path`."""
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
-        raise AsdfError(f"{refusal}: {reason}. Check the path; it is relative to {Path.cwd()}.")
+        raise AsdfError(f"{refusal}: {reason}{from_here(path)}. Check the path.")
     other = other_kind(path)
     if other:
         raise AsdfError(f"{refusal}: it is {other}.")

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asdf.report.choosing import Choice, runs_in
+    from asdf.report.choosing import Choice, best_network, runs_in
     from asdf.report.comparison import (
         Difference,
         ResultDifference,
@@ -55,6 +55,7 @@ _HOMES = {
     "Choice": "choosing",
     "Difference": "comparison",
     "EmbeddingSection": "embeddings",
+    "best_network": "choosing",
     "Gathered": "gathering",
     "NO_EFFECT": "grouping",
     "embedding_picture": "embeddings",
@@ -112,6 +113,7 @@ __all__ = [
     "SeedComparison",
     "SetDifference",
     "Side",
+    "best_network",
     "chosen_network",
     "compare_configurations",
     "confusion_svg",

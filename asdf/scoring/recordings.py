@@ -34,6 +34,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.settings.sections import SpeechActivity
+from asdf.text import from_here, is_address
 
 # At least so much of a file is read at a time: a seek and a call for each short window would cost
 # more.
@@ -114,10 +115,15 @@ class FileRecording(Recording):
         """
         path = self.path
         if path is not None and not path.exists() and find_member(path) is None:
-            raise AsdfError(
-                f"there is no file {path}. Check the path; a relative one is relative to "
-                f"{Path.cwd()}."
-            )
+            if is_address(self.name):
+                raise AsdfError(
+                    f"{self.name} is an address, and nothing is downloaded: give the path or the "
+                    "content of a file."
+                )
+            advice = "Check the path."
+            if path.is_absolute():
+                advice = "Check the path; one in a list is relative to the list's folder."
+            raise AsdfError(f"there is no file {path}{from_here(path)}. {advice}")
         return self.source
 
 

@@ -19,6 +19,8 @@ from asdf.trials.trial_list import TrialList
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
 LABELS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
 _LABELS_OF_AT_ADD = {"real": 1, "fake": 0}
+# A table that somebody made for a corpus of their own.
+_LABELS_OF_LISTS = {**LABELS, **_LABELS_OF_AT_ADD, "bona fide": 1, "genuine": 1}
 
 # The columns of the files of ASVspoof, by how many there are; 'key' is the label, and '' holds
 # nothing.
@@ -44,11 +46,14 @@ ASVSPOOF = {
 _TWO_COLUMNS = ("utterance", "key")
 # Columns that are no column of a list of trials: they are its ids and labels, or hold nothing.
 _NOT_COLUMNS = {"", "utterance", "file", "name", "key", "label"}
+# Of the csv that a list may be: our own word, and that of the `metadata.csv` of audio folders.
+_PATHS = ("path", "file_name")
 _OF_SPOOFS = {"attack", "vocoder"}
 
 _KNOWN_FILES = (
     "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a "
-    "meta.csv of In-the-Wild, a csv of SpoofCeleb or AT-ADD, a table of trials, or lines "
+    "meta.csv of In-the-Wild, a csv of SpoofCeleb or AT-ADD or with the columns path,label or "
+    "file_name,label, a table of trials, or lines "
     "'UTTERANCE KEY' with a key bonafide, spoof, 1 or 0"
 )
 
@@ -71,11 +76,20 @@ def parse_protocol(
         trials = _read_columns(lines, path, layout, advice=f" It should be {_shape(layout)}.")
     else:
         header = [name.lower() for name in _cells_of_csv(first)]
-        if "file" in header or {"name", "label"}.issubset(header):
+        if "file" in header or {"name", "label"}.issubset(header) or is_csv_list(first):
             trials = _read_csv(lines, path, header)
         else:
             trials = _read_columns(lines, path, _find_layout(first))
     return _without_empty_columns(trials)
+
+
+def is_csv_list(first_line: str) -> bool:
+    """Whether a file that begins with this line is a csv with the columns of a list.
+
+    These are `path,label` or `file_name,label`, in any order and among others.
+    """
+    header = [name.lower() for name in _cells_of_csv(first_line)]
+    return "label" in header and any(name in header for name in _PATHS)
 
 
 def _without_empty_columns(trials: TrialList) -> TrialList:
@@ -105,7 +119,7 @@ class _Layout:
     def of(cls, names: Sequence[str], utterance: str, key: str) -> _Layout:
         columns = {}
         for position, name in enumerate(names):
-            if name not in _NOT_COLUMNS:
+            if name not in _NOT_COLUMNS and name != utterance:
                 columns[name] = position
         return cls(names.index(utterance), names.index(key), columns)
 
@@ -121,7 +135,7 @@ class _Layout:
 
 
 def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
-    """Read a csv with a column 'file' or 'name'; its header is the first line."""
+    """Read a csv with a column of files; its header is the first line."""
     if "label" in header:
         key = "label"
     elif "attack" in header:
@@ -132,8 +146,8 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
             f"'attack' (SpoofCeleb), it has {', '.join(header)}."
         )
     # Only AT-ADD calls a file a name.
-    utterance = "file" if "file" in header else "name"
-    words = LABELS if utterance == "file" else _LABELS_OF_AT_ADD
+    utterance = next(name for name in ("file", *_PATHS, "name") if name in header)
+    words = {"file": LABELS, "name": _LABELS_OF_AT_ADD}.get(utterance, _LABELS_OF_LISTS)
     layout = _Layout.of(header, utterance, key)
     collector = TrialCollector(path, list(layout.columns))
     # `peek` has put the header back in front of the lines.
@@ -144,8 +158,10 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
         if len(cells) == len(header) and cells[layout.utterance]:
             label = _label_of_csv(cells[layout.key], key, words)
         if label is None:
+            known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
             raise AsdfError(
-                f"{path}, line {number}: expected {','.join(header)}, found {line.strip()[:120]!r}."
+                f"{path}, line {number}: expected {','.join(header)}, found "
+                f"{line.strip()[:120]!r}. Labels are {known}."
             )
         collector.add(number, cells[layout.utterance], label, layout.values(cells, label))
     return collector.trials()

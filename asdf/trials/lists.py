@@ -15,7 +15,7 @@ from asdf.archives import find_folder
 from asdf.errors import AsdfError
 from asdf.text import lines_and_more
 from asdf.trials.collecting import TrialCollector
-from asdf.trials.label_lines import ASVSPOOF, parse_protocol
+from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
 from asdf.trials.lines import NumberedLines, file_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.trial_list import TrialList
@@ -26,7 +26,8 @@ _SHOWN = 10
 def read_list(path: Path, folder: Path, name: str = "") -> TrialList:
     """Read a list in ASDF's format: `relative/path.flac 1` per line; 1 is bona fide, 0 is spoof.
 
-    A table of trials (see `asdf.trials.table`) is a list too; its columns come with it.
+    A table of trials (see `asdf.trials.table`) is a list too, and so is a csv whose header has
+    `path,label` or `file_name,label`; their columns come with them.
 
     Args:
         folder: the folder that the paths in the list are relative to.
@@ -37,6 +38,8 @@ def read_list(path: Path, folder: Path, name: str = "") -> TrialList:
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
         return replace(parse_table(lines, path), name=name, folder=folder)
+    if is_csv_list(first):
+        return replace(parse_protocol(lines, path), name=name, folder=folder)
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()

@@ -4,6 +4,7 @@ import pytest
 
 from asdf.commands.score_recordings import find_recordings
 from asdf.errors import UsageError
+from asdf.trials.lists import read_list
 
 
 @pytest.fixture
@@ -63,15 +64,62 @@ def test_lists_of_paths_and_lists_with_labels(tree):
     assert names(moved, tree) == ["other/b/1.WAV", "other/b/2.flac"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        'path,label\n"b/1,x.WAV",bonafide\nb/2.flac,spoof\n',
+        'file_name,transcription,label\n"b/1,x.WAV","a, b",real\nb/2.flac,c,fake\n',
+        'Label,Path\n1,"b/1,x.WAV"\n0,b/2.flac\n',
+        'path,label\n"b/1,x.WAV",Genuine\nb/2.flac,Spoof\n',
+    ],
+)
+@pytest.mark.parametrize("name", ["list.csv", "metadata.txt"])
+def test_a_csv_of_paths_and_labels_is_a_list(tree, content, name):
+    (tree / name).write_text(content)
+    recordings = find_recordings([str(tree / name)])
+    assert [(recording.name, recording.label) for recording in recordings] == [
+        ("b/1,x.WAV", 1),
+        ("b/2.flac", 0),
+    ]
+    assert names(recordings, tree) == ["b/1,x.WAV", "b/2.flac"]
+    trials = read_list(tree / name, tree)
+    assert (trials.ids, trials.labels.tolist()) == (["b/1,x.WAV", "b/2.flac"], [1, 0])
+
+
+def test_a_table_of_trials_is_a_list(tree):
+    (tree / "trials.tsv").write_text("utterance\tlabel\tattack\nb/1.WAV\t1\t-\nb/2.flac\t0\tA01\n")
+    recordings = find_recordings([str(tree / "trials.tsv")])
+    assert [recording.label for recording in recordings] == [1, 0]
+
+
+def test_only_a_relative_path_is_said_to_be_relative(tree, monkeypatch):
+    monkeypatch.chdir(tree)
+    with pytest.raises(UsageError) as relative:
+        find_recordings(["x.wav"])
+    assert str(relative.value) == f"there is no file or folder x.wav, which is relative to {tree}."
+    with pytest.raises(UsageError) as absolute:
+        find_recordings([str(tree / "x.wav")])
+    assert str(absolute.value) == f"there is no file or folder {tree / 'x.wav'}."
+
+
+def test_an_address_is_not_taken_for_a_path():
+    with pytest.raises(UsageError, match=r"https://example\.org/a\.mp3 is an address.*curl -L"):
+        find_recordings(["https://example.org/a.mp3"])
+
+
 def test_mistakes_are_found_before_anything_is_scored(tree):
     (tree / "empty.txt").touch()
     (tree / "bad.txt").write_text("a.wav 1\nb.wav 2\n")
     (tree / "image.txt").write_bytes(b"\xff\xfe\x00\xd8")
+    (tree / "table.csv").write_text("name,sex\na.wav,f\n")
+    (tree / "label.csv").write_text("path,label\na.wav,1\nb.wav,maybe\n")
     (tree / "nothing").mkdir()
     for name, message in {
         "empty.txt": "is empty",
         "bad.txt": "line 2",
         "image.txt": "a NUL character",
+        "table.csv": "begins with 'name,sex'. Its first line should name its columns, path,label",
+        "label.csv": "line 3: expected path,label, found 'b.wav,maybe'. Labels are bonafide, .*1",
         "nothing": "no audio in the folder",
         "missing.wav": "there is no file or folder",
         "x" * 300: "cannot look for .*x…xxx.*: File name too long. Check the path.",

@@ -131,7 +131,10 @@ def test_nothing_is_lost_however_it_ends(held, start):
     once = start(*held, "--csv", "once.csv", "--json", "once.json")
     assert once.communicate(timeout=PATIENCE_S)[0] == lines
     assert Path("once.csv").read_bytes() == Path("out.csv").read_bytes()
-    assert json.loads(Path("once.json").read_text()) == written
+    at_once = json.loads(Path("once.json").read_text())
+    for made in (at_once, written):
+        del made["made_by"]["date"]
+    assert at_once == written
 
 
 def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held, start):

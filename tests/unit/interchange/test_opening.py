@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -14,13 +15,15 @@ from asdf.errors import AsdfError
 from asdf.interchange import (
     aasist_state,
     antideepfake_state,
+    find_network,
     import_detector,
     read_detector,
     read_network_file,
 )
 from asdf.networks.build import build_network
 from asdf.settings.sections import Sections
-from tests.unit.conftest import network_settings, sound
+from tests.unit.conftest import network_settings, sound, write_small_network
+from tests.unit.report.folders import make_run
 
 LONG = sound(70000).astype(np.float32)
 
@@ -134,3 +137,20 @@ def test_a_path_that_is_missing_is_no_name_of_the_hub(tmp_path, monkeypatch):
     for missing in ("networks/epoch", "networks/epoch.7.pt", "net.pt"):
         with pytest.raises(AsdfError, match="there is no such file"):
             asdf.Detector(missing)
+
+
+def test_the_folder_of_a_run_is_its_best_network(tmp_path):
+    folder = make_run(tmp_path / "net", epochs=(1, 2, 10))
+    with pytest.raises(AsdfError, match="has no network yet"):
+        find_network(folder)
+    networks = folder / "networks"
+    networks.mkdir()
+    for name in ("epoch.1", "epoch.2", "resume"):
+        write_small_network(networks / f"{name}.pt")
+    assert find_network(folder) == networks / "epoch.2.pt"
+    record = {"kind": "evaluation", "step": 5, "epoch": 1, "network": "epoch.1.pt"}
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({**record, "eer": {"dev": 0.01}}) + "\n")
+    assert find_network(folder) == networks / "epoch.1.pt"
+    detector = asdf.Detector(folder, "cpu")
+    assert detector.source == str(networks / "epoch.1.pt")
