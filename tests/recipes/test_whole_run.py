@@ -104,33 +104,48 @@ WAV2VEC = (
     "network.warmup_steps=3",
     "network.gradient_clip_norm=1.0",
     "rawboost.enabled=True",
-    # Small: at a high one the last bits of the augmentation grow into another training.
-    "network.initial_learning_rate=0.0001",
 )
+
+# Of an earlier run of the test below, a loss per step.
+PLAIN_LOSSES = """
+    0.724455 0.631098 0.537429 0.416630 0.242744 2.184975 0.142064
+    0.341004 0.606738 0.341618 0.222359 0.567894 0.310575 0.178525
+    0.231204 0.335996 0.646156 0.205299 1.889675 0.336956 0.186919
+"""
+STILL_LOSSES = """
+    1.106064 1.244989 1.469532 1.101311 0.872781 0.963967 0.094152
+    0.714097 2.300174 1.444939 0.879333 1.155471 0.842814 0.515442
+    0.776317 0.588225 1.062142 0.348079 0.892095 0.781259 0.244488
+"""
 
 
 @pytest.mark.parametrize(
     ("options", "recorded"),
     [
-        (
-            ("network.initial_learning_rate=0.05", "network.class_weights=(0.1, 0.9)"),
-            [0.4945, 0.3338, 0.3412],
-        ),
-        (WAV2VEC, [1.0158, 1.0701, 0.6413]),
+        (("network.initial_learning_rate=0.05", "network.class_weights=(0.1, 0.9)"), PLAIN_LOSSES),
+        # The weights hardly move: order, clips, augmentation and loss of all epochs.
+        ((*WAV2VEC, "network.initial_learning_rate=1e-8"), STILL_LOSSES),
+        # Steps of the optimiser. Where a gradient is nearly zero, Adam steps by its sign, and graph
+        # pooling chooses other nodes after a few such steps: later losses are the processor's.
+        ((*WAV2VEC, "network.initial_learning_rate=1e-4"), "1.106064 1.364214 1.333824 1.130157"),
     ],
-    ids=["plain", "wav2vec"],
+    ids=["plain", "wav2vec", "wav2vec's first steps"],
 )
 def test_recorded_losses(recipe, capsys, options, recorded):
     """A refactoring of the training must not change these numbers of an earlier run of this test.
 
-    The tolerance is for other processors: what changes the training changes them by far more.
+    Other processors round in other places: a loss of the first two cases differs by 2e-6 then, and
+    one of the third, whose three steps of Adam are the processor's in their smallest parts, by
+    3e-4. What changes the training changes a loss by far more.
     """
-    assert recipe.call(capsys, "debug", "recipe.end_stage=1", *options).status == 0
-    losses = []
-    for epoch in (1, 2, 3):
-        content = torch.load(recipe.system() / "networks" / f"epoch.{epoch}.pt", weights_only=True)
-        losses.append(content["training_loss"])
-    assert losses == pytest.approx(recorded, abs=0.01)
+    expected = list(map(float, recorded.split()))
+    settings = ("recipe.end_stage=1", "network.print_interval=1")
+    assert recipe.call(capsys, "debug", *settings, *options).status == 0
+    lines = (recipe.system() / "metrics.jsonl").read_text().splitlines()
+    losses = [record["loss"] for record in map(json.loads, lines) if "loss" in record]
+    assert len(losses) == 21
+    tolerance = 1e-4 if len(expected) == len(losses) else 3e-3
+    assert losses[: len(expected)] == pytest.approx(expected, abs=tolerance)
 
 
 def test_settings_of_the_run_load_again(recipe, capsys):

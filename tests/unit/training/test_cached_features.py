@@ -1,4 +1,4 @@
-"""Training on cached features equals training with the frozen front end, up to their precision."""
+"""Training on cached features is training with the frozen front end, rounded as the cache is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.networks import build_network
+from asdf.networks import SSLDetector, build_network
 from asdf.networks.architectures import Architecture
 from asdf.networks.split import feature_identity
 from asdf.runs.layout import Layout
@@ -27,6 +27,19 @@ from tests.recordings import noise_waveforms, write_recordings
 
 SIZE = 7  # four steps an epoch, the last of them filled up
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 3, 2, 16, True, 4, 2)
+
+
+def round_features(network: SSLDetector) -> None:
+    """Let the front end round its features to float16, as a cache does."""
+    exact = network.front_end_features
+
+    def front_end_features(waveforms_BT: torch.Tensor) -> torch.Tensor | list[torch.Tensor]:
+        features = exact(waveforms_BT)
+        if isinstance(features, torch.Tensor):
+            return features.half().float()
+        return [layer.half().float() for layer in features]
+
+    network.front_end_features = front_end_features
 
 
 class Losses(Callback):
@@ -44,7 +57,11 @@ def train(tmp_path):
     utterances = write_recordings(tmp_path, noise_waveforms(lengths))
 
     def train(
-        dtype: str | None, network_class: str, layer: str | int, sampler: type[Sampler] = Shuffled
+        dtype: str | None,
+        network_class: str,
+        layer: str | int,
+        sampler: type[Sampler] = Shuffled,
+        rounded: bool = False,
     ) -> tuple[list[float], dict[str, torch.Tensor]]:
         settings = Sections()
         net = settings.network
@@ -61,6 +78,8 @@ def train(tmp_path):
         settings.front_end.frozen, settings.front_end.dropout = True, 0.5
         torch.manual_seed(0)
         network, world = build_network(settings), World()
+        if rounded:
+            round_features(network)
         clips = TrainingClips(
             utterances, lengths, 500, settings.rawboost, settings.sad, 0, position="start"
         )
@@ -114,6 +133,10 @@ def test_training_on_cached_features_is_training_with_the_front_end(train, netwo
     same, same_weights = train("float32", network_class, layer)
     assert same == losses
     torch.testing.assert_close(same_weights, weights, rtol=0, atol=0)
-    near, near_weights = train("float16", network_class, layer)
-    assert near == pytest.approx(losses, rel=1e-3) and near != losses
-    assert near_weights.keys() == weights.keys()
+    # Adam steps by the sign of a gradient where it is small, so a rounded feature may move a weight
+    # by twice the learning rate: how near the losses stay is the processor's luck. What is certain
+    # is that nothing but the rounding differs.
+    rounded, rounded_weights = train(None, network_class, layer, rounded=True)
+    cached, cached_weights = train("float16", network_class, layer)
+    assert cached == rounded != losses
+    torch.testing.assert_close(cached_weights, rounded_weights, rtol=0, atol=0)

@@ -110,11 +110,16 @@ def test_a_step_is_that_of_torchs_own_optimiser(name, kind, options):
     )
     assert type(steps[0]) is kind
     for _ in range(3):
-        for network, optimiser in zip((ours, theirs), steps, strict=True):
-            network(torch.ones(4, 3)).square().sum().backward()
+        # The same gradients for both: a product may depend on where in memory its factors lie.
+        for ours_part, theirs_part in zip(ours.parameters(), theirs.parameters(), strict=True):
+            ours_part.grad = torch.randn_like(ours_part)
+            theirs_part.grad = ours_part.grad.clone()
+        for optimiser in steps:
             optimiser.step()
-            optimiser.zero_grad()
-    assert torch.equal(ours.weight, theirs.weight) and torch.equal(ours.bias, theirs.bias)
+    # Ours may be torch's fused kernels, which round in other places: three steps of some ten
+    # operations each, of numbers below 1.
+    for ours_part, theirs_part in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(ours_part, theirs_part, rtol=0, atol=30 * 2**-24)
 
 
 def trained(network, chosen) -> torch.optim.Optimizer:
