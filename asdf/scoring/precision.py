@@ -25,7 +25,8 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 # supported includes GPUs that only emulate bf16.
 _NEEDED = (8, 0)
 _EMULATED = (
-    "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
+    "this CPU has neither AVX512_BF16 nor AMX, or oneDNN is held to less (ONEDNN_MAX_CPU_ISA), so "
+    "bf16 is emulated, slower than fp32 and coarser; fp32 is the better choice here"
 )
 
 _choice = threading.RLock()
@@ -118,11 +119,11 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
         for refusal, _, _ in every:
             if refusal:
                 raise UsageError(refusal)
-        for _, name, reason in every:
-            # One process without TF32 is enough: a list is not scored in two precisions.
-            if reason:
-                return name, reason
-        return local.name, ""
+        # One process without TF32 is enough: a list is not scored in two precisions. A reason with
+        # the requested precision, that it is emulated, decides nothing.
+        others = [each for each in every if each[1] != requested]
+        reasons = [each for each in [*others, *every] if each[2]]
+        return reasons[0][1:] if reasons else (local.name, "")
 
     name, reason = world.run_on_main(decide)
     return ScoringPrecision(name, world.device, reason)

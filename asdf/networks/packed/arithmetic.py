@@ -46,11 +46,21 @@ def is_available() -> bool:
         return False
 
 
+@cache
 def multiplies_bfloat16() -> bool:
     """Return whether the processor itself multiplies bfloat16; otherwise it is emulated."""
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     # Private functions of torch, which an earlier version may lack.
-    return any(getattr(torch.cpu, name, bool)() for name in names)
+    if not any(getattr(torch.cpu, name, bool)() for name in names):
+        return False
+    try:
+        # oneDNN may be held to fewer instructions than the processor has (ONEDNN_MAX_CPU_ISA), and
+        # refuses bfloat16 then: only a product shows it.
+        with torch.inference_mode():
+            ones = torch.ones(2, 8)
+            return _agree(LinearWeight(ones, None, torch.bfloat16).apply(ones), 8 * ones[:, :2])
+    except RuntimeError:
+        return False
 
 
 class LinearWeight:

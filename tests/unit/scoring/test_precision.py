@@ -14,6 +14,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
 from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
+from asdf.networks.packed import multiplies_bfloat16
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
 from asdf.settings.sections import Network, Sections
@@ -44,6 +45,10 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
 def test_what_a_device_computes_in(monkeypatch, requested, capability, name, line):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     chosen = choose_scoring_precision(requested, GPU if capability else CPU)
+    if (requested, capability) == ("bf16", None) and not multiplies_bfloat16():
+        line = "scoring in bf16: this CPU has neither AVX512_BF16 nor AMX, or oneDNN is held to "
+        assert chosen.describe().startswith(line) and chosen.name == "bf16"
+        return
     assert (chosen.name, chosen.describe()) == (name, line)
 
 
