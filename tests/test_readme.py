@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from asdf.commands import page as commands
 from asdf.settings.page import PAGE, settings_page
+from docs import commands_page as commands
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def test_the_page_of_commands_is_current(monkeypatch):
     for name, value in commands.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     text = commands.PAGE.read_text(encoding="utf-8")
-    assert text == commands.commands_page(), "run: python -m asdf.commands.page"
+    assert text == commands.commands_page(), "run: python docs/commands_page.py"
 
 
 def test_it_is_short_and_names_every_document():

@@ -1,4 +1,7 @@
-"""`python -m asdf.commands.page`: bring docs/commands.md up to date."""
+"""Bring docs/commands.md up to date with the --help of each command.
+
+python docs/commands_page.py
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from asdf.__main__ import COMMANDS, module_name
 from asdf.commands.completion import read_help
 from asdf.runs.files import write_text
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+PAGE = Path(__file__).resolve().with_name("commands.md")
 
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1"}
 """The width and the look of the page: argparse reads both from the environment."""
@@ -21,7 +24,7 @@ _START = """# All commands
 command line of their own: `python run.py --help` in the recipe's folder, and
 [recipes and configs](configs.md).
 
-This page is made from the code by `python -m asdf.commands.page`.
+This page is made from the code by `python docs/commands_page.py`.
 
 | command | what it does |
 |---|---|
