@@ -97,6 +97,7 @@ class Doors:
     Attributes:
         dropped: Number of connections that were closed without an answer so far.
         max_connections: Most connections at once.
+        head_s: Seconds that a connection may wait for its client.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Doors:
             self.max_connections = min(limits.connections, max_connections)
         # One client alone never has all.
         self._max_of_client = min(limits.client_connections, max(1, self.max_connections // 2))
-        self._head_s = limits.head_s
+        self.head_s = limits.head_s
         self._proxies = _as_networks(proxies)
         self._trusts_all = "*" in proxies
         self._open: set[Connection] = set()
@@ -133,7 +134,7 @@ class Doors:
         """Close connections that have waited for their clients for too long."""
         self._forget_closed()
         for connection in list(self._open):
-            if connection.waited_s > self._head_s:
+            if connection.waited_s > self.head_s:
                 self._drop(connection)
 
     def __len__(self) -> int:

@@ -28,12 +28,16 @@ _CLOSING_S = 5
 
 
 class Server(uvicorn.Server):
-    """A server that finishes what it has before it closes its socket."""
+    """A server that finishes what it has before it closes its socket.
+
+    Attributes:
+        doors: Open connections, and how many there may be.
+    """
 
     def __init__(self, config: uvicorn.Config, service: Service, doors: Doors) -> None:
         super().__init__(config)
         self._service = service
-        self._doors = doors
+        self.doors = doors
         self._ends_at_s = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -50,7 +54,7 @@ class Server(uvicorn.Server):
 
         Ten times a second it also closes the connections that say nothing.
         """
-        self._doors.close_overdue()
+        self.doors.close_overdue()
         is_over = time.monotonic() > self._ends_at_s
         if self._service.stopping and (is_over or not self._service.in_memory):
             LOG.info("stopping: %d recordings are left", self._service.in_memory)

@@ -179,20 +179,21 @@ def test_cheap_files_count_by_what_the_network_hears(detector):
     # 40 s of silence, in less than 10 kB.
     content = as_file(np.zeros(40 * 16000), kind="flac")
     assert len(content) < 10_000
-    with running(detector, replace(LIMITS, rate=100, audio_rate=30)) as served:
+    with running(detector, replace(LIMITS, rate=100, audio_rate=1)) as served:
         assert served.score(content).status == 200
         answer = served.score(content)
         assert answer.status == 429
-        assert "more than 30 seconds of audio per minute" in error_of(answer)
-        assert 1 <= int(answer.headers["retry-after"]) <= 21
+        assert "more than 1 seconds of audio per minute" in error_of(answer)
+        # 39 s too many, of which one is renewed per minute.
+        assert 20 * 60 < int(answer.headers["retry-after"]) <= 39 * 60 + 1
         assert served.service.in_memory == 0
     # Windows that overlap are heard several times: 10 s, and 181 windows of a second.
-    with running(detector, replace(LIMITS, rate=100, audio_rate=60)) as served:
+    with running(detector, replace(LIMITS, rate=100, audio_rate=1)) as served:
         content = as_file(sound(10 * 16000))
         assert served.score(content, "?window=1&hop=0.05").status == 200
         answer = served.score(content)
         assert answer.status == 429
-        assert 60 < int(answer.headers["retry-after"]) <= 132
+        assert 100 * 60 < int(answer.headers["retry-after"]) <= 190 * 60 + 1
 
 
 def test_uploads_that_come_together_share_one_allowance(detector):
