@@ -166,8 +166,8 @@ def evaluate_network(
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     measured = list(map(run.evaluation_utterances, sets))
-    mark_evaluations(run, [utterances for utterances, _ in measured])
     eers = score_lists(run, network, name, measured).eers
+    mark_evaluations(run, [utterances for utterances, _ in measured])
     for corpus, eer in eers.items():
         path = run.folders.scores(name, corpus)
         record = {"network": name, "set": corpus, "eer": eer, "path": path}

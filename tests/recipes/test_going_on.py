@@ -193,3 +193,15 @@ def test_numbers_of_starts_go_on_where_their_record_was_removed(recipe, capsys):
     assert [start["start"] for start in record_of(recipe)] == [3]
     for number, value in ((1, "0.003"), (2, "0.01")):
         assert f"{rate} = {value} " in (starts / str(number) / "settings.py").read_text()
+
+
+def test_scoring_replaced_recordings_marks_their_evaluations(recipe, corpus, capsys, tmp_path):
+    own = shutil.copytree(corpus, tmp_path / "corpus")
+    words = ("debug", f"paths.database_folder={own}", "network.max_epochs=1")
+    assert recipe.call(capsys, *words).status == 0
+    replace_recording(own, "dev")
+    outcome = recipe.call(capsys, *words, "recipe.start_stage=2")
+    assert outcome.status == 0, outcome.output
+    assert "recordings of demo-dev have been replaced since the validation" in outcome.output
+    (record,) = json.loads((recipe.system() / "networks" / "evaluations.json").read_text())
+    assert record["stale"] == ["demo-dev"]
