@@ -14,7 +14,7 @@ from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
 from asdf.recipe.run import Run
-from asdf.recipe.starts import last_number, retain_code, retain_settings
+from asdf.recipe.starts import last_number, replace_settings, retain_code
 from asdf.runs.code import code_files, save_code
 from asdf.runs.log import LOG
 from asdf.runs.record import append_record, environment_record, now, update_record
@@ -58,8 +58,7 @@ def _record_start(run: Run, devices: list[str]) -> None:
     run.folders.networks.mkdir(parents=True, exist_ok=True)
     layout = run.folders.layout
     number = last_number(layout) + 1
-    retain_settings(layout, Settings().text())
-    Settings().save(layout.settings)
+    replace_settings(layout, Settings().save)
     libraries = library_versions(run.world.device)
     record = environment_record(devices, run.recipe_folder, libraries)
     append_record(layout.environment, {"start": number, **record})

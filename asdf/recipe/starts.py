@@ -9,7 +9,8 @@ has it, or else is the newest. No number comes twice, also where environment.jso
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,13 +79,26 @@ def _numbered(layout: Layout) -> dict[int, dict[str, Any]]:
     return starts
 
 
-def retain_settings(layout: Layout, settings: str) -> None:
-    """Copy settings.py to the folder of its start if the new `settings` have other values."""
+def replace_settings(layout: Layout, save: Callable[[Path], None]) -> None:
+    """Save settings.py; what it held is copied to the folder of its start if it had other values.
+
+    Args:
+        save: writes the settings of this start to a path.
+    """
     if not layout.settings.exists():
+        save(layout.settings)
         return
-    saved = layout.settings.read_text(encoding="utf-8")
-    if _values(saved) != _values(settings):
-        write_text(layout.start_settings(last_number(layout)), saved)
+    before = layout.settings.read_text(encoding="utf-8")
+    copy = layout.start_settings(last_number(layout))
+    # First: a process that is killed in between leaves one copy too many, and loses nothing.
+    write_text(copy, before)
+    save(layout.settings)
+    if _values(before) == _values(layout.settings.read_text(encoding="utf-8")):
+        copy.unlink()
+        # It may hold code.
+        with suppress(OSError):
+            copy.parent.rmdir()
+            layout.starts.rmdir()
 
 
 def retain_code(layout: Layout, files: Mapping[str, Path]) -> None:

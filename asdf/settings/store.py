@@ -196,11 +196,7 @@ class Settings:
         # Imported here: reading settings needs nothing of the rooms for output.
         from asdf.runs.files import write_text
 
-        write_text(path, self.text())
-
-    def text(self) -> str:
-        """Return what `save` writes; errors as for `snapshot`."""
-        return provenance.render_snapshot(self._checked())
+        write_text(path, provenance.render_snapshot(self._checked()))
 
     def _start(self, initial: Config) -> None:
         self._set("_initial", initial)
