@@ -168,6 +168,8 @@ def _blocks(comparison: Comparison) -> Iterator[str]:
     """Yield the parts of the text, in the order in which they are shown."""
     for letter, run, network in zip("AB", comparison.runs, comparison.networks, strict=True):
         yield f"{letter}  {run.path}, {network or 'no scores yet'}"
+        for change in run.changes():
+            yield f"   {change}"
     yield "\nSettings that differ\n" + _settings_text(comparison.settings)
     yield "\nCode and machine that differ\n" + _environments_text(comparison.environments)
     if comparison.results or not comparison.refused:

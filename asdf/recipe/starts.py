@@ -143,8 +143,13 @@ def _record_training(layout: Layout, step: int, recordings: Mapping[str, Any]) -
             LOG.warning("warning: %s", change.words)
         else:
             LOG.info("%s", change.words)
-    words = [change.words for change in changes]
-    update_record(layout.environment, {"changes": words})
+    update_record(
+        layout.environment,
+        {
+            "changes": [change.words for change in changes if change.is_warning],
+            "planned_changes": [change.words for change in changes if not change.is_warning],
+        },
+    )
 
 
 def find_changes(layout: Layout, step: int) -> Iterator[Change]:

@@ -25,7 +25,7 @@ _NO_VALUE = "-"
 _MEMORY_PREFIX = "peak_memory_mb."
 _SAME_MEMORY = 1.1
 # Entries of a record that differ between any two starts.
-_TIMES = ("start", "started", "ended", "finished", "trained_from", "changes")
+_TIMES = ("start", "started", "ended", "finished", "trained_from", "changes", "planned_changes")
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,7 @@ class _Collection:
         Args:
             picked_best: whether they are the best by validation for this report's sake.
         """
-        for sentence in describe_stale(run.evaluations()):
+        for sentence in [*run.changes(), *describe_stale(run.evaluations())]:
             self.findings.append(ReportFinding(name, "warning", sentence))
         if not networks:
             self.add_note(name, "nothing has been scored yet, so there is no result of this run.")

@@ -69,6 +69,17 @@ class RunFolder:
             return []
         return [record for record in records if isinstance(record, dict)]
 
+    def changes(self) -> list[str]:
+        """Return what the run went on with otherwise than it had begun, a sentence each.
+
+        Its settings are those of the last start alone.
+        """
+        changes: list[str] = []
+        for start in self.environments():
+            of_start = start.get("changes")
+            changes += map(str, of_start if isinstance(of_start, list) else ())
+        return changes
+
     def evaluations(self) -> list[Evaluation]:
         """Return the networks' evaluations on the validation sets; none where none is known."""
         try:

@@ -6,6 +6,8 @@ import sys
 
 import soundfile
 
+from asdf.__main__ import main
+
 TRAIN = ("debug", "recipe.end_stage=1")
 
 
@@ -58,8 +60,15 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
     start, other = record_of(recipe)
     assert (start["trained_from"], other["trained_from"]) == (0, 7)
     assert start["changes"] == []
-    assert sorted(other["changes"]) == sorted(line.removeprefix("warning: ") for line in changes)
+    warnings = [line.removeprefix("warning: ") for line in changes[:2]]
+    assert sorted(other["changes"]) == sorted(warnings)
+    assert other["planned_changes"] == changes[2:]
     assert not (system / "starts" / "1" / "code").exists()
+    assert recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.start_stage=2").status == 0
+    page = (system / "results" / "report.html").read_text()
+    assert all(sentence in page for sentence in warnings) and changes[2] not in page
+    assert main(["compare", str(system), str(system), "--replicates", "20"]) == 0
+    assert f"\n   {other['changes'][0]}\n" in capsys.readouterr().out
 
 
 def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, capsys):
