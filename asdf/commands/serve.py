@@ -31,14 +31,13 @@ from asdf.commands.score_options import add_detector_options, check_threshold
 from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
 from asdf.runs.log import log_to_screen
-from asdf.service import Address, ServiceLimits, check_installed, serve
+from asdf.service import Address, Question, ServiceLimits, check_installed, serve
 
 if TYPE_CHECKING:
     from asdf.commands.score_result_files import Heading
     from asdf.scoring.detector import Detector
     from asdf.scoring.provenance import Provenance
     from asdf.scoring.scored import Scored, WindowScore
-    from asdf.service.service import Question
 
 # Of scores over time on the page.
 _WINDOW_S = 4

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from asdf.errors import UsageError
 from asdf.service.limits import ServiceLimits
+from asdf.service.questions import Question
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
     from asdf.service.service import Document
 
-__all__ = ["Address", "ServiceLimits", "check_installed", "serve"]
+__all__ = ["Address", "Question", "ServiceLimits", "check_installed", "serve"]
 
 
 @dataclass(frozen=True)

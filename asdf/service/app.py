@@ -24,7 +24,8 @@ from asdf.service.files import PageFiles
 from asdf.service.front import Front
 from asdf.service.limits import Refusal
 from asdf.service.names import Names
-from asdf.service.service import Question, Service
+from asdf.service.questions import Question
+from asdf.service.service import Service
 from asdf.service.tokens import Token
 from asdf.service.uploads import read_upload
 

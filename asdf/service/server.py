@@ -25,6 +25,8 @@ from asdf.service.service import Service
 
 # For answers that are on their way when the last recording is done.
 _CLOSING_S = 5
+# Of a connection between two requests.
+_KEEP_ALIVE_S = 5
 
 
 class Server(uvicorn.Server):
@@ -87,6 +89,7 @@ def make_server(app: ASGIApp, service: Service, proxies: Sequence[str] = ()) -> 
         server_header=False,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies),
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_CLOSING_S,
     )
     return Server(config, service, doors)

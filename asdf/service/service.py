@@ -29,27 +29,13 @@ from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline
 from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.service.passes import SharedPasses
+from asdf.service.questions import Question
 from asdf.service.rates import Rates
 from asdf.service.uploads import Upload
 
 Value = TypeVar("Value")
 # A second of noise: enough for any network, and for kernels to be chosen.
 _WARM_UP = 16_000
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a client wants to know of a recording.
-
-    Attributes:
-        window: seconds of a window and of the hop, for scores over time.
-        trial: score its beginning, as a trial of the network's protocol.
-        points: of the outline of the waveform; 0: none.
-    """
-
-    window: tuple[float, float] | None = None
-    trial: bool = False
-    points: int = 0
 
 
 Document = Callable[[Scored, list[WindowScore], Question], dict[str, Any]]

@@ -24,8 +24,8 @@ _MAX_FIELDS = 8
 _MAX_NAME = 100
 _TYPES = ("audio/", "video/", "application/octet-stream", "application/ogg")
 _HINT = (
-    "send the bytes of the file with the type application/octet-stream, or a form: curl -F "
-    "file=@call.mp3"
+    "send one recording per request, as the bytes of its file with the type "
+    "application/octet-stream, or in a form: curl -F file=@call.mp3"
 )
 
 

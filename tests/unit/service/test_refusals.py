@@ -138,6 +138,14 @@ def test_a_form_without_a_file_is_refused(served):
     assert (answer.status, error_of(answer).startswith("the form has no file")) == (400, True)
 
 
+def test_two_files_in_a_form_are_refused(served):
+    first, kind = as_form(GOOD, "a.wav")
+    second, _ = as_form(GOOD, "b.wav")
+    answer = served.score(first.removesuffix(b"--x--\r\n") + second, Content_Type=kind)
+    assert answer.status == 400
+    assert "send one recording per request" in error_of(answer)
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
