@@ -1,6 +1,6 @@
 """Utterances per second that a GPU can train on, computed from its work and the host's.
 
-    python -m benchmarks.gpu_speed --write-docs          puts the tables into docs/scaling.md
+    python -m benchmarks.gpu_speed --write-docs        # puts the tables into docs/scaling.md
 
 Nothing here is measured on a GPU. A step takes the longer of two times:
 

@@ -5,8 +5,8 @@ is linear. Each thing is done once, in a separate process for each size, with li
 real recording. The note has the seconds of all three sizes, the memory that a clip takes, and when
 and where a run pays it. Two processes gather.
 
-        python -m benchmarks.scale --write-docs              measures, and updates docs/scaling.md
-            python -m benchmarks.scale --write-docs JSON         updates it from saved results
+        python -m benchmarks.scale --write-docs            # measures, and updates docs/scaling.md
+            python -m benchmarks.scale --write-docs JSON       # updates it from saved results
 """
 
 from __future__ import annotations

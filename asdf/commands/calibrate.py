@@ -1,10 +1,10 @@
 """Turn a network's scores into log-likelihood ratios (LLR) with a threshold.
 
-    python -m asdf calibrate network.pt scores/epoch.4/dev.txt        threshold at the EER
-    python -m asdf calibrate network.pt dev.txt --out calibrated.pt   leave network.pt as it is
+    python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
+    python -m asdf calibrate network.pt dev.txt --out calibrated.pt  # leave network.pt as it is
+    python -m asdf calibrate network.pt dev.txt --protocol P         # labels of a label file
+    # threshold of these costs
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
-                                                                      threshold of these costs
-    python -m asdf calibrate network.pt dev.txt --protocol P          labels of a label file
 
 The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python
 -m asdf score ... --scores`. Its recordings should be like those that are to be judged, and none of

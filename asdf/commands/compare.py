@@ -3,7 +3,7 @@
     python -m asdf compare output/net output/larger_net
     python -m asdf compare output/net output/net --networks epoch.10 epoch.20
     python -m asdf compare output/net output/larger_net --json differences.json
-    python -m asdf compare output/net-seed* output/larger_net-seed*     over seeds
+    python -m asdf compare output/net-seed* output/larger_net-seed*  # over seeds
 
 RUN is a system folder: paths.output_folder/paths.system_folder. The network of a run is the first
 in its last report; without a report, the best on its validation set. Results are tested on the

@@ -1,11 +1,11 @@
 """List the corpora that are known by name, and check whether one of them is complete.
 
-    python -m asdf corpora                                 the names, and what each corpus needs
-    python -m asdf corpora asvspoof21-la                   details of one corpus
-    python -m asdf corpora asvspoof21-la:eval FOLDER       check it: trials, attacks, missing files
-    python -m asdf corpora asvspoof5 FOLDER                check every subset
-    python -m asdf corpora mlaad:de FOLDER --list de.txt   write its list, 'path label' per line
-    python -m asdf corpora my_list.txt FOLDER              check a list of your own
+    python -m asdf corpora                                # the names, and what each corpus needs
+    python -m asdf corpora asvspoof21-la                  # details of one corpus
+    python -m asdf corpora asvspoof21-la:eval FOLDER      # check it: trials, attacks, missing files
+    python -m asdf corpora asvspoof5 FOLDER               # check every subset
+    python -m asdf corpora mlaad:de FOLDER --list de.txt  # write its list, 'path label' per line
+    python -m asdf corpora my_list.txt FOLDER             # check a list of your own
 
 FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list
 that is written are relative to the folder that is shown. Names are those of recipe.training_sets,

@@ -1,8 +1,8 @@
 """List published detectors: training data, error rates, licences, and how to use them.
 
-    python -m asdf detectors                              all of them, in a table
-    python -m asdf detectors mms-300m-anti-deepfake       everything that is known of one
-    python -m asdf detectors --json -                     everything, as JSON
+    python -m asdf detectors                            # all of them, in a table
+    python -m asdf detectors mms-300m-anti-deepfake     # everything that is known of one
+    python -m asdf detectors --json -                   # everything, as JSON
 
 Those of the hub are used by their names, and downloaded when they are used first:
 

@@ -1,8 +1,8 @@
 """Look at what ASDF needs on this machine: what works, and how to mend what does not.
 
-    asdf-antispoofing doctor                          Python, torch, GPUs, decoders, disk, Slurm
-    asdf-antispoofing doctor --folder /scratch/me     a folder that runs will write to as well
-    asdf-antispoofing doctor --json doctor.json       to send along with a question
+    asdf-antispoofing doctor                        # Python, torch, GPUs, decoders, disk, Slurm
+    asdf-antispoofing doctor --folder /scratch/me   # a folder that runs will write to as well
+    asdf-antispoofing doctor --json doctor.json     # to send along with a question
 
 Each line begins with ok, warning (runs work, but slower or with something left out) or missing
 (runs do not work). The exit status is 1 where something is missing. Nothing is changed.

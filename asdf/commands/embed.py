@@ -1,11 +1,11 @@
 """Write the embeddings of a list's recordings: what the network hears of each.
 
-    python -m asdf embed network.pt dev_list.txt --output dev.npz          list or table of trials
+    python -m asdf embed network.pt dev_list.txt --output dev.npz        # list or table of trials
     python -m asdf embed network.pt protocol.txt --folder LA --output e.npz
     python -m asdf embed network.pt asvspoof19-eval --folder /data --output eval.npz
-    python -m asdf embed network.pt recordings/ --output own.npz           all audio in a folder
+    python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
     python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
-    python -m asdf embed dev.npz --picture points.svg --by attack          a picture of a file
+    python -m asdf embed dev.npz --picture points.svg --by attack        # a picture of a file
 
 The file (NumPy's npz) holds embeddings (N, E), scores, ids, labels, the columns of the list and how
 they were computed. Recordings count as far as trial scores hear them. Any number of processes

@@ -1,15 +1,15 @@
 """Write a network of ASDF in a layout that other programs load.
 
-    python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, ...
-    python -m asdf export net.pt --format aasist AASIST.pth           the authors' AASIST, AASIST-L
-    python -m asdf export net.pt --format rawnet2 RawNet2.pth         ASVspoof 2021's RawNet2
-    python -m asdf export net.pt --format antideepfake net.ckpt       AntiDeepfake; or .safetensors
-    python -m asdf export net.pt --format onnx net.onnx               ONNX, for any language
-    python -m asdf export net.pt --format onnx small.onnx --int8      with weights of 8 bits
-    python -m asdf export net.pt --format torchscript net.ts          TorchScript, for C++
-    python -m asdf export net.pt --format torchscript net.ts --samples 48000    of 3 s
-    python -m asdf export net.pt --format safetensors net.safetensors ASDF loads it as well
-    python -m asdf export net.pt --format hub folder/                 for Hugging Face's uploader
+    python -m asdf export net.pt --format ssl_anti_spoofing out.pth  # SSL_Anti-spoofing, SLS, ...
+    python -m asdf export net.pt --format aasist AASIST.pth          # the authors' AASIST, AASIST-L
+    python -m asdf export net.pt --format rawnet2 RawNet2.pth        # ASVspoof 2021's RawNet2
+    python -m asdf export net.pt --format antideepfake net.ckpt      # AntiDeepfake; or .safetensors
+    python -m asdf export net.pt --format onnx net.onnx              # ONNX, for any language
+    python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
+    python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
+    python -m asdf export net.pt --format torchscript net.ts --samples 48000  # of 3 s
+    python -m asdf export net.pt --format safetensors net.safetensors  # ASDF loads it as well
+    python -m asdf export net.pt --format hub folder/                # for Hugging Face's uploader
 
 ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embeddings and logits
 (spoof, bona fide); calibration is not in them. ONNX takes any length, where the network's graph

@@ -1,6 +1,6 @@
 """Fuse several systems into one: weights from their score files of a development set.
 
-    python -m asdf fuse a_dev.txt b_dev.txt c_dev.txt --on dev            is it worth it?
+    python -m asdf fuse a_dev.txt b_dev.txt c_dev.txt --on dev  # is it worth it?
     python -m asdf fuse a_dev.txt b_dev.txt --apply a_eval.txt b_eval.txt --out fused_eval.txt
     python -m asdf fuse a_dev.txt b_dev.txt --networks a.pt b.pt --out fused.json
     python -m asdf score fused.json call.mp3

@@ -1,13 +1,13 @@
 """Turn a detector in any known layout into a network of ASDF.
 
-    python -m asdf import LA_model.pth net.pt               published by SSL_Anti-spoofing
-    python -m asdf import AASIST-L.pth net.pt               raw-waveform AASIST or AASIST-L
-    python -m asdf import pre_trained_DF_RawNet2.pth net.pt ASVspoof 2021's RawNet2
-    python -m asdf import mms_300m.ckpt net.pt              AntiDeepfake's, or model.safetensors
-    python -m asdf import networks/epoch.7.pt net.pt        of the original ASDF, or a checkpoint
-    python -m asdf import hub:ORG/NAME net.pt               of the hub, in any of these layouts
-    python -m asdf import folder/ net.pt                    a folder of `export --format hub`
-    python -m asdf import sls.pth net.pt back_end.sls_samples=64600     with settings
+    python -m asdf import LA_model.pth net.pt             # published by SSL_Anti-spoofing
+    python -m asdf import AASIST-L.pth net.pt             # raw-waveform AASIST or AASIST-L
+    python -m asdf import pre_trained_DF_RawNet2.pth net.pt  # ASVspoof 2021's RawNet2
+    python -m asdf import mms_300m.ckpt net.pt            # AntiDeepfake's, or model.safetensors
+    python -m asdf import networks/epoch.7.pt net.pt      # of the original ASDF, or a checkpoint
+    python -m asdf import hub:ORG/NAME net.pt             # of the hub, in any of these layouts
+    python -m asdf import folder/ net.pt                  # a folder of `export --format hub`
+    python -m asdf import sls.pth net.pt back_end.sls_samples=64600  # with settings
 
 SLS, Nes2Net-X, Conformer and TCM with their front end are read as well. Nothing in FILE is run.
 OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no

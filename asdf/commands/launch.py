@@ -1,19 +1,19 @@
 """Run many configs of a recipe side by side: each GPU has one run at a time until all are done.
 
-    python -m asdf launch RUN.PY net larger_net                  on all GPUs
-    python -m asdf launch RUN.PY net larger_net --gpus 2,3       on two of them
-    python -m asdf launch RUN.PY a b c d --processes-per-run 2   two GPUs per run
-    python -m asdf launch RUN.PY a b c d --slots 2               two at a time on the CPU
-    python -m asdf launch RUN.PY a b network.max_epochs=2        change a setting of all
-    python -m asdf launch RUN.PY 'net*' --seeds 0-4              five runs of each
+    python -m asdf launch RUN.PY net larger_net                 # on all GPUs
+    python -m asdf launch RUN.PY net larger_net --gpus 2,3      # on two of them
+    python -m asdf launch RUN.PY a b c d --processes-per-run 2  # two GPUs per run
+    python -m asdf launch RUN.PY a b c d --slots 2              # two at a time on the CPU
+    python -m asdf launch RUN.PY a b network.max_epochs=2       # change a setting of all
+    python -m asdf launch RUN.PY 'net*' --seeds 0-4             # five runs of each
+    # a run per value; several: the grid
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
-                                                                 a run per value; several: the grid
-    python -m asdf launch RUN.PY net --sweep ... --random 20     20 points of the grid
-    python -m asdf launch RUN.PY net --folds attack:2            each attack left out once
+    python -m asdf launch RUN.PY net --sweep ... --random 20    # 20 points of the grid
+    python -m asdf launch RUN.PY net --folds attack:2           # each attack left out once
+    # as a job array of a cluster
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
-                                                                 as a job array of a cluster
+    # a page and a table of all of them
     python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
-                                                                 a page and a table of all of them
 
 Every run has a system folder of its own, and what it prints goes to launch.log there. The same
 command again continues the unfinished runs; with more values or seeds it runs those that are new.

@@ -1,8 +1,8 @@
 """List the known networks and front ends: sizes, what they cost, which recordings they take.
 
-    python -m asdf networks                               with an XLS-R front end of 300 M
-    python -m asdf networks --front-end wav2vec2_base     with another front end
-    python -m asdf networks --seconds 10                  the cost of a longer clip
+    python -m asdf networks                             # with an XLS-R front end of 300 M
+    python -m asdf networks --front-end wav2vec2_base   # with another front end
+    python -m asdf networks --seconds 10                # the cost of a longer clip
 
 Multiply-adds are those of matrix products and convolutions on one clip, which a network of one
 length cuts or repeats. Nothing is downloaded, and no weights are made.

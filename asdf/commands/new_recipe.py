@@ -56,9 +56,9 @@ def _next_commands(folder: Path) -> str:
     run_file = shlex.quote(str(folder / "run.py"))
     return "\n".join(
         [
-            f"  python {run_file} --list                    the configs, as a tree",
-            f"  python {run_file} quickstart                a minute, on a demo corpus",
-            f"  python {run_file} train-ssl-aasist --dry-run    what a config needs and would do",
+            f"  python {run_file} --list                    # the configs, as a tree",
+            f"  python {run_file} quickstart                # a minute, on a demo corpus",
+            f"  python {run_file} train-ssl-aasist --dry-run    # what a config needs and would do",
             f"  {shlex.quote(str(folder / 'configs' / 'run_configs.py'))}: the configs to change",
         ]
     )

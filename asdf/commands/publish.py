@@ -1,9 +1,9 @@
 """Push a network with its model card to a repository of the hub (huggingface.co).
 
-    python -m asdf publish net.pt ORG/NAME                       a repository, made if there is none
-    python -m asdf publish net.pt ORG/NAME --private             that only its owners see
-    python -m asdf publish net.pt ORG/NAME --licence cc-by-4.0   stated in the card
-    python -m asdf publish net.pt ORG/NAME --revision v2         on a branch of its own
+    python -m asdf publish net.pt ORG/NAME                      # a repository, made if needed
+    python -m asdf publish net.pt ORG/NAME --private            # that only its owners see
+    python -m asdf publish net.pt ORG/NAME --licence cc-by-4.0  # stated in the card
+    python -m asdf publish net.pt ORG/NAME --revision v2        # on a branch of its own
 
 It needs an account: log in with a token that may write (hf auth login, or HF_TOKEN), and the
 package huggingface_hub. Pushed is what `export --format hub` writes: model.safetensors, config.json

@@ -1,8 +1,8 @@
 """Make a demo corpus, train a small network on it from scratch, score it and report.
 
-    asdf-antispoofing quickstart                          in ./asdf-quickstart
-    asdf-antispoofing quickstart --folder demo            elsewhere
-    asdf-antispoofing quickstart network.max_epochs=2     with a setting changed
+    asdf-antispoofing quickstart                        # in ./asdf-quickstart
+    asdf-antispoofing quickstart --folder demo          # elsewhere
+    asdf-antispoofing quickstart network.max_epochs=2   # with a setting changed
 
 The folder gets a copy of the recipe, as `new-recipe` makes it, and all that it writes. The same
 command goes on where a stopped one has ended. Nothing is downloaded.

@@ -1,10 +1,10 @@
 """Write a report of runs: one page of results, DET curves, scores, attacks, training and settings.
 
-    python -m asdf report output/net                            output/net/results/report.html
+    python -m asdf report output/net                          # output/net/results/report.html
     python -m asdf report output/net output/larger --output both.html
-    python -m asdf report output --output all.html              all runs in a folder
-    python -m asdf report output/net --networks all             every network that has been scored
-    python -m asdf report output/net --plots figures            every plot as PDF and PNG too
+    python -m asdf report output --output all.html            # all runs in a folder
+    python -m asdf report output/net --networks all           # every network that has been scored
+    python -m asdf report output/net --plots figures          # every plot as PDF and PNG too
     python -m asdf report output/net-seed* --output page.html --latex table.tex
     python -m asdf report output/net --embeddings dev.npz --by attack
 

@@ -1,12 +1,12 @@
 """Score recordings: the higher the score, the more bona fide.
 
-    python -m asdf score network.pt call.mp3                            one recording
-    python -m asdf score network.pt recordings/ more.wav                a folder, and one file more
-    python -m asdf score network.pt dev_list.txt --csv scores.csv       a list, into a table
-    python -m asdf score network.pt call.mp3 --window 4 --hop 2         over time, with a picture
-    python -m asdf score network.pt call.mp3 --segments call            the spoofed parts of it
-    python -m asdf score network.pt dev_list.txt --scores dev.txt       a score file, for calibrate
-    ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -     standard input
+    python -m asdf score network.pt call.mp3                          # one recording
+    python -m asdf score network.pt recordings/ more.wav              # a folder, and one file more
+    python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, into a table
+    python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
+    python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
+    python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
+    ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
 Any sampling rate and length, and any format that libsndfile reads; with `pip install av` also mp4,
 m4a, aac, webm and others. A list (.txt, .lst) holds one path per line, or is in ASDF's format,

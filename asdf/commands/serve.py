@@ -1,9 +1,9 @@
 """Serve a network over HTTP: POST a recording, get its score; with a page for people.
 
-    python -m asdf serve network.pt                                     http://127.0.0.1:8000
-    curl -F file=@call.mp3 http://127.0.0.1:8000/score                  what `score --json` writes
-    curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2' over time, too
-    python -m asdf serve network.pt --host 0.0.0.0 --token-file token   for other machines
+    python -m asdf serve network.pt                                      # http://127.0.0.1:8000
+    curl -F file=@call.mp3 http://127.0.0.1:8000/score                   # as `score --json` writes
+    curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # over time, too
+    python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
 
 Requests that come together share forward passes of the network. Recordings are in memory only as
 long as they are scored: nothing of them is written to a disk or a log.

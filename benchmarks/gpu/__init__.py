@@ -1,9 +1,9 @@
 """The acceptance run for a machine with a GPU: what only a real one can show, in one command.
 
-    python -m benchmarks gpu                         everything, less than 20 minutes on one GPU
-    python -m benchmarks gpu --only values waits     some groups of checks
-    python -m benchmarks gpu --list                  what it checks; needs no GPU
-        python -m benchmarks gpu --quick                 everything small: only shows that it runs
+    python -m benchmarks gpu                       # everything, less than 20 minutes on one GPU
+    python -m benchmarks gpu --only values waits   # some groups of checks
+    python -m benchmarks gpu --list                # what it checks; needs no GPU
+        python -m benchmarks gpu --quick               # everything small: only shows that it runs
 
 Nothing is downloaded: networks have random weights, the corpora are made, published weights are
 those of the checkout's tests. Each line is PASS, FAIL or NOT RUN, with its number, its target and

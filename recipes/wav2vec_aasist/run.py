@@ -1,11 +1,11 @@
 """wav2vec 2.0 + AASIST: train a detector of spoofed speech, score it, report.
 
-    python run.py quickstart                               a demo of every stage
-    python run.py train-ssl-aasist                         one process
-    torchrun --nproc_per_node=2 run.py train-ssl-aasist    two GPUs
-    python run.py train-ssl-aasist network.max_epochs=2    change a setting
-    python run.py quickstart --explain network.max_epochs  where it comes from
-    python run.py --list                                   the configs
+    python run.py quickstart                               # a demo of every stage
+    python run.py train-ssl-aasist                         # one process
+    torchrun --nproc_per_node=2 run.py train-ssl-aasist    # two GPUs
+    python run.py train-ssl-aasist network.max_epochs=2    # change a setting
+    python run.py quickstart --explain network.max_epochs  # where it comes from
+    python run.py --list                                   # the configs
 
 Stages (recipe.start_stage .. recipe.end_stage)
     0  measure the utterances      all ranks

@@ -83,11 +83,11 @@ def is_python(text: str) -> bool:
 
 
 def commands_of(block: Block) -> list[str]:
-    """Return the commands of a block of the shell, without explanations in a second column."""
+    """Return the commands of a block of the shell, without comments."""
     joined = re.sub(r"\\\n\s*", "", block.text)
     commands = []
     for line in joined.splitlines():
-        command = re.split(r"\s{2,}|\s+# ", line.strip())[0]
+        command = re.split(r"\s+# ", line.strip())[0]
         if command and not command.startswith("#"):
             commands.append(command)
     return commands
