@@ -19,6 +19,9 @@ _PYAV = "3gp aac ac3 amr avi flv m4a m4b mka mkv mov mp4 mpg mpeg webm wma"
 AUDIO_SUFFIXES = frozenset(f".{name}" for name in f"{_LIBSNDFILE} {_PYAV}".split())
 """Suffixes, in lower case, of files that hold recordings."""
 
+DEMO_PREFIX = "demo-"
+"""What the names of the sets of the demo corpus begin with."""
+
 
 @dataclass(frozen=True)
 class Published:

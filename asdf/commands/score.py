@@ -112,7 +112,7 @@ def _score(
     heading = make_heading(detector, detector.source, are_trials)
     if args.json:
         heading = replace(heading, made_by=_describe_origin(detector, are_trials, window))
-    _show_heading(heading, args.network)
+    _show_heading(heading, args.network, detector)
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
@@ -179,6 +179,7 @@ def open_detector(args: argparse.Namespace, window: tuple[float, float] | None =
         AsdfError: the network cannot be read.
     """
     from asdf.scoring.detector import Detector
+    from asdf.scoring.device import set_threads
     from asdf.scoring.windows import in_samples
 
     detector = Detector(
@@ -192,6 +193,8 @@ def open_detector(args: argparse.Namespace, window: tuple[float, float] | None =
         threshold=args.threshold,
         engine=args.engine,
     )
+    # The process is the command's: what is decoded and resampled next to the network, too.
+    set_threads(detector.threads)
     if window:
         # A window that is longer than the network's input is refused before anything is scored.
         in_samples(*window, detector.window_samples)
@@ -272,11 +275,14 @@ def _saved_standard_input(names: list[str]) -> Iterator[tuple[list[str], str]]:
         yield [file.name if name in _STDIN else name for name in names], file.name
 
 
-def _show_heading(heading: Heading, named: str) -> None:
+def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if heading.network != named:
         # Which commit of the hub it is: with it the scores can be had again.
         show(f"network: {heading.network}", sys.stderr)
-    show(heading.scores, sys.stderr)
+    where = str(detector.device)
+    if detector.device.type == "cpu":
+        where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
+    show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
 
 
 def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:

@@ -100,7 +100,8 @@ def add_detector_options(parser: argparse.ArgumentParser) -> None:
         "--threads",
         type=int,
         metavar="N",
-        help="CPU threads of the network (as many as usable cores)",
+        help="CPU threads (1 for a network of fewer than 10 million parameters, else as many as "
+        "usable cores)",
     )
     parser.add_argument(
         "--base",

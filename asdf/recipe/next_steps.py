@@ -27,12 +27,13 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
     if names:
         network = _shown(run.folders.networks / names[-1])
         command = f"python -m asdf score {network} your_recording.wav"
-        steps.append((command, "with the network just trained, a demonstration"))
+        purpose = "a demonstration: trained on the demo corpus, its scores say nothing about real "
+        steps.append((command, f"{purpose}recordings"))
     if next_config:
         command = f"python {run_file} {next_config} --dry-run"
         steps.append((command, "what a real training needs and does"))
     steps.append((f"python {run_file} --list", "the other configs"))
-    return ["what next:", *(f"  {command}    {purpose}" for command, purpose in steps)]
+    return ["what next:", *(f"  {command}    # {purpose}" for command, purpose in steps)]
 
 
 def _is_demo(run: Run) -> bool:

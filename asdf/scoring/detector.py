@@ -67,6 +67,8 @@ class Detector:
         device: the `torch.device` that it computes on.
         precision: what it computes in on that device: 'fp32', 'tf32' or 'bf16'.
         engine: how: 'packed', with weights laid out for a CPU, or 'plain'.
+        threads: Number of threads that it computes with on a CPU.
+        remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
         length: how much of a recording a trial score is of.
         window_samples: of a window of a whole recording; `length.max_samples`, or of a fused system
             the least that one of its networks hears.
@@ -96,9 +98,9 @@ class Detector:
                 -m asdf detectors` lists published ones.
             device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
             network_folder: where the module of your own network class lies. Its code is run.
-            threads: that torch computes with on the CPU, in this whole process; None: as many as
-                it may use cores. A service with several workers on one machine gives each of them
-                1.
+            threads: that torch computes with on the CPU, in this whole process; None: 1 for a
+                network of fewer than 10 million parameters, else as many as it may use cores, while
+                it scores. A service with several workers on one machine gives each of them 1.
             full_length: trial scores of whole recordings up to 62.5 s (the defaults of
                 `network.*_evaluation_utterance_length_in_samples`), whatever the network's file
                 says.
@@ -144,6 +146,8 @@ class Detector:
         self.device = opened.scorer.device
         self.precision = opened.scorer.precision.name
         self.engine = opened.scorer.engine
+        self.threads = opened.threads
+        self.remark = opened.remark
         self.length: ScoredLength = opened.scorer.length
         assert self.length.max_samples is not None  # settings always have a limit
         self._trial_samples = self.length.max_samples

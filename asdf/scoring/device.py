@@ -16,6 +16,8 @@ from asdf.distributed.cores import usable_cores
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
 
+_SMALL_NETWORK = 10_000_000
+
 
 @cache
 def _first_process() -> int:
@@ -47,6 +49,24 @@ def set_threads(threads: int | None) -> int:
         count = 1
     torch.set_num_threads(count)
     return count
+
+
+def choose_threads(requested: int | None, device: torch.device, parameters: int) -> int:
+    """Choose the number of threads for a network.
+
+    By default it is 1 for a network of fewer than 10 million parameters on a CPU, whose operations
+    are so short that threads mostly wait for each other: on a busy machine several take ten times
+    as long as one. It does not depend on how busy the machine is: sums of other numbers of threads
+    have other last digits.
+
+    Args:
+        requested: None: the default. Otherwise torch computes with it already (`set_threads`).
+        parameters: Number in the network, or of all networks of a fused system.
+
+    """
+    if requested is None and device.type == "cpu" and parameters < _SMALL_NETWORK:
+        return 1
+    return torch.get_num_threads()
 
 
 def check_process(made_in: int) -> None:

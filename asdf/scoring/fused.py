@@ -36,6 +36,7 @@ class FusedScorer(WaveformScorer):
         self.device = first.device
         self.precision = first.precision
         self.engine = first.engine
+        self.parameters = sum(scorer.parameters for scorer in scorers)
         shortest = min(scorer.length.min_samples for scorer in scorers)
         self._longest = max(scorer.window_samples for scorer in scorers)
         self.length = ScoredLength(shortest, self._longest)
@@ -44,6 +45,10 @@ class FusedScorer(WaveformScorer):
     def window_samples(self) -> int:
         """The longest window that every network hears whole."""
         return min(scorer.window_samples for scorer in self._scorers)
+
+    def use_threads(self, threads: int) -> None:
+        for scorer in self._scorers:
+            scorer.use_threads(threads)
 
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
         """Cut recordings into batches that fit into memory, in their order.

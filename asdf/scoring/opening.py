@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from asdf.audio.speech_activity import check_detector
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.resources import gpu_memory
 from asdf.errors import AsdfError, UsageError
+from asdf.facts import DEMO_PREFIX
 from asdf.interchange import (
     check_network,
     describe_source,
@@ -32,13 +34,18 @@ from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
 from asdf.scoring.copies import FileStates, Origin, read_state
-from asdf.scoring.device import find_device, set_threads
+from asdf.scoring.device import choose_threads, find_device, set_threads
 from asdf.scoring.engine import PACKED, choose_engine
 from asdf.scoring.fused import FusedScorer
 from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
+
+DEMO_REMARK = (
+    "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
+    "real recordings"
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ class OpenedNetwork:
         source: the path as it was named, or the repository of the hub with its commit.
         settings: those that it was trained with.
         threshold: of verdicts; None: no verdicts.
+        threads: Number of threads that the network computes with on a CPU.
+        remark: Sentence on what limits all of its scores; ''.
         origin: from what it was opened, for copies.
     """
 
@@ -72,6 +81,8 @@ class OpenedNetwork:
     settings: Sections
     calibration: Calibration | None
     threshold: float | None
+    threads: int
+    remark: str
     origin: Origin
 
 
@@ -84,7 +95,7 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
         UsageError: an option cannot be meant, or not be done here.
     """
     _check_limits(options.limits)
-    threads = set_threads(options.threads)
+    set_threads(options.threads)
     path = find_network(named)
     device = find_device(options.device)
     precision = choose_scoring_precision(options.precision, device)
@@ -95,8 +106,12 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
         opened = _open_fused(path, options, precision)
     else:
         opened = _open_alone(named, path, options, precision)
+    threads = choose_threads(options.threads, device, opened.scorer.parameters)
+    opened.scorer.use_threads(threads)
     if precision.reason:
         LOG.warning("%s", precision.describe())
+    if opened.remark:
+        LOG.warning("%s: %s", opened.source, opened.remark)
     folder = _network_folder(options)
     # What 'auto' and None stood for: a copy is to score the same bits elsewhere too.
     arguments = {
@@ -117,6 +132,8 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
         opened.settings,
         opened.calibration,
         _choose_threshold(options.threshold, opened.calibration),
+        threads,
+        opened.remark,
         Origin(path.absolute(), opened.state, arguments, opened.networks),
     )
 
@@ -128,6 +145,7 @@ class _Opened:
     Attributes:
         state: of its files, before they were read.
         networks: of a fused system, the paths of its networks.
+        remark: as of `OpenedNetwork`.
     """
 
     source: str
@@ -136,6 +154,7 @@ class _Opened:
     calibration: Calibration | None
     state: FileStates
     networks: tuple[Path, ...] = ()
+    remark: str = ""
 
 
 def _open_alone(
@@ -145,7 +164,9 @@ def _open_alone(
     state = read_state(path)
     scorer, settings, entry = _read_scorer(path, options, precision)
     calibration = read_calibration(entry, path)
-    return _Opened(describe_source(named, path), scorer, settings, calibration, state)
+    source = describe_source(named, path)
+    remark = _remark_on_training([settings])
+    return _Opened(source, scorer, settings, calibration, state, remark=remark)
 
 
 def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _Opened:
@@ -168,7 +189,17 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion)
-    return _Opened(str(path), fused, first, system.calibration, state, tuple(paths))
+    remark = _remark_on_training(all_settings)
+    return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)
+
+
+def _remark_on_training(all_settings: Sequence[Sections]) -> str:
+    """Return what to know of scores of networks that were trained on computed voices alone."""
+    for settings in all_settings:
+        names = "+".join(settings.recipe.training_sets).split("+")
+        if all(name.startswith(DEMO_PREFIX) for name in names):
+            return DEMO_REMARK
+    return ""
 
 
 def _read_scorer(
@@ -182,14 +213,12 @@ def _read_scorer(
     settings = file.to_sections(folder=folder)
     rules = _adapt_rules(settings.network, network, options.full_length)
     check_detector(settings.sad)
-    threads = None if options.threads is None else torch.get_num_threads()
     scorer = Scorer(
         network,
         rules,
         precision,
         gpu_memory(precision.device),
-        threads,
-        options.engine,
+        engine=options.engine,
         owns_network=True,
     )
     return scorer, settings, file.calibration

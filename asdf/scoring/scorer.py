@@ -76,7 +76,6 @@ class Scorer(WaveformScorer):
         settings: Network,
         precision: ScoringPrecision,
         gpu_bytes: int = 0,
-        threads: int | None = None,
         engine: str = PACKED,
         owns_network: bool = False,
     ) -> None:
@@ -84,7 +83,6 @@ class Scorer(WaveformScorer):
 
         Args:
             gpu_bytes: the whole memory of the GPU, which the size of a batch follows; 0 on a CPU.
-            threads: that torch computes with on a CPU; None: as the program has set it.
             engine: 'packed' or 'plain'; the former is used where it can be.
             owns_network: nobody else uses the network, whose weights may be laid out otherwise.
         """
@@ -92,13 +90,15 @@ class Scorer(WaveformScorer):
         self.precision = precision
         self.length = scored_length_of(network, settings)
         self.frame_hop = frame_hop(network)
+        # Before its weights are laid out otherwise.
+        self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
         self._engine = Engine(self.engine, self._network, precision, owns_network)
         self.source_classes = source_classes_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = threading.Lock()
-        self._threads = threads
+        self._threads: int | None = None
         self._settings = settings
         _check_score(network, settings)
         self._plan = ScoringPlan(
@@ -112,6 +112,24 @@ class Scorer(WaveformScorer):
     def how_scored(self) -> HowScored:
         """How the scores come about, to be saved with them."""
         return HowScored(self.length, self.precision.name, self.engine)
+
+    def use_threads(self, threads: int) -> None:
+        self._threads = threads
+
+    @contextmanager
+    def _computing_threads(self) -> Iterator[None]:
+        """Let torch compute with this scorer's number of threads in the block, on a CPU."""
+        # Of this thread: one that has computed before goes on with its number of then.
+        before = torch.get_num_threads()
+        if self._threads is None or self._threads == before:
+            yield
+            return
+        torch.set_num_threads(self._threads)
+        try:
+            yield
+        finally:
+            # The program's other work, and other detectors, go on as they were.
+            torch.set_num_threads(before)
 
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
         """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
@@ -141,11 +159,9 @@ class Scorer(WaveformScorer):
 
     def compute(self, waveforms_BT: Tensor) -> Computed:
         """Compute all that the network gives for one batch. Raises as `score`."""
-        if self._threads is not None and torch.get_num_threads() != self._threads:
-            # A thread that has computed before goes on with its number of then.
-            torch.set_num_threads(self._threads)
         with (
             self._lock,
+            self._computing_threads(),
             self.precision.computing(),
             _in_evaluation_mode(self._network),
             self._engine.computing(),

@@ -52,6 +52,7 @@ class WaveformScorer(ABC):
         precision: what scores are computed in, and why.
         engine: how networks are computed: 'packed' or 'plain'.
         length: how much of a recording counts; shorter ones are repeated, longer ones cut.
+        parameters: Number of parameters of all networks.
         source_classes: that are traced; None: no sources are.
     """
 
@@ -59,6 +60,7 @@ class WaveformScorer(ABC):
     precision: ScoringPrecision
     engine: str
     length: ScoredLength
+    parameters: int
     source_classes: SourceClasses | None = None
 
     @property
@@ -66,6 +68,10 @@ class WaveformScorer(ABC):
         """The longest window that is heard whole."""
         assert self.length.max_samples is not None  # settings always have a limit
         return self.length.max_samples
+
+    @abstractmethod
+    def use_threads(self, threads: int) -> None:
+        """Compute with this number of threads on a CPU."""
 
     @abstractmethod
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:

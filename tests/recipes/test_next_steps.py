@@ -22,13 +22,14 @@ def test_a_demo_ends_with_what_to_do_next(recipe, capsys, monkeypatch):
     assert ended.status == 0, ended.output
     lines = ended.output.splitlines()
     first = lines.index("what next:")
-    commands = [line.split("    ")[0].strip() for line in lines[first + 1 :]]
+    commands = [line.split("    # ")[0].strip() for line in lines[first + 1 :]]
     assert commands == [
         "open recipe/output/system1/results/report.html",
         "python -m asdf score recipe/output/system1/networks/epoch.1.pt your_recording.wav",
         "python recipe/run.py train-ssl-aasist --dry-run",
         "python recipe/run.py --list",
     ]
+    assert "its scores say nothing about real recordings" in lines[first + 2]
     # What it names exists; the configs of the real recipe are not those of this test.
     for command in commands[:2]:
         path = command.replace("open ", "").replace("python -m asdf score ", "").split(" ")[0]

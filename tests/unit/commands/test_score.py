@@ -29,8 +29,7 @@ NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
 
 HEADING = (
     "scores of whole recordings; of those longer than 16,000 samples (1 s), the mean over windows "
-    "of "
-    "that length\n"
+    "of that length; higher: more bona fide; 1 thread\n"
 )
 
 
@@ -97,7 +96,8 @@ def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, networ
     values = trials(network, folder)
     (folder / "list.txt").write_text("".join(f"{name} 1\n" for name in NAMES))
     message = (
-        "trial scores of whole recordings up to 16,000 samples (1 s), of longer ones the beginning"
+        "trial scores of whole recordings up to 16,000 samples (1 s), of longer ones the "
+        "beginning; higher: more bona fide; 1 thread"
     )
     cut = "only the first 1.00 s of 1.25 s are scored"
     for words in (("recordings", "--trial"), (folder / "list.txt",)):
@@ -305,6 +305,22 @@ def test_json_says_what_made_it_and_of_which_file(folder, score, network):
     for entry in written["recordings"]:
         content = (folder.parent / entry["path"]).read_bytes()
         assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_a_network_of_computed_voices_says_so(folder, score, tmp_path, caplog):
+    demo = settings()
+    demo.recipe.training_sets = ("demo-train", "demo-partial-train")
+    path = write_small_network(tmp_path / "demo.pt", demo)
+    remark = (
+        "this network was trained on the demo corpus, on computed voices: its scores say nothing "
+        "about real recordings"
+    )
+    assert asdf.Detector(path, "cpu").remark == remark
+    caplog.clear()
+    score("recordings/a.wav", network=str(path))
+    assert [record.getMessage() for record in caplog.records] == [f"{path}: {remark}"]
+    demo.recipe.training_sets = ("demo-train", "asvspoof19")
+    assert asdf.Detector(write_small_network(tmp_path / "both.pt", demo), "cpu").remark == ""
 
 
 def test_pictures_of_one_name_do_not_overwrite_each_other(folder, score):

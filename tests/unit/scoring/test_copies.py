@@ -116,8 +116,13 @@ def test_threads_that_computed_before_compute_with_the_detectors_number(
             torch.set_num_threads(2)
             assert pool.submit(lambda: (torch.ones(9).sum(), torch.get_num_threads())).result()[1]
             detector = asdf.Detector(network_file, "cpu", threads=1)
+            used = []
+            module = detector._scorer._network
+            module.register_forward_pre_hook(lambda *_: used.append(torch.get_num_threads()))
             pool.submit(detector.score, waveform(), 16000).result()
-            assert pool.submit(torch.get_num_threads).result() == 1
+            assert used == [1]
+            # What else the program computes there goes on as it was.
+            assert pool.submit(torch.get_num_threads).result() == 2
     finally:
         torch.set_num_threads(before)
 

@@ -9,11 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 import asdf
 from asdf.audio import blocks, read_audio
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
+from asdf.scoring.device import choose_threads
 from asdf.scoring.scored import WindowScore
 from asdf.trials.scored_length import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -233,6 +235,30 @@ def test_threads(network_file):
     assert done.stdout.split() == ["1", "1", "True"]
     with pytest.raises(UsageError, match="threads = 0"):
         asdf.Detector(network_file, "cpu", threads=0)
+
+
+@pytest.mark.parametrize(
+    ("requested", "device", "parameters", "expected"),
+    [
+        (None, "cpu", 9_999_999, 1),
+        (None, "cpu", 10_000_000, 3),
+        (None, "cuda", 1000, 3),
+        (3, "cpu", 1000, 3),
+    ],
+)
+def test_a_small_network_computes_with_one_thread(requested, device, parameters, expected):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert choose_threads(requested, torch.device(device), parameters) == expected
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_detector_states_its_threads(network_file):
+    assert asdf.Detector(network_file, "cpu").threads == 1
+    assert asdf.Detector(network_file, "cpu", threads=2).threads == 2
+    torch.set_num_threads(1)
 
 
 def test_a_folder_for_the_class_that_does_not_exist(network_file, tmp_path):
