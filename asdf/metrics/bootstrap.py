@@ -3,7 +3,8 @@
 Invariant: a replicate has exactly the metrics that `eer` and `min_dcf` give for the resampled
 trials, but nothing is sorted again: the trials are put into blocks once, and a replicate is only
 the number of trials of each class in each block. Trials of one speaker depend on each other: where
-speakers are known, whole speakers are drawn, and the intervals hold for new speakers too.
+speakers are known, whole speakers are drawn, and the intervals hold for new speakers too. How
+intervals follow from replicates is in `asdf.metrics.intervals`.
 
 Source: Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance
 evaluation", ICASSP 2004.
@@ -11,8 +12,9 @@ evaluation", ICASSP 2004.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,31 +23,38 @@ from asdf.errors import AsdfError
 from asdf.metrics.blocks import Blocks, Weights, into_blocks
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.intervals import (
+    Interval,
+    Rates,
+    local_deviation,
+    lowest_bias,
+    lowest_interval,
+    rate_interval,
+    tested_interval,
+)
 from asdf.metrics.resampling import (
     block_draws,
     speaker_block_draws,
     speaker_draws,
+    speakers_of_fewer_class,
     trial_draws,
     weighted_metrics,
 )
 from asdf.trials.score_file import Scores
 
+__all__ = [
+    "SIGNIFICANT",
+    "BestPoint",
+    "Interval",
+    "Intervals",
+    "confidence_intervals",
+    "curve_intervals",
+    "difference_interval",
+    "paired_test",
+]
+
 SIGNIFICANT = 0.05
 """Below this p-value two systems differ."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with its bootstrap percentile interval.
-
-    Attributes:
-        p_value: that of a difference being zero; None for other values.
-    """
-
-    value: float
-    low: float
-    high: float
-    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,8 @@ def confidence_intervals(
     blocks = into_blocks(curve)
     rng = np.random.default_rng(seed)
     draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
-    return _intervals(curve, draws, level, cost, progress)
+    groups = speakers_of_fewer_class(scores.labels, speakers)
+    return _intervals(curve, blocks, draws, level, cost, progress, groups)
 
 
 def curve_intervals(
@@ -103,28 +113,75 @@ def curve_intervals(
 ) -> Intervals:
     """Return the intervals over the trials of a curve: see `confidence_intervals`."""
     rng = np.random.default_rng(seed)
-    draws = block_draws(into_blocks(curve), replicates, rng)
-    return _intervals(curve, draws, level, cost, progress)
+    blocks = into_blocks(curve)
+    draws = block_draws(blocks, replicates, rng)
+    return _intervals(curve, blocks, draws, level, cost, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class BestPoint:
+    """Where on a curve the detection cost is lowest.
+
+    Attributes:
+        block: as many blocks are rejected there.
+        rates: miss and false alarm rate there, (2,).
+        trials: bona fide and spoof trials, (2,).
+        weights: the normalised cost of either rate where it is 1, (2,).
+    """
+
+    block: int
+    rates: Floats
+    trials: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, blocks: Blocks, cost: DetectionCost) -> BestPoint:
+        """Find the point of the blocks' trials."""
+        counts = np.array(blocks.counts(), np.float64)
+        trials = counts.sum(axis=1)
+        rejected = np.pad(counts, ((0, 0), (1, 0))).cumsum(axis=1) / trials[:, None]
+        rates = np.stack([rejected[0], 1 - rejected[1]])
+        weights = np.array([cost.miss_weight, cost.false_alarm_weight]) / cost.default
+        block = int(np.argmin(weights @ rates))
+        return cls(block, rates[:, block], trials, weights)
+
+    def rates_of(self, counts: Weights) -> Floats:
+        """Return both rates of replicates at this point, (2, replicates)."""
+        missed = counts.bona_fide[:, : self.block].sum(axis=1)
+        rejected = counts.spoof[:, : self.block].sum(axis=1)
+        return np.stack(
+            [missed / counts.bona_fide.sum(axis=1), 1 - rejected / counts.spoof.sum(axis=1)]
+        )
 
 
 def _intervals(
     curve: DetCurve,
+    blocks: Blocks,
     draws: Iterable[Weights],
     level: float,
     cost: DetectionCost,
     progress: Callable[[int], None] | None,
+    groups: int | None = None,
 ) -> Intervals:
+    best = BestPoint.of(blocks, cost)
     parts = []
+    rates = []
     for counts in draws:
         part = weighted_metrics(counts.bona_fide, counts.spoof, cost)
         parts.append(part)
+        if groups is not None:
+            rates.append(best.rates_of(counts))
         if progress is not None:
             progress(part.shape[1])
     drawn = np.concatenate(parts, axis=1)
+    at_best = Rates(
+        best.rates, best.weights, best.trials, np.concatenate(rates, axis=1) if rates else None
+    )
     measured = _values(curve, cost)
+    fewer = min(curve.bona_fide.size, curve.spoof.size)
     return Intervals(
-        eer=percentile_interval(measured.eer, drawn[0], level),
-        min_dcf=percentile_interval(measured.min_dcf, drawn[1], level),
+        eer=rate_interval(measured.eer, drawn[0], trials=fewer, groups=groups, level=level),
+        min_dcf=lowest_interval(measured.min_dcf, drawn[1], at_best, groups=groups, level=level),
     )
 
 
@@ -141,7 +198,10 @@ def paired_test(
     """Return the differences second - first of EER and minDCF; below zero the second is better.
 
     Both systems are scored on the same draws of the trials, so what they share cancels out. The
-    two-sided p-value is twice the smaller proportion of replicates on either side of zero.
+    two-sided p-value is that of the difference over its standard deviation on these draws: normal,
+    or Student's t with one degree of freedom less than there are speakers. How many replicates lie
+    beyond zero would say less: EERs move in steps, and with replicates at zero on both sides two
+    equal systems were told apart in 1 % of sets where 5 % is stated.
 
     Args:
         speakers: those of the trials of `first`.
@@ -159,20 +219,79 @@ def paired_test(
         draws = trial_draws(first.labels, replicates, rng)
     else:
         draws = speaker_draws(first.labels, speakers, replicates, rng)
-    parts = []
+    before = []
+    after = []
     for weights in draws:
-        before = _replicate_metrics(first_blocks, weights, cost)
-        after = _replicate_metrics(second_blocks, weights, cost)
-        parts.append(after - before)
-    drawn = np.concatenate(parts, axis=1)
-    first_values = _values(first_curve, cost)
-    second_values = _values(second_curve, cost)
-    eer_difference = second_values.eer - first_values.eer
-    dcf_difference = second_values.min_dcf - first_values.min_dcf
+        before.append(_replicate_metrics(first_blocks, weights, cost))
+        after.append(_replicate_metrics(second_blocks, weights, cost))
+    groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
+    drawn = np.stack([np.concatenate(before, axis=1), np.concatenate(after, axis=1)])
+    measured = np.array([_values(first_curve, cost), _values(second_curve, cost)])
     return Intervals(
-        eer=tested_interval(eer_difference, drawn[0], level),
-        min_dcf=tested_interval(dcf_difference, drawn[1], level),
+        eer=difference_interval(measured[:, 0], drawn[:, 0], groups=groups, level=level),
+        min_dcf=difference_interval(
+            measured[:, 1], drawn[:, 1], groups=groups, level=level, are_minima=True
+        ),
     )
+
+
+# Options with defaults, by keyword.
+def difference_interval(
+    measured: Floats,
+    drawn: Floats,
+    *,
+    groups: int | None = None,
+    are_minima: bool = False,
+    of_seeds: float = 0.0,
+    seed_degrees: float = math.inf,
+    level: float = 0.95,
+) -> Interval:
+    """Return the interval and test of a difference second - first.
+
+    Args:
+        measured: (2,), of the first and of the second.
+        drawn: (2, replicates), both on the same draws.
+        groups: how many speakers were drawn; None where trials were drawn.
+        are_minima: whether they are lowest costs, whose bias is taken out.
+        of_seeds: the variance of the difference that seeds add, with `seed_degrees` degrees of
+            freedom.
+    """
+    variance = float((drawn[1] - drawn[0]).var())
+    degrees = math.inf
+    if groups is not None:
+        # Replicates of n groups show (n - 1) / n of their variance.
+        variance *= groups / (groups - 1)
+        degrees = groups - 1
+    bias = 0.0
+    if are_minima:
+        before = lowest_bias(float(measured[0]), drawn[0])
+        after = lowest_bias(float(measured[1]), drawn[1])
+        bias = after - before
+        variance += _local_variance(before, after, drawn)
+    total = variance + of_seeds
+    if of_seeds:
+        # Satterthwaite, Biometrics Bulletin 2, 1946.
+        degrees = total**2 / (variance**2 / degrees + of_seeds**2 / seed_degrees)
+    difference = float(measured[1] - measured[0])
+    return tested_interval(difference, math.sqrt(total), degrees=degrees, bias=bias, level=level)
+
+
+def _local_variance(before: float, after: float, minima: Floats) -> float:
+    """Return the variance of a difference of minima that their thresholds add.
+
+    The two are taken to be correlated there as the minima are, wholly if they are the same.
+
+    Args:
+        before, after: the biases of the two.
+        minima: (2, replicates).
+    """
+    deviations = minima.std(axis=1)
+    correlation = 0.0
+    if deviations.all():
+        correlation = float(np.corrcoef(minima)[0, 1])
+    first = local_deviation(before)
+    second = local_deviation(after)
+    return max(0.0, first**2 + second**2 - 2 * correlation * first * second)
 
 
 class _Values(NamedTuple):
@@ -211,20 +330,3 @@ def _replicate_metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) ->
     """Return EER and minDCF, (2, 1), of one replicate with these weights of its trials."""
     sums = blocks.sums(weights.bona_fide, weights.spoof)
     return weighted_metrics(sums.bona_fide[None], sums.spoof[None], cost)
-
-
-def percentile_interval(value: float, drawn: Floats, level: float = 0.95) -> Interval:
-    """Return a value with the percentile interval of its replicates, (replicates,)."""
-    tail = (1 - level) / 2
-    low, high = np.quantile(drawn, [tail, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
-
-
-def tested_interval(difference: float, drawn: Floats, level: float) -> Interval:
-    """Return the interval of a difference with the p-value of its being zero."""
-    below = (drawn <= 0).sum()
-    above = (drawn >= 0).sum()
-    # The sample itself counts as a replicate: no finite bootstrap can give a p of 0.
-    tail = (1 + min(below, above)) / (1 + drawn.size)
-    p_value = float(min(1.0, 2 * tail))
-    return replace(percentile_interval(difference, drawn, level), p_value=p_value)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from asdf.metrics.blocks import Blocks, Weights
-from asdf.metrics.bootstrap import Interval, percentile_interval
 from asdf.metrics.checks import Finding
 from asdf.metrics.detection import Floats
-from asdf.metrics.resampling import block_draws, speaker_block_draws
+from asdf.metrics.intervals import Interval, rate_interval
+from asdf.metrics.resampling import block_draws, speaker_block_draws, speakers_of_fewer_class
 from asdf.trials.score_file import Scores
 
 # The blocks of trials on either side of the threshold.
@@ -178,7 +178,8 @@ def decide(
     if speakers:
         rng = np.random.default_rng(seed)
         speaker_draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
-        over_speakers = _intervals(confusion, speaker_draws)
+        groups = speakers_of_fewer_class(scores.labels, speakers)
+        over_speakers = _intervals(confusion, speaker_draws, groups)
     return Decisions(threshold, confusion, over_trials, over_speakers)
 
 
@@ -206,7 +207,9 @@ def _blocks_at(scores: Scores, threshold: float) -> Blocks:
     )
 
 
-def _intervals(confusion: Confusion, draws: Iterable[Weights]) -> dict[str, Interval]:
+def _intervals(
+    confusion: Confusion, draws: Iterable[Weights], groups: int | None = None
+) -> dict[str, Interval]:
     parts = list(draws)
     bona_fide = np.concatenate([part.bona_fide for part in parts])
     spoof = np.concatenate([part.spoof for part in parts])
@@ -218,6 +221,22 @@ def _intervals(confusion: Confusion, draws: Iterable[Weights]) -> dict[str, Inte
     )
     intervals = {}
     for name in DECISION_METRICS:
-        value = float(confusion.value(name))
-        intervals[name] = percentile_interval(value, drawn.value(name))
+        intervals[name] = rate_interval(
+            float(confusion.value(name)),
+            drawn.value(name),
+            trials=_trials_of(name, confusion),
+            groups=groups,
+        )
     return intervals
+
+
+def _trials_of(name: str, counts: Confusion) -> int:
+    """Return how many trials without an error bound a metric: the fewest that may all be wrong."""
+    bona_fide = counts.accepted_bona_fide + counts.rejected_bona_fide
+    spoof = counts.accepted_spoof + counts.rejected_spoof
+    of_metric = {
+        "accuracy": bona_fide + spoof,
+        "recall_bona_fide": bona_fide,
+        "recall_spoof": spoof,
+    }
+    return int(of_metric.get(name, min(bona_fide, spoof)))

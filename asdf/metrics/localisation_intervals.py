@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import Interval
 from asdf.metrics.detection import Floats
+from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.localisation import Stretches, agreement_of, range_eer
 
 
@@ -44,7 +45,7 @@ def localisation_intervals(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> LocalisationIntervals:
-    """Return percentile intervals; the same seed gives the same.
+    """Return intervals over recordings or speakers; the same seed gives the same.
 
     Args:
         threshold: of F1 and intersection over union.
@@ -74,12 +75,13 @@ def localisation_intervals(
             f"of {count} recordings or speakers that are drawn, too few are spoofed or bona fide "
             "for intervals: leave them out with --replicates 0."
         )
+    interval = partial(rate_interval, trials=count, groups=count, level=level)
     whole = agreement_of(stretches, threshold)
     hit, false, missed = np.array(agreements).T
     return LocalisationIntervals(
-        range_eer=_interval(range_eer(stretches).rate, np.array(rates), level),
-        f1=_interval(whole.f1, _share(2 * hit, 2 * hit + false + missed), level),
-        iou=_interval(whole.iou, _share(hit, hit + false + missed), level),
+        range_eer=interval(range_eer(stretches).rate, np.array(rates)),
+        f1=interval(whole.f1, _share(2 * hit, 2 * hit + false + missed)),
+        iou=interval(whole.iou, _share(hit, hit + false + missed)),
         groups=count,
     )
 
@@ -136,9 +138,3 @@ def _sums_at(
 def _share(part: Floats, whole: Floats) -> Floats:
     shares: Floats = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
     return shares
-
-
-def _interval(value: float, replicated: Floats, level: float) -> Interval:
-    tail = 100 * (1 - level) / 2
-    low, high = np.percentile(replicated, [tail, 100 - tail])
-    return Interval(value, float(low), float(high))

@@ -3,14 +3,15 @@
 Invariant: both sides of a difference are measured on the same draws of the trials (see
 `seed_draws`), so that what they share cancels out, and the same files give the same numbers.
 
-The interval of a mean is that of a bootstrap on two levels. A replicate draws the seeds with
-replacement and the trials, or whole speakers, with replacement, and is the mean of the metric over
-the drawn seeds on the drawn trials. It covers what another training of the same settings and other
-trials of the same kind would change. It does not cover other corpora, and with few seeds it is too
-narrow: drawing from n seeds shows (n - 1) / n of their variance, half of it with 2 seeds and two
-thirds with 3; of one seed nothing is known, and its interval is over the trials alone.
+The interval of a mean covers what another training of the same settings and other trials of the
+same kind would change; not other corpora. It has two parts, whose squares are added: the interval
+of the mean over draws of the trials, or of whole speakers, on which all networks are measured; and
+that over seeds, Student's t times the deviation over the square root of the number of seeds. With
+two seeds t is 12.7, with three 4.3: so little is known of other seeds from so few. Of one seed
+nothing is known, and its interval is over the trials alone.
 
-Source: Davison and Hinkley, Bootstrap Methods and their Application, 1997, 3.8 (nested data).
+Sources: for adding squares Zou and Donner, Statistics in Medicine 27, 2008; for the degrees of
+freedom of a difference Satterthwaite, Biometrics Bulletin 2, 1946.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import Interval, Intervals, percentile_interval, tested_interval
+from asdf.metrics.bootstrap import Intervals, difference_interval
 from asdf.metrics.detection import Floats
+from asdf.metrics.intervals import Interval, lowest_interval, rate_interval
 from asdf.metrics.seed_draws import SeedDraws
-from asdf.metrics.student import two_sided_p
-from asdf.runs.seeds import generator
+from asdf.metrics.student import t_quantile, two_sided_p
 
 MIN_SEEDS = 3
 """Fewer seeds than this per side say too little for a test over seeds alone."""
@@ -52,8 +53,8 @@ class SeedDifference:
     """The difference second - first of two means over seeds; below zero the second is better.
 
     Attributes:
-        difference: with intervals and p-values of the bootstrap on two levels.
-        is_paired: both have the same seeds, which are drawn together.
+        difference: with intervals and p-values over seeds and trials.
+        is_paired: both have the same seeds, whose differences are taken.
         seeds: how many each has.
         eer_welch_p: p-value of Welch's test of the EERs over seeds alone; None with fewer than
             three seeds on a side.
@@ -84,28 +85,43 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
     return Spread(tuple(array.tolist()), float(array.mean()), deviation)
 
 
-def spreads(draws: SeedDraws, *, level: float = 0.95, seed: int = 0) -> tuple[Spread, Spread]:
+def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
     """Return EER and minDCF over seeds, with the intervals of their means if anything was drawn."""
     eers = spread_of(draws.measured[:, 0])
     min_dcfs = spread_of(draws.measured[:, 1])
     if not draws.replicates:
         return eers, min_dcfs
-    means = _mean_draws(draws, _seed_weights(len(draws.seeds), draws.replicates, seed, "seeds"))
+    of_eers, of_min_dcfs = draws.drawn.mean(axis=0)
+    fewer = int(draws.at_best.trials.min())
+    over_trials = (
+        rate_interval(eers.mean, of_eers, trials=fewer, groups=draws.groups, level=level),
+        lowest_interval(
+            min_dcfs.mean, of_min_dcfs, draws.at_best, groups=draws.groups, level=level
+        ),
+    )
     return (
-        replace(eers, interval=percentile_interval(eers.mean, means[0], level)),
-        replace(min_dcfs, interval=percentile_interval(min_dcfs.mean, means[1], level)),
+        replace(eers, interval=_add_seeds(over_trials[0], eers, level)),
+        replace(min_dcfs, interval=_add_seeds(over_trials[1], min_dcfs, level)),
     )
 
 
-def compare_seeds(
-    first: SeedDraws, second: SeedDraws, *, level: float = 0.95, seed: int = 0
-) -> SeedDifference:
+def _add_seeds(over_trials: Interval, spread: Spread, level: float) -> Interval:
+    """Return an interval over trials, widened by what the mean varies over seeds."""
+    count = len(spread.values)
+    if spread.deviation is None:
+        return over_trials
+    reach = t_quantile(level, count - 1) * spread.deviation / math.sqrt(count)
+    below = math.hypot(spread.mean - over_trials.low, reach)
+    above = math.hypot(over_trials.high - spread.mean, reach)
+    return Interval(spread.mean, max(0.0, spread.mean - below), min(1.0, spread.mean + above))
+
+
+def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -> SeedDifference:
     """Test the difference of the means of two configurations over seeds and trials.
 
-    Seeds are paired if both have the same, else drawn independently. The two-sided p-value is twice
-    the smaller proportion of replicates on either side of zero. With few seeds it is too small, as
-    the interval is too narrow: Welch's test over seeds alone does not have that fault, but knows
-    nothing of the trials.
+    Seeds are paired if both have the same. The two-sided p-value is that of Student's t of the
+    difference over its standard deviation, whose square is the variance over draws of the trials
+    plus that over seeds; Welch's test over seeds alone knows nothing of the trials.
 
     Raises:
         AsdfError: the two were not scored on the same trials, or nothing was drawn.
@@ -117,22 +133,46 @@ def compare_seeds(
     if not first.replicates:
         raise AsdfError("a test needs replicates of the bootstrap: --replicates 1000.")
     is_paired = len(first.seeds) > 1 and set(first.seeds) == set(second.seeds)
-    weights = _seed_weights(len(first.seeds), first.replicates, seed, "seeds")
-    other_weights = _seed_weights(len(second.seeds), second.replicates, seed, "other seeds")
     if is_paired:
         second = _in_order_of(second, first.seeds)
-        other_weights = weights
-    drawn = _mean_draws(second, other_weights) - _mean_draws(first, weights)
-    measured = second.measured.mean(axis=0) - first.measured.mean(axis=0)
+    intervals = []
+    for metric in (0, 1):
+        values = (first.measured[:, metric], second.measured[:, metric])
+        of_seeds, degrees = _seed_variance(*values, is_paired=is_paired)
+        interval = difference_interval(
+            np.array([values[0].mean(), values[1].mean()]),
+            np.stack([first.drawn[:, metric].mean(axis=0), second.drawn[:, metric].mean(axis=0)]),
+            groups=first.groups,
+            are_minima=metric == 1,
+            of_seeds=of_seeds,
+            seed_degrees=degrees,
+            level=level,
+        )
+        intervals.append(interval)
     return SeedDifference(
-        difference=Intervals(
-            eer=tested_interval(float(measured[0]), drawn[0], level),
-            min_dcf=tested_interval(float(measured[1]), drawn[1], level),
-        ),
+        difference=Intervals(eer=intervals[0], min_dcf=intervals[1]),
         is_paired=is_paired,
         seeds=(len(first.seeds), len(second.seeds)),
         eer_welch_p=welch_test(first.measured[:, 0], second.measured[:, 0]),
     )
+
+
+def _seed_variance(first: Floats, second: Floats, *, is_paired: bool) -> tuple[float, float]:
+    """Return the variance of the difference of two means over seeds, and its degrees of freedom.
+
+    A single seed adds nothing, since nothing is known of others.
+    """
+    if is_paired:
+        return float((second - first).var(ddof=1)) / first.size, first.size - 1
+    variances = []
+    weighted = 0.0
+    for values in (first, second):
+        if values.size > 1:
+            variance = float(values.var(ddof=1)) / values.size
+            variances.append(variance)
+            weighted += variance**2 / (values.size - 1)
+    total = sum(variances)
+    return total, total**2 / weighted if weighted else math.inf
 
 
 def welch_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> float | None:
@@ -155,20 +195,6 @@ def welch_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats
         return float(difference == 0)
     degrees = variance**2 / (of_a**2 / (a.size - 1) + of_b**2 / (b.size - 1))
     return two_sided_p(difference / math.sqrt(variance), degrees)
-
-
-def _seed_weights(count: int, replicates: int, seed: int, purpose: str) -> Floats:
-    """Return the share of each seed in each replicate, (seeds, replicates)."""
-    rng = generator(seed, purpose)
-    times = rng.multinomial(count, [1 / count] * count, size=replicates)
-    shares: Floats = times.T / count
-    return shares
-
-
-def _mean_draws(draws: SeedDraws, weights: Floats) -> Floats:
-    """Return the means over the drawn seeds, (2, replicates)."""
-    means: Floats = (weights[:, None, :] * draws.drawn).sum(axis=0)
-    return means
 
 
 def _in_order_of(draws: SeedDraws, seeds: Sequence[str]) -> SeedDraws:

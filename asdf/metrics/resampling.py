@@ -185,6 +185,14 @@ def speaker_block_draws(
         times = list(islice(draws, step))
 
 
+def speakers_of_fewer_class(labels: npt.NDArray[np.integer], speakers: Sequence[str]) -> int:
+    """Return how many speakers the class with fewer of them has; at least 2."""
+    names = np.asarray(speakers)
+    counts = [np.unique(names[labels == label]).size for label in (0, 1)]
+    # A class of one speaker has no spread over speakers, but that of the other class is known.
+    return max(2, min(counts))
+
+
 class _SpeakersOfClasses:
     """The speaker of each bona fide and of each spoof trial, as a number in alphabetical order."""
 

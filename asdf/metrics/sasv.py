@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.metrics.blocks import Counts, into_blocks
-from asdf.metrics.bootstrap import Interval, percentile_interval
 from asdf.metrics.detection import DetCurve, Floats, eer
+from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
 from asdf.metrics.resampling import weighted_metrics
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
@@ -293,21 +293,48 @@ class _Bootstrap:
         names, index = np.unique(np.asarray(scores.trials.speakers), return_inverse=True)
         self._speakers = names.size
         self._speaker_of = [index[self._kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]
+        miss = cost.miss * cost.target_prior
+        impostor_weights = np.array(
+            [cost.false_alarm * cost.nontarget_prior, cost.spoof_false_alarm * cost.spoof_prior]
+        )
+        default = min(miss, impostor_weights.sum())
+        self._weights: Floats = np.append(miss, impostor_weights) / default
+        rates = self._rates(*(np.ones(size, np.int64) for size in self._sizes))
+        self._best = int(np.argmin(self._weights @ rates))
+        self._best_rates = rates[:, self._best]
 
     def intervals(self, replicates: int, seed: int, *, over_speakers: bool) -> dict[str, Interval]:
         """Return the intervals of the metrics in `DRAWN`."""
         rng = np.random.default_rng(seed)
         draws = self._speaker_draws(rng) if over_speakers else self._trial_draws(rng)
         drawn = []
+        at_best = []
         for _ in range(replicates):
-            drawn.append(self._values(*next(draws)))
+            weights = next(draws)
+            rates = self._rates(*weights)
+            at_best.append(rates[:, self._best])
+            drawn.append([float((self._weights @ rates).min()), *self._eers(*weights)])
             if self._progress is not None:
                 self._progress(1)
-        columns = np.array(drawn).T
-        intervals = {}
-        for name, values in zip(DRAWN, columns, strict=True):
-            intervals[name] = percentile_interval(getattr(self._result, name), values)
+        groups = self._fewest_speakers() if over_speakers else None
+        a_dcfs, *eers = np.array(drawn).T
+        of_best = Rates(
+            values=self._best_rates,
+            weights=self._weights,
+            trials=np.array(self._sizes, np.float64),
+            drawn=np.array(at_best).T if over_speakers else None,
+        )
+        lowest = getattr(self._result, DRAWN[0])
+        intervals = {DRAWN[0]: lowest_interval(lowest, a_dcfs, of_best, groups=groups)}
+        fewest = min(self._sizes)
+        for name, values in zip(DRAWN[1:], eers, strict=True):
+            rate = getattr(self._result, name)
+            intervals[name] = rate_interval(rate, values, trials=fewest, groups=groups)
         return intervals
+
+    def _fewest_speakers(self) -> int:
+        """Return how many speakers the kind of trials with the fewest has; at least 2."""
+        return max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
 
     def _trial_draws(self, rng: np.random.Generator) -> Iterator[list[Counts]]:
         while True:
@@ -321,30 +348,27 @@ class _Bootstrap:
             if all(counts.any() for counts in weights):
                 yield weights
 
-    def _values(self, target: Counts, nontarget: Counts, spoof: Counts) -> list[float]:
-        """Return the metrics of `DRAWN` of one replicate, from how often each trial is drawn."""
+    def _eers(self, target: Counts, nontarget: Counts, spoof: Counts) -> list[float]:
+        """Return the EERs of `DRAWN` of one replicate, from how often each trial is drawn."""
         impostors = np.concatenate([nontarget, spoof])
         return [
-            self._a_dcf(target, nontarget, spoof),
             _rate(self._all.sums(target, impostors)),
             _rate(self._nontargets.sums(target, nontarget)),
             _rate(self._spoofs.sums(target, spoof)),
         ]
 
-    def _a_dcf(self, target: Counts, nontarget: Counts, spoof: Counts) -> float:
+    def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
+        """Return miss, false alarm and spoof false alarm rate of a replicate, (3, blocks + 1)."""
         blocks = self._all
         of_nontarget = blocks.of_spoof[: nontarget.size]
         of_spoof = blocks.of_spoof[nontarget.size :]
-        miss = _rejected(blocks.of_bona_fide, target, blocks.count)
-        false_alarm = 1 - _rejected(of_nontarget, nontarget, blocks.count)
-        spoof_false_alarm = 1 - _rejected(of_spoof, spoof, blocks.count)
-        cost = self._cost
-        miss_weight = cost.miss * cost.target_prior
-        nontarget_weight = cost.false_alarm * cost.nontarget_prior
-        spoof_weight = cost.spoof_false_alarm * cost.spoof_prior
-        costs = miss_weight * miss
-        costs += nontarget_weight * false_alarm + spoof_weight * spoof_false_alarm
-        return float(costs.min() / min(miss_weight, nontarget_weight + spoof_weight))
+        return np.stack(
+            [
+                _rejected(blocks.of_bona_fide, target, blocks.count),
+                1 - _rejected(of_nontarget, nontarget, blocks.count),
+                1 - _rejected(of_spoof, spoof, blocks.count),
+            ]
+        )
 
 
 def _rejected(block: npt.NDArray[np.intp], weights: Counts, blocks: int) -> Floats:

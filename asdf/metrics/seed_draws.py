@@ -14,14 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, Weights, into_blocks
+from asdf.metrics.blocks import Weights, into_blocks
+from asdf.metrics.bootstrap import BestPoint
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.intervals import Rates
 from asdf.metrics.leading import speakers_of
 from asdf.metrics.resampling import (
     block_draws,
     speaker_block_draws,
     speaker_draws,
+    speakers_of_fewer_class,
     trial_draws,
     weighted_metrics,
 )
@@ -31,6 +34,9 @@ from asdf.trials.trial_list import TrialList
 
 _METRICS = 2
 """EER and minDCF, in this order, along an axis."""
+_MANY = 1_000
+_DRAWN = 4
+"""What is drawn: the metrics, then miss and false alarm rate at the best threshold of the set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +48,26 @@ class SeedDraws:
         measured: (seeds, 2).
         drawn: (seeds, 2, replicates).
         trials: what draws of the same trials have in common.
-        by_speakers: whole speakers were drawn, not trials.
+        at_best: the rates at the best threshold of each network, averaged over seeds.
+        groups: how many speakers were drawn, those of the class with fewer; None where trials were.
     """
 
     seeds: tuple[str, ...]
     measured: Floats
     drawn: Floats
     trials: str
-    by_speakers: bool
+    at_best: Rates
+    groups: int | None = None
 
     @property
     def replicates(self) -> int:
         """The number of draws."""
         return int(self.drawn.shape[-1])
+
+    @property
+    def by_speakers(self) -> bool:
+        """Whether whole speakers were drawn, not trials."""
+        return self.groups is not None
 
 
 # Options with defaults, by keyword.
@@ -98,7 +111,25 @@ def draw_seeds(
     else:
         drawn = _draws_of_one(curves[0], first, speakers, replicates, rng, cost)
     measured = np.array([(curve.eer()[0], min_dcf_of(curve, cost)) for curve in curves])
-    return SeedDraws(tuple(seeds), measured, drawn, trials_key, speakers is not None)
+    groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
+    at_best = _rates_at_best(curves, drawn[:, _METRICS:], cost)
+    return SeedDraws(tuple(seeds), measured, drawn[:, :_METRICS], trials_key, at_best, groups)
+
+
+def _rates_at_best(curves: Sequence[DetCurve], drawn: Floats, cost: DetectionCost) -> Rates:
+    """Average the rates at the best threshold of each network.
+
+    Args:
+        drawn: (curves, 2, replicates), these rates on draws.
+    """
+    points = [BestPoint.of(into_blocks(curve), cost) for curve in curves]
+    return Rates(
+        values=np.mean([point.rates for point in points], axis=0),
+        weights=points[0].weights,
+        trials=points[0].trials,
+        drawn=drawn.mean(axis=0),
+        networks=len(curves),
+    )
 
 
 def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
@@ -106,8 +137,20 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
     measured = np.mean([draws.measured for draws in sets], axis=0)
     drawn = np.mean([draws.drawn for draws in sets], axis=0)
     trials = " ".join(draws.trials for draws in sets)
-    by_speakers = all(draws.by_speakers for draws in sets)
-    return SeedDraws(sets[0].seeds, measured, drawn, trials, by_speakers)
+    rates = [draws.at_best for draws in sets]
+    at_best = Rates(
+        values=np.mean([each.values for each in rates], axis=0),
+        weights=rates[0].weights,
+        # The mean of no error in each set is bounded as that of sets of the fewest trials.
+        trials=len(sets) * np.min([each.trials for each in rates], axis=0),
+        drawn=np.mean([each.drawn for each in rates], axis=0),
+        # Their mean varies as the draws do, whose number of independent trials is not known.
+        networks=_MANY * len(sets[0].seeds),
+    )
+    groups = [draws.groups for draws in sets if draws.groups is not None]
+    return SeedDraws(
+        sets[0].seeds, measured, drawn, trials, at_best, min(groups) if groups else None
+    )
 
 
 def _in_order(scores: Scores) -> Scores:
@@ -130,24 +173,26 @@ def _shared_draws(
     rng: np.random.Generator,
     cost: DetectionCost,
 ) -> Floats:
-    """Return the metrics of all curves, (curves, 2, replicates), each replicate on one draw."""
+    """Return what is drawn of all curves, (curves, 4, replicates), each replicate on one draw."""
     blocks = list(map(into_blocks, curves))
+    points = [BestPoint.of(of_curve, cost) for of_curve in blocks]
     if speakers is None:
         draws = trial_draws(scores.labels, replicates, rng)
     else:
         draws = speaker_draws(scores.labels, speakers, replicates, rng)
-    drawn = np.empty((len(curves), _METRICS, replicates))
+    drawn = np.empty((len(curves), _DRAWN, replicates))
     for number, weights in enumerate(draws):
-        for index, of_curve in enumerate(blocks):
-            drawn[index, :, number] = _metrics_of(of_curve, weights, cost)
+        for index, (of_curve, point) in enumerate(zip(blocks, points, strict=True)):
+            sums = of_curve.sums(weights.bona_fide, weights.spoof)
+            counts = Weights(sums.bona_fide[None], sums.spoof[None])
+            drawn[index, :, number] = _drawn_of(counts, point, cost)[:, 0]
     return drawn
 
 
-def _metrics_of(blocks: Blocks, weights: Weights, cost: DetectionCost) -> Floats:
-    """Return EER and minDCF, (2,), of one replicate with these weights of its trials."""
-    sums = blocks.sums(weights.bona_fide, weights.spoof)
-    metrics: Floats = weighted_metrics(sums.bona_fide[None], sums.spoof[None], cost)[:, 0]
-    return metrics
+def _drawn_of(counts: Weights, point: BestPoint, cost: DetectionCost) -> Floats:
+    """Return the metrics and the rates at a point, (4, replicates), of counts of each block."""
+    metrics = weighted_metrics(counts.bona_fide, counts.spoof, cost)
+    return np.concatenate([metrics, point.rates_of(counts)])
 
 
 def _draws_of_one(
@@ -158,13 +203,14 @@ def _draws_of_one(
     rng: np.random.Generator,
     cost: DetectionCost,
 ) -> Floats:
-    """Return the metrics of a single curve, (1, 2, replicates)."""
+    """Return what is drawn of a single curve, (1, 4, replicates)."""
     blocks = into_blocks(curve)
+    point = BestPoint.of(blocks, cost)
     if speakers is None:
         draws = block_draws(blocks, replicates, rng)
     else:
         draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
-    parts = [np.empty((_METRICS, 0))]
+    parts = [np.empty((_DRAWN, 0))]
     for counts in draws:
-        parts.append(weighted_metrics(counts.bona_fide, counts.spoof, cost))
+        parts.append(_drawn_of(counts, point, cost))
     return np.concatenate(parts, axis=1)[None]

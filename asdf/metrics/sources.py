@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.metrics.blocks import Blocks, into_blocks
-from asdf.metrics.bootstrap import Interval
 from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.resampling import weighted_metrics
 from asdf.trials.source_scores import SourceScores
 from asdf.trials.sources import NO_CLASS
@@ -42,6 +42,7 @@ FALSE_POSITIVE_RATES = (0.01, 0.1)
 """At which the rate of correct classification is reported."""
 _LEVEL = 0.95
 _MOST_TRIES = 100
+_FEWEST_SPEAKERS = 2
 
 
 @dataclass(frozen=True)
@@ -341,19 +342,39 @@ def _intervals(
     replicates: int,
     seed: int,
 ) -> dict[str, Interval]:
-    """Return the bootstrap percentile intervals of all metrics."""
+    """Return the bootstrap intervals of all metrics."""
     rng = np.random.default_rng(seed)
     draw = _trial_draw if speakers is None else _speaker_draw(speakers)
     drawn: dict[str, list[float]] = {name: [] for name in values}
     for _ in range(replicates):
         for name, value in trials.values(_draw_all_kinds(draw, trials.is_known, rng)).items():
             drawn[name].append(value)
-    tails = [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]
+    groups = None
+    if speakers is not None:
+        groups = len(set(speakers))
+        if groups < _FEWEST_SPEAKERS:
+            # All draws of one speaker are the same, which says nothing of others.
+            return {}
     intervals = {}
     for name, value in values.items():
-        low, high = np.quantile(drawn[name], tails)
-        intervals[name] = Interval(value, float(low), float(high))
+        intervals[name] = rate_interval(
+            value,
+            np.array(drawn[name]),
+            trials=_fewest_trials(name, trials),
+            groups=groups,
+            level=_LEVEL,
+        )
     return intervals
+
+
+def _fewest_trials(name: str, trials: _Trials) -> int:
+    """Return how many trials without an error bound a metric: the fewest that may all be wrong."""
+    known = trials.truths[trials.is_known]
+    if name == "accuracy":
+        return int(known.size)
+    if name in OPEN_METRICS:
+        return int(min(known.size, trials.truths.size - known.size))
+    return int(np.unique(known, return_counts=True)[1].min())
 
 
 _Draw = Callable[[npt.NDArray[np.bool_], np.random.Generator], Floats]

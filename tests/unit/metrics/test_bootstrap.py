@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
 from asdf.metrics.blocks import into_blocks
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.resampling import block_draws, weighted_metrics
+from asdf.metrics.resampling import block_draws, speaker_draws, trial_draws, weighted_metrics
 
 
 def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:
@@ -43,17 +44,19 @@ def test_interval_is_that_of_a_naive_bootstrap():
     for _ in range(4000):
         drawn = rng.choice(bona_fide, bona_fide.size), rng.choice(spoof, spoof.size)
         naive.append((eer(*drawn)[0], min_dcf(*drawn)))
-    for interval, values, value in zip(
-        (intervals.eer, intervals.min_dcf),
-        np.transpose(naive),
-        (eer(bona_fide, spoof)[0], min_dcf(bona_fide, spoof)),
-        strict=True,
-    ):
-        assert interval.value == value
-        assert interval.low < value < interval.high
-        # The 2.5 % quantile of 4,000 draws has a standard error near 0.05 standard deviations.
-        near = pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.25 * values.std())
-        assert [interval.low, interval.high] == near
+    eers, min_dcfs = np.transpose(naive)
+    assert intervals.eer.value == eer(bona_fide, spoof)[0]
+    assert intervals.eer.low < intervals.eer.value < intervals.eer.high
+    # The 2.5 % quantile of 4,000 draws has a standard error near 0.05 standard deviations.
+    near = pytest.approx(np.quantile(eers, [0.025, 0.975]), abs=0.25 * eers.std())
+    assert [intervals.eer.low, intervals.eer.high] == near
+    # Replicates lie below the measured cost, the interval around what lies above it.
+    lowest = min_dcf(bona_fide, spoof)
+    bias = (lowest - min_dcfs.mean()) / (2 ** (2 / 3) - 1)
+    assert bias > 0
+    assert intervals.min_dcf.value == lowest
+    middle = (intervals.min_dcf.low + intervals.min_dcf.high) / 2
+    assert middle == pytest.approx(lowest + bias, abs=0.25 * min_dcfs.std())
 
 
 def test_interval_covers_the_true_eer_as_often_as_it_says():
@@ -112,9 +115,59 @@ def test_each_trial_a_speaker_of_its_own_is_a_draw_of_trials():
 def test_speaker_draws_without_a_class_are_drawn_again():
     scores = _scores(np.array([1.0, 2.0]), np.array([0.0, -1.0]))
     intervals = confidence_intervals(scores, speakers=["a", "a", "b", "b"], replicates=50)
-    assert (intervals.eer.low, intervals.eer.high) == (0.0, 0.0)
+    # Neither of two speakers has an error: p with (1 - p)^2 = .025.
+    assert intervals.eer.low == 0
+    assert intervals.eer.high == pytest.approx(1 - 0.025**0.5)
     with pytest.raises(AsdfError, match="at least two speakers"):
         confidence_intervals(scores, speakers=["a"] * 4)
+
+
+def test_without_an_error_the_bound_is_the_exact_binomial_one():
+    rng = np.random.default_rng(7)
+    scores = _scores(rng.uniform(1, 2, 80), rng.uniform(-2, -1, 120))
+    intervals = confidence_intervals(scores, replicates=50)
+    # No error in n trials: p with (1 - p)^n = .025.
+    missed, accepted = 1 - 0.025 ** (1 / 80), 1 - 0.025 ** (1 / 120)
+    assert (intervals.eer.low, intervals.eer.value) == (0, 0)
+    assert intervals.eer.high == pytest.approx(missed)
+    assert intervals.eer.high == pytest.approx(stats.beta.ppf(0.975, 1, 80))
+    assert (intervals.min_dcf.low, intervals.min_dcf.value) == (0, 0)
+    assert intervals.min_dcf.high == pytest.approx(np.hypot(1.9 * missed, accepted))
+    # A trial of each speaker: the bound is that of as many speakers.
+    names = [f"s{index % 20}" for index in range(200)]
+    speakers = confidence_intervals(scores, speakers=names, replicates=50)
+    assert speakers.eer.high == pytest.approx(1 - 0.025 ** (1 / 20))
+
+
+def test_all_errors_are_bounded_from_below():
+    scores = _scores(np.linspace(-2, -1, 30), np.linspace(1, 2, 40))
+    interval = confidence_intervals(scores, replicates=50).eer
+    assert (interval.value, interval.high) == (1, 1)
+    assert interval.low == pytest.approx(0.025 ** (1 / 30))
+
+
+def test_few_speakers_have_a_wider_interval_than_percentiles():
+    """Student's t of 5 degrees of freedom, and replicates that show 5/6 of the variance."""
+    rng = np.random.default_rng(12)
+    names = np.repeat([f"s{index}" for index in range(6)], 30)
+    labels = np.tile([1, 0, 0], 60)
+    offsets = np.repeat(rng.normal(0, 0.7, 6), 30)
+    scores = Scores(
+        [f"u{i}" for i in range(180)], labels, rng.normal(0, 1, 180) + 2 * labels + offsets
+    )
+    interval = confidence_intervals(scores, speakers=names.tolist()).eer
+    drawn = []
+    for weights in speaker_draws(labels, names.tolist(), 1000, np.random.default_rng(0)):
+        written_out = (
+            np.repeat(scores.bona_fide, weights.bona_fide),
+            np.repeat(scores.spoof, weights.spoof),
+        )
+        drawn.append(eer(*written_out)[0])
+    odds = np.log(drawn) - np.log1p(-np.array(drawn))
+    reach = (np.quantile(odds, [0.025, 0.975]) - odds.mean()) * 2.570582 / 1.959964 * (6 / 5) ** 0.5
+    middle = 2 * np.log(interval.value / (1 - interval.value)) - odds.mean()
+    expected = 1 / (1 + np.exp(-(middle + reach)))
+    assert [interval.low, interval.high] == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 def test_paired_test_sees_what_separate_intervals_do_not():
@@ -157,10 +210,23 @@ def test_paired_test_wants_the_same_trials():
         paired_test(scores, Scores(scores.ids, 1 - scores.labels, scores.scores))
 
 
-def test_no_finite_bootstrap_gives_a_p_of_zero():
-    """Every draw finds the second better: p is that of the sample itself as one more replicate."""
-    first = _scores(np.arange(20.0), np.arange(20.0))
-    second = _scores(np.arange(20.0) + 100, np.arange(20.0))
-    tested = paired_test(first, second, replicates=99)
-    assert tested.eer.high < 0
-    assert tested.eer.p_value == 2 * 1 / (1 + 99)
+def test_the_paired_test_is_that_of_the_difference_over_its_deviation():
+    rng = np.random.default_rng(10)
+    first = _scores(rng.normal(1, 1, 60), rng.normal(-1, 1, 90))
+    second = Scores(first.ids, first.labels, first.scores + rng.normal(0, 1, 150))
+    tested = paired_test(first, second, replicates=400, seed=2)
+    drawn = []
+    for weights in trial_draws(first.labels, 400, np.random.default_rng(2)):
+        pair = []
+        for scores in (first, second):
+            bona_fide = np.repeat(scores.bona_fide, weights.bona_fide)
+            pair.append(eer(bona_fide, np.repeat(scores.spoof, weights.spoof))[0])
+        drawn.append(pair[1] - pair[0])
+    deviation = np.std(drawn)
+    assert tested.eer.p_value == pytest.approx(
+        2 * stats.norm.sf(abs(tested.eer.value) / deviation), rel=1e-9
+    )
+    # Zero is outside of the interval where p is below .05.
+    reach = stats.norm.ppf(0.975) * deviation
+    assert tested.eer.high - tested.eer.value == pytest.approx(reach)
+    assert tested.eer.value - tested.eer.low == pytest.approx(reach)

@@ -152,7 +152,26 @@ def test_speakers_are_drawn_whole():
     )
     decisions = decide(scores, Threshold(0.0, ""), speakers=["a", "a", "b", "b"], replicates=200)
     interval = decisions.speaker_intervals["accuracy"]
-    assert (interval.low, interval.value, interval.high) == (0.0, 0.5, 1.0)
+    # Two speakers say next to nothing of others.
+    assert interval.value == 0.5
+    assert interval.low < 0.01
+    assert interval.high > 0.99
+
+
+def test_decisions_without_an_error_have_exact_bounds():
+    scores = _scores(np.linspace(1, 2, 50), np.linspace(-2, -1, 20))
+    decisions = decide(scores, Threshold(0.0, ""), replicates=100)
+    # No error in n trials: p with (1 - p)^n = .025; of all trials, of a class, of the smaller one.
+    expected = {"accuracy": 70, "recall_bona_fide": 50, "recall_spoof": 20, "macro_f1": 20}
+    for name, trials in expected.items():
+        interval = decisions.intervals[name]
+        assert (interval.value, interval.high) == (1, 1)
+        assert interval.low == pytest.approx(0.025 ** (1 / trials))
+    # A rate of which no trial is right is bounded from above.
+    wrong = decide(_scores(np.full(50, -1.0), np.full(20, -1.0)), Threshold(0.0, ""), replicates=9)
+    recall = wrong.intervals["recall_bona_fide"]
+    assert (recall.low, recall.value) == (0, 0)
+    assert recall.high == pytest.approx(1 - 0.025 ** (1 / 50))
 
 
 def test_a_summary_has_decisions_by_condition():

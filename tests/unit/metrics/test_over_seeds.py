@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from asdf.errors import AsdfError
 from asdf.metrics.over_seeds import compare_seeds, spread_of, spreads, welch_test
@@ -74,21 +75,40 @@ def test_whole_speakers_are_drawn_where_they_are_known():
     )
 
 
-def test_the_interval_of_a_mean_is_that_of_both_levels():
+def test_the_interval_of_a_mean_adds_the_squares_of_both_parts():
     draws = drawn_of(1.0, replicates=800)
     eer, min_dcf = spreads(draws)
     assert eer.values == tuple(draws.measured[:, 0])
     assert eer.interval is not None
     assert min_dcf.interval is not None
-    weights = generator(0, "seeds").multinomial(3, [1 / 3] * 3, size=800).T / 3
-    means = (weights * draws.drawn[:, 0]).sum(axis=0)
-    assert (eer.interval.low, eer.interval.high) == tuple(np.quantile(means, [0.025, 0.975]))
-    # Variances add: of the trials, and (n - 1) / n of that of the seeds, over n.
-    of_trials = draws.drawn[:, 0].mean(axis=0).var()
-    of_seeds = draws.drawn[:, 0].var(axis=0).mean() / 3
-    assert means.var() == pytest.approx(of_trials + of_seeds, rel=0.15)
+    low, high = np.quantile(draws.drawn[:, 0].mean(axis=0), [0.025, 0.975])
+    # Of three seeds: t with two degrees of freedom, over the root of three.
+    of_seeds = 4.302653 * draws.measured[:, 0].std(ddof=1) / 3**0.5
+    assert eer.interval.low == pytest.approx(max(0, eer.mean - np.hypot(eer.mean - low, of_seeds)))
+    assert eer.interval.high == pytest.approx(eer.mean + np.hypot(high - eer.mean, of_seeds))
     assert spreads(drawn_of(1.0, replicates=800)) == (eer, min_dcf)
-    assert spreads(draws, seed=1) != (eer, min_dcf)
+    # The lowest cost is biased low, so more of its interval lies above it.
+    _, min_dcf = spreads(drawn_of(2.0, replicates=800))
+    assert min_dcf.interval is not None
+    assert min_dcf.interval.high - min_dcf.mean > min_dcf.mean - min_dcf.interval.low
+
+
+def test_a_single_seed_has_the_interval_over_trials():
+    draws = drawn_of(1.0, seeds=(0,), replicates=100)
+    eer, _ = spreads(draws)
+    assert eer.interval is not None
+    drawn = draws.drawn[0, 0]
+    assert (eer.interval.low, eer.interval.high) == tuple(np.quantile(drawn, [0.025, 0.975]))
+
+
+def test_seeds_without_an_error_have_an_exact_bound():
+    eer, min_dcf = spreads(drawn_of(100.0, replicates=20))
+    assert eer.interval is not None and min_dcf.interval is not None
+    assert (eer.mean, eer.interval.low) == (0, 0)
+    # No error in 30 bona fide trials, in 50 spoofs: p with (1 - p)^n = .025.
+    assert eer.interval.high == pytest.approx(1 - 0.025 ** (1 / 30))
+    rates = np.array([1 - 0.025 ** (1 / 30), 1 - 0.025 ** (1 / 50)])
+    assert min_dcf.interval.high == pytest.approx(np.hypot(1.9 * rates[0], rates[1]))
 
 
 def test_without_replicates_there_is_no_interval():
@@ -103,14 +123,17 @@ def test_differences_are_paired_by_seed_where_both_have_the_same():
     assert tested.is_paired
     assert tested.seeds == (3, 3)
     assert tested.difference.eer.value < -0.1
-    # Every one of 200 replicates lies below zero, and the sample counts as one.
-    assert tested.difference.eer.p_value == 2 / 201
-    weights = generator(0, "seeds").multinomial(3, [1 / 3] * 3, size=200).T / 3
-    drawn = (weights * (drawn_of(2.0).drawn - first.drawn)[:, 0]).sum(axis=0)
+    other = drawn_of(2.0)
+    seeds = (other.measured - first.measured)[:, 0]
+    of_seeds = seeds.var(ddof=1) / 3
+    of_trials = (other.drawn - first.drawn)[:, 0].mean(axis=0).var()
+    degrees = (of_seeds + of_trials) ** 2 / (of_seeds**2 / 2)
+    reach = stats.t.ppf(0.975, degrees) * np.sqrt(of_seeds + of_trials)
     interval = tested.difference.eer
-    assert (interval.low, interval.high) == pytest.approx(
-        tuple(np.quantile(drawn, [0.025, 0.975])), abs=1e-12
-    )
+    expected = (seeds.mean() - reach, seeds.mean() + reach)
+    assert (interval.low, interval.high) == pytest.approx(expected)
+    statistic = -abs(seeds.mean()) / np.sqrt(of_seeds + of_trials)
+    assert interval.p_value == pytest.approx(2 * stats.t.cdf(statistic, degrees))
     # The order in which seeds are named does not count.
     turned = drawn_of(2.0, seeds=(2, 0, 1))
     assert compare_seeds(first, turned).difference.eer.value == pytest.approx(interval.value)

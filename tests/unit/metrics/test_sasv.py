@@ -106,7 +106,9 @@ def test_a_replicate_is_the_trials_written_out(kinds, seed):
         official.eer(target, nontarget)[0],
         official.eer(target, spoof)[0],
     ]
-    assert bootstrap._values(*weights) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    a_dcf = (bootstrap._weights @ bootstrap._rates(*weights)).min()
+    drawn = [a_dcf, *bootstrap._eers(*weights)]
+    assert drawn == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 def test_intervals_over_trials_and_claimed_speakers(scores):
@@ -120,6 +122,20 @@ def test_intervals_over_trials_and_claimed_speakers(scores):
     alone = SasvTrials(["S"] * 260, scores.trials.utterances, scores.trials.kinds)
     single = summarise_sasv("s", SasvScores(alone, sasv=scores.sasv), replicates=20)
     assert single.speaker_intervals == {}
+
+
+def test_the_interval_of_the_lowest_cost_takes_its_bias_out(scores):
+    """Percentiles of the replicates lie around a cost that is lower than the measured one."""
+    summary = summarise_sasv("s", scores, replicates=200)
+    bootstrap = _Bootstrap(scores, TANDEM, summary.result, None)
+    rng = np.random.default_rng(0)
+    lowest = []
+    for _, weights in zip(range(200), bootstrap._trial_draws(rng), strict=False):
+        lowest.append((bootstrap._weights @ bootstrap._rates(*weights)).min())
+    interval = summary.intervals["a_dcf"]
+    assert np.mean(lowest) < interval.value
+    assert interval.high > np.quantile(lowest, 0.975)
+    assert interval.low <= interval.value < (interval.low + interval.high) / 2
 
 
 def test_conditions(scores):

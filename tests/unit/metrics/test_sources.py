@@ -135,7 +135,17 @@ def test_whole_speakers_are_drawn() -> None:
     wide = evaluate_sources(scores, replicates=60, speakers=speakers)
     alone = evaluate_sources(scores, replicates=60, speakers=["one"] * 300)
     assert wide.intervals["accuracy"].low < wide.intervals["accuracy"].high
-    assert alone.intervals["accuracy"].low == alone.intervals["accuracy"].high
+    # All draws of one speaker are alike: they say nothing of other speakers.
+    assert alone.intervals == {}
+
+
+def test_tracing_without_an_error_has_an_exact_bound() -> None:
+    probabilities = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]] * 10
+    closed = scores_of(["A", "B", "C"] * 10, probabilities)
+    accuracy = evaluate_sources(closed, replicates=20).intervals["accuracy"]
+    # No error in 30 trials: p with (1 - p)^30 = .025.
+    assert (accuracy.value, accuracy.high) == (1, 1)
+    assert accuracy.low == pytest.approx(0.025 ** (1 / 30))
 
 
 def test_a_set_without_unknown_trials_is_closed_and_one_of_them_alone_is_refused() -> None:
