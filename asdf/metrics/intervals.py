@@ -32,6 +32,9 @@ from asdf.metrics.student import beta_quantile, t_quantile, two_sided_p
 
 Floats = npt.NDArray[np.float64]
 
+FEW_GROUPS = 10
+"""Intervals over fewer speakers than this say so."""
+
 # How far replicates lie below the measured lowest cost, as a share of its own bias: see above.
 _BIAS_SHARE = 2 ** (2 / 3) - 1
 # The standard deviation of what is left when the bias is taken out, as a share of the bias: that of
@@ -45,12 +48,21 @@ class Interval:
 
     Attributes:
         p_value: that of a difference being zero; None for other values.
+        groups: how many speakers or recordings were drawn, those of the class with the fewest; None
+            where trials were drawn.
     """
 
     value: float
     low: float
     high: float
     p_value: float | None = None
+    groups: int | None = None
+
+    def describe_groups(self, what: str) -> str:
+        """Return 'speakers', or '6 speakers only' where so few say little of others."""
+        if self.groups is None or self.groups >= FEW_GROUPS:
+            return what
+        return f"{self.groups} {what} only"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +112,7 @@ def rate_interval(
     """
     if value in (0.0, 1.0) and (drawn == value).all():
         bound = zero_bound(trials if groups is None else groups, level)
-        return Interval(value, value * (1 - bound), max(value, bound))
+        return Interval(value, value * (1 - bound), max(value, bound), groups=groups)
     if groups is None:
         return percentile_interval(value, drawn, level)
     return _group_interval(value, drawn, groups, level)
@@ -157,7 +169,7 @@ def _group_interval(value: float, drawn: Floats, groups: int, level: float) -> I
     tail = (1 - level) / 2
     reach = (np.quantile(odds, [tail, 1 - tail]) - mean) * expansion(groups, level)
     low, high = 1 / (1 + np.exp(-(2 * measured - mean + reach)))
-    return Interval(value, min(value, float(low)), max(value, float(high)))
+    return Interval(value, min(value, float(low)), max(value, float(high)), groups=groups)
 
 
 def _log_odds(rates: npt.ArrayLike) -> Floats:
@@ -208,7 +220,9 @@ def lowest_interval(
     low = centre - max(math.hypot(below, local), drop)
     high = centre + math.hypot(above, local)
     # The better of accepting and of rejecting all costs 1.
-    return Interval(value, max(0.0, min(low, value)), max(value, min(high, 1.0)))
+    low = max(0.0, min(low, value))
+    high = max(value, min(high, 1.0))
+    return Interval(value, low, high, groups=groups)
 
 
 def _reaches(rates: Rates, groups: int | None, level: float) -> tuple[float, float]:
@@ -283,4 +297,9 @@ def tested_interval(
         return Interval(difference, centre, centre, p_value)
     reach = t_quantile(level, degrees) * deviation
     p_value = two_sided_p(centre / deviation, degrees)
-    return Interval(difference, centre - reach, centre + reach, p_value)
+    if centre * difference < 0:
+        # Without their biases the other one would be the better: neither is said to be.
+        p_value = 1.0
+    low = min(difference, centre - reach)
+    high = max(difference, centre + reach)
+    return Interval(difference, low, high, p_value)

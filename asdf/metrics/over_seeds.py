@@ -113,7 +113,9 @@ def _add_seeds(over_trials: Interval, spread: Spread, level: float) -> Interval:
     reach = t_quantile(level, count - 1) * spread.deviation / math.sqrt(count)
     below = math.hypot(spread.mean - over_trials.low, reach)
     above = math.hypot(over_trials.high - spread.mean, reach)
-    return Interval(spread.mean, max(0.0, spread.mean - below), min(1.0, spread.mean + above))
+    low = max(0.0, spread.mean - below)
+    high = min(1.0, spread.mean + above)
+    return Interval(spread.mean, low, high, groups=over_trials.groups)
 
 
 def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -> SeedDifference:

@@ -145,13 +145,18 @@ def _decisions_record(decisions: Decisions | None) -> dict[str, Any] | None:
     }
 
 
+def bounds_record(interval: Interval) -> dict[str, float]:
+    """Return the bounds of an interval, and of how many speakers it is where these were drawn."""
+    bounds = {"low": interval.low, "high": interval.high}
+    if interval.groups is not None:
+        bounds["groups"] = interval.groups
+    return bounds
+
+
 def _bounds_by_name(intervals: Mapping[str, Interval]) -> dict[str, dict[str, float]] | None:
     if not intervals:
         return None
-    bounds = {}
-    for name, interval in intervals.items():
-        bounds[name] = {"low": interval.low, "high": interval.high}
-    return bounds
+    return {name: bounds_record(interval) for name, interval in intervals.items()}
 
 
 def _interval_record(intervals: Intervals | None) -> dict[str, dict[str, float]] | None:

@@ -21,7 +21,7 @@ from asdf.report.tables import LEADS
 
 PLUS_MINUS = r"$\pm$"
 SEEDS_LEAD = (
-    "significantly better than the next one over seeds and trials (bootstrap on two levels, and "
+    "significantly better than the next one over seeds and trials (Student's t and bootstrap, and "
     "from three seeds each on Welch's test over seeds; p < 0.05)"
 )
 _LABEL = 24

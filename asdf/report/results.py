@@ -12,6 +12,7 @@ from typing import Literal
 
 from asdf.metrics.bootstrap import Intervals
 from asdf.metrics.conditions import Condition
+from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.summary import Summary
 from asdf.report.cells import (
     ABSENT,
@@ -72,7 +73,7 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
         set=set_name,
         system=system,
         eer=percent(summary.result.eer),
-        interval=_telling_interval(summary.intervals),
+        interval=interval_text(summary.intervals.eer) if summary.intervals else "",
         rank=_rank(gathered, set_name),
         bona_fide=f"{summary.result.bona_fide:,}",
         spoof=f"{summary.result.spoof:,}",
@@ -81,14 +82,6 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
         hardest_eer=percent(hardest.result.eer) if hardest else "",
         warnings=summary.scored.warnings(),
     )
-
-
-def _telling_interval(intervals: Intervals | None) -> str:
-    """Return the interval of the EER, '' where it says nothing."""
-    # Without an error to draw, every replicate is without one too, and the interval has no width.
-    if intervals is None or intervals.eer.low >= intervals.eer.high:
-        return ""
-    return interval_text(intervals.eer)
 
 
 def _hardest_attack(summary: Summary) -> Condition | None:
@@ -224,9 +217,17 @@ def _signed_cell(value: float) -> Cell:
     return Cell(f"{value:.4f}".replace("-", "−"), value)
 
 
+def _with_few_groups(interval: Interval) -> str:
+    """Return an interval as text, with the number of speakers where these are few."""
+    text = interval_text(interval)
+    if interval.groups is None or interval.groups >= FEW_GROUPS:
+        return text
+    return f"{text} ({interval.describe_groups('speakers')})"
+
+
 def _interval_cell(intervals: Intervals | None, metric: Metric) -> Cell:
     if intervals is None:
         return Cell(ABSENT)
     if metric == "eer":
-        return Cell(interval_text(intervals.eer))
+        return Cell(_with_few_groups(intervals.eer))
     return Cell(interval_text(intervals.min_dcf, scale=1, digits=4))

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from asdf.metrics.sasv import SasvCondition, SasvResult, SasvSummary
+from asdf.report.exports import bounds_record
 from asdf.report.latex import latex_text, tabulars
 from asdf.text import aligned, csv_text
 
@@ -150,7 +151,7 @@ def _record(summary: SasvSummary) -> dict[str, Any]:
         ("trials", summary.intervals),
         ("speakers", summary.speaker_intervals),
     ):
-        bounds = {name: {"low": i.low, "high": i.high} for name, i in drawn.items()}
+        bounds = {name: bounds_record(interval) for name, interval in drawn.items()}
         intervals[kind] = bounds or None
     return {
         "system": summary.name,
@@ -177,7 +178,8 @@ def _interval_text(metric: _Metric, summary: SasvSummary) -> str:
         interval = drawn.get(metric.key)
         if interval is not None:
             low = f"{unit * interval.low:.{digits}f}"
-            texts.append(f"{low} .. {unit * interval.high:.{digits}f} over {kind}")
+            high = f"{unit * interval.high:.{digits}f}"
+            texts.append(f"{low} .. {high} over {interval.describe_groups(kind)}")
     return f"   95 %: {', '.join(texts)}" if texts else ""
 
 

@@ -148,6 +148,7 @@ def difference_sentence(tested: SeedDifference, first: str, second: str) -> str:
     )
     if tested.eer_welch_p is None:
         few = min(tested.seeds)
-        seeds = "one seed" if few == 1 else f"{few} seeds"
-        return f"{sentence}; with {seeds}, that understates how far seeds lie apart."
+        if few == 1:
+            return f"{sentence}; with one seed, nothing is known of how far seeds lie apart."
+        return f"{sentence}; with {few} seeds, only large differences are seen."
     return f"{sentence}; over seeds alone, p = {tested.eer_welch_p:.3f} (Welch's test)."

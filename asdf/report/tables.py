@@ -268,7 +268,8 @@ def _interval_text(metric: Metric, summary: Summary) -> str:
     if intervals.trials is not None:
         texts.append(f"{_range_text(intervals.trials, unit, digits)} over trials")
     if intervals.speakers is not None:
-        texts.append(f"{_range_text(intervals.speakers, unit, digits)} over speakers")
+        over = intervals.speakers.describe_groups("speakers")
+        texts.append(f"{_range_text(intervals.speakers, unit, digits)} over {over}")
     if not texts:
         return ""
     return f"   95 %: {', '.join(texts)}"

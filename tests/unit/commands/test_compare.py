@@ -50,7 +50,9 @@ def test_two_configurations_are_compared_over_their_seeds(folders, capsys, tmp_p
     (result,) = record["results"]
     difference = result["tested"]["difference"]["eer"]
     assert 100 * difference["value"] == pytest.approx(good.mean() - bad.mean())
-    assert difference["p_value"] == 2 / 101
+    # Student's t over three pairs of seeds, with what the speakers add.
+    assert 0 < difference["p_value"] < 0.05
+    assert difference["high"] < 0
     assert result["tested"]["eer_welch_p"] < 0.05
 
 
