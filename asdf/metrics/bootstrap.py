@@ -285,9 +285,8 @@ def _local_variance(before: float, after: float, minima: Floats) -> float:
         before, after: the biases of the two.
         minima: (2, replicates).
     """
-    deviations = minima.std(axis=1)
     correlation = 0.0
-    if deviations.all():
+    if minima[0].std() and minima[1].std():
         correlation = float(np.corrcoef(minima)[0, 1])
     first = local_deviation(before)
     second = local_deviation(after)

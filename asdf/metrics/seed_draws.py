@@ -143,7 +143,7 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
         weights=rates[0].weights,
         # The mean of no error in each set is bounded as that of sets of the fewest trials.
         trials=len(sets) * np.min([each.trials for each in rates], axis=0),
-        drawn=np.mean([each.drawn for each in rates], axis=0),
+        drawn=np.mean([each.drawn for each in rates if each.drawn is not None], axis=0),
         # Their mean varies as the draws do, whose number of independent trials is not known.
         networks=_MANY * len(sets[0].seeds),
     )

@@ -179,7 +179,7 @@ def speakers_of(count: int, each: int) -> list[str]:
     return [f"s{i}" for i in np.repeat(np.arange(count), each).tolist()]
 
 
-@pytest.mark.parametrize("speakers", [6, 10, 17, 48])
+@pytest.mark.parametrize("speakers", [6, 10, 17])
 def test_over_speakers(speakers):
     """Each speaker's trials share an offset of deviation .7."""
     rng = np.random.default_rng(5)
@@ -240,7 +240,7 @@ def test_sasv(speakers):
         holds(found[name], float(truths[name]), highest=1 if speakers else 0.98)
 
 
-def seeds_of(rng: np.random.Generator, count: int, trials: Scores | None = None) -> list[Scores]:
+def seeds_of(rng: np.random.Generator, count: int) -> list[Scores]:
     """Return scores of networks that share half of their noise and differ in their quality."""
     shared = rng.normal(size=200)
     labels = np.repeat([1, 0], [80, 120])
@@ -253,7 +253,7 @@ def seeds_of(rng: np.random.Generator, count: int, trials: Scores | None = None)
     return networks
 
 
-@pytest.mark.parametrize("seeds", [1, 3, 6])
+@pytest.mark.parametrize("seeds", [1, 3, 5])
 def test_over_seeds(seeds):
     rng = np.random.default_rng(7)
     gaps = rng.normal(2.0, 0.3, 2000)
@@ -265,7 +265,7 @@ def test_over_seeds(seeds):
     min_dcf = np.mean([(1.9 * stats.norm.cdf(grid - gap) + false_alarms).min() for gap in gaps])
     names = [str(seed) for seed in range(seeds)]
     eers, min_dcfs = [], []
-    for _ in range(200):
+    for _ in range(120):
         networks = seeds_of(rng, seeds)
         if seeds == 1:
             networks = [scores_of(rng.normal(2, 1, 80), rng.normal(0, 1, 120))]
