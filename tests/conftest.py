@@ -20,6 +20,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from asdf.demo import DemoSet, make_demo_corpus
+from asdf.networks.packed import computes_bfloat16
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
 
@@ -87,6 +88,13 @@ def corpus(tmp_path_factory) -> Path:
     )
     make_demo_corpus(folder, sets=sets)
     return folder
+
+
+@pytest.fixture(scope="session")
+def bfloat16() -> None:
+    """Skip where scores are never computed in bf16; tests/unit/scoring/test_other_cpus.py runs."""
+    if not computes_bfloat16():
+        pytest.skip("torch has no bf16 for all operations on this CPU")
 
 
 @contextmanager

@@ -18,15 +18,14 @@ import torch
 from asdf.distributed.arithmetic import tf32
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.networks.packed import multiplies_bfloat16
+from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16, multiplies_bfloat16
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 # The first compute capability of NVIDIA's with tensor cores for bf16 and TF32. What torch calls
 # supported includes GPUs that only emulate bf16.
 _NEEDED = (8, 0)
 _EMULATED = (
-    "this CPU has neither AVX512_BF16 nor AMX, or oneDNN is held to less (ONEDNN_MAX_CPU_ISA), so "
-    "bf16 is emulated, slower than fp32 and coarser; fp32 is the better choice here"
+    "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
 )
 
 _choice = threading.RLock()
@@ -72,8 +71,9 @@ class ScoringPrecision:
 def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
     """Choose what 'fp32', 'tf32' or 'bf16' means on `device`.
 
-    Without TF32 scores are computed in fp32, which is never further from them. Emulated bf16 would
-    be slower than fp32 and coarser: a GPU refuses it, and of a CPU it is logged.
+    Without TF32 scores are computed in fp32, which is never further from them, and so are those of
+    a CPU for which torch has no bf16. Emulated bf16 would be slower than fp32 and coarser: a GPU
+    refuses it, and of a CPU it is logged.
 
     Raises:
         UsageError: bf16 on a GPU that has none, or no such precision.
@@ -85,7 +85,7 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
     if requested == "fp32":
         return ScoringPrecision(requested, device)
     if requested == "bf16" and device.type == "cpu":
-        return ScoringPrecision(requested, device, "" if multiplies_bfloat16() else _EMULATED)
+        return _choose_bf16_on_cpu(device)
     if device.type != "cuda":
         return ScoringPrecision("fp32", device, f"{requested} not used: it needs a GPU")
     capability = torch.cuda.get_device_capability(device)
@@ -99,6 +99,12 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
         "than fp32. Set computing.scoring_precision='fp32' (of `python -m asdf score`: "
         "--precision fp32)."
     )
+
+
+def _choose_bf16_on_cpu(device: torch.device) -> ScoringPrecision:
+    if not computes_bfloat16():
+        return ScoringPrecision("fp32", device, NO_BFLOAT16)
+    return ScoringPrecision("bf16", device, "" if multiplies_bfloat16() else _EMULATED)
 
 
 def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
@@ -119,11 +125,12 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
         for refusal, _, _ in every:
             if refusal:
                 raise UsageError(refusal)
-        # One process without TF32 is enough: a list is not scored in two precisions. A reason with
-        # the requested precision, that it is emulated, decides nothing.
-        others = [each for each in every if each[1] != requested]
-        reasons = [each for each in [*others, *every] if each[2]]
-        return reasons[0][1:] if reasons else (local.name, "")
+        # One process without it is enough: a list is not scored in two precisions. One that only
+        # emulates it does not decide before one that lacks it.
+        for _, name, reason in sorted(every, key=lambda choice: choice[1] == requested):
+            if reason:
+                return name, reason
+        return local.name, ""
 
     name, reason = world.run_on_main(decide)
     return ScoringPrecision(name, world.device, reason)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16
+
 # Compute capabilities of NVIDIA's with tensor cores for bf16, and for fp16.
 _BF16_NEEDS = (8, 0)
 _FP16_NEEDS = (7, 0)
@@ -67,10 +69,11 @@ def choose_precision(requested: str, device: torch.device, sharded: bool = False
 
 
 def _choose_on_cpu(requested: str, device: torch.device) -> Precision:
-    if requested == "bf16":
+    if requested == "bf16" and computes_bfloat16():
         return Precision(device, torch.bfloat16, "precision bf16, as requested")
     reasons = {
         "auto": "no GPU",
+        "bf16": NO_BFLOAT16,
         "fp16": "fp16 not used: it needs a GPU",
         "fp32": "as requested",
     }

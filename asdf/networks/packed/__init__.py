@@ -11,7 +11,18 @@ of its time in SELU, for which torch has a slow exponential function.
 
 from __future__ import annotations
 
-from asdf.networks.packed.arithmetic import is_available, multiplies_bfloat16
+from asdf.networks.packed.arithmetic import (
+    NO_BFLOAT16,
+    computes_bfloat16,
+    is_available,
+    multiplies_bfloat16,
+)
 from asdf.networks.packed.network import PackedNetwork
 
-__all__ = ["PackedNetwork", "is_available", "multiplies_bfloat16"]
+__all__ = [
+    "NO_BFLOAT16",
+    "PackedNetwork",
+    "computes_bfloat16",
+    "is_available",
+    "multiplies_bfloat16",
+]

@@ -29,6 +29,11 @@ _PROCESSORS = ("x86_64", "AMD64")
 _ROWS = 512
 _CHECK_TOLERANCE = 1e-5
 
+NO_BFLOAT16 = (
+    "bf16 not used: torch has no bf16 for all operations on this CPU, it needs AVX-512 or "
+    "AVX-NE-CONVERT; fp32 is faster and finer here"
+)
+
 Pair = tuple[int, int]
 
 
@@ -47,20 +52,33 @@ def is_available() -> bool:
 
 
 @cache
+def computes_bfloat16() -> bool:
+    """Return whether all operations of the networks have kernels for bfloat16 on this processor.
+
+    Linear maps and convolutions are emulated everywhere; oneDNN's recurrent layers and the products
+    of laid-out weights need AVX-512 or AVX-NE-CONVERT. Each is tried: oneDNN may be held to fewer
+    instructions than the processor has (ONEDNN_MAX_CPU_ISA), which torch's flags do not show.
+    """
+    x_TBI = torch.zeros(2, 1, 16)
+    state = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
+    # Weights of zeros: those of an nn.LSTM would be drawn, and move the draws of the program.
+    weights = [torch.zeros(64, 16), torch.zeros(64, 16)]
+    try:
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            torch.lstm(x_TBI, state, weights, False, 1, 0.0, False, False, False)
+            if is_available():
+                LinearWeight(torch.zeros(32, 16), None, torch.bfloat16).apply(x_TBI)
+    except RuntimeError:
+        return False
+    return True
+
+
 def multiplies_bfloat16() -> bool:
     """Return whether the processor itself multiplies bfloat16; otherwise it is emulated."""
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     # Private functions of torch, which an earlier version may lack.
-    if not any(getattr(torch.cpu, name, bool)() for name in names):
-        return False
-    try:
-        # oneDNN may be held to fewer instructions than the processor has (ONEDNN_MAX_CPU_ISA), and
-        # refuses bfloat16 then: only a product shows it.
-        with torch.inference_mode():
-            ones = torch.ones(2, 8)
-            return _agree(LinearWeight(ones, None, torch.bfloat16).apply(ones), 8 * ones[:, :2])
-    except RuntimeError:
-        return False
+    has_instructions = any(getattr(torch.cpu, name, bool)() for name in names)
+    return has_instructions and computes_bfloat16()
 
 
 class LinearWeight:

@@ -85,6 +85,7 @@ def test_scores_are_those_of_a_score_list(tmp_path, recordings, kind):
         assert together[name].raw == together[name].score
 
 
+@pytest.mark.usefixtures("bfloat16")
 def test_scores_in_bf16_are_those_of_a_score_list_in_bf16(tmp_path, recordings):
     """Equal to the last bit in the same batches, to bf16's third digit alone; not as in fp32."""
     # Of raw AASIST, nothing is in bf16 on a CPU.

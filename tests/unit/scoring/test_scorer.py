@@ -53,7 +53,7 @@ def rules(**changes) -> Network:
     ("network", "length"),
     [(Means(), ScoredLength(800, 90_000)), (FixedMeans(), ScoredLength(5000, 5000))],
 )
-def test_how_scored_is_what_the_network_heard(network, length):
+def test_how_scored_is_what_the_network_heard(network, length, bfloat16):
     settings = Sections()
     settings.network = rules()
     settings.computing.scoring_precision = "bf16"
@@ -63,6 +63,7 @@ def test_how_scored_is_what_the_network_heard(network, length):
     assert {samples for _, samples in network.shapes} == {length.min_samples, length.max_samples}
 
 
+@pytest.mark.usefixtures("bfloat16")
 def test_the_precision_that_was_agreed_on_is_the_one_that_is_computed_in():
     bf16 = choose_scoring_precision("bf16", CPU)
     waveforms_BT = torch.full((2, 800), 1 / 3)

@@ -13,6 +13,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
+from asdf.networks.packed import computes_bfloat16
 from asdf.training.instruments.clock import FORWARD
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
@@ -185,7 +186,6 @@ def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
     [
         ("auto", None, None, "precision fp32: no GPU"),
         ("fp16", None, None, "precision fp32: fp16 not used: it needs a GPU"),
-        ("bf16", None, torch.bfloat16, "precision bf16, as requested"),
         ("fp32", None, None, "precision fp32: as requested"),
         ("auto", (9, 0), torch.bfloat16, "precision bf16: compute capability 9.0"),
         (
@@ -216,6 +216,15 @@ def test_the_precision_and_its_reason(monkeypatch, requested, capability, dtype,
     assert (chosen.dtype, chosen.reason) == (dtype, reason)
 
 
+def test_training_on_a_cpu_is_in_bf16_where_torch_can_and_says_where_not():
+    chosen = choose_precision("bf16", torch.device("cpu"))
+    if computes_bfloat16():
+        assert (chosen.dtype, chosen.reason) == (torch.bfloat16, "precision bf16, as requested")
+    else:
+        assert chosen.dtype is None
+        assert chosen.reason.startswith("precision fp32: bf16 not used: torch has no bf16 for all")
+
+
 def test_a_divided_network_is_not_trained_in_fp16_by_itself(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
     chosen = choose_precision("auto", torch.device("cuda"), sharded=True)
@@ -223,6 +232,7 @@ def test_a_divided_network_is_not_trained_in_fp16_by_itself(monkeypatch):
     assert (chosen.dtype, chosen.reason) == (None, why)
 
 
+@pytest.mark.usefixtures("bfloat16")
 def test_autocast_is_on_with_a_reduced_precision_only():
     for requested, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
         with choose_precision(requested, torch.device("cpu")).autocast():
