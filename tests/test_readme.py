@@ -10,6 +10,7 @@ from asdf.settings.page import PAGE, settings_page
 from docs import commands_page as commands
 
 ROOT = Path(__file__).resolve().parents[1]
+RECIPE = ("recipes", "wav2vec_aasist")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -41,6 +42,44 @@ def test_the_two_lines_stand_at_the_top():
     assert lines[0] == f"{start} . && python recipes/wav2vec_aasist/run.py quickstart"
     assert lines[1] == f"{start} '.[test]' && pytest"
     assert README.index(lines[1]) < 2500
+
+
+def percent(pattern: str, *path: str) -> float:
+    """Return the number that stands in a document in place of the group of a pattern."""
+    text = " ".join(ROOT.joinpath(*path).read_text(encoding="utf-8").split())
+    [number] = re.findall(pattern, text)
+    return float(number)
+
+
+def test_the_numbers_of_the_quickstart_are_those_of_one_run_everywhere():
+    whole = {
+        percent(r"demo-eval (\d+\.\d+) 0\.\d+", "README.md"),
+        percent(r"`quickstart` \| [^|]*demo-eval (\d+\.\d+) %", *RECIPE, "README.md"),
+        percent(r">all: EER (\d+\.\d) %", "docs", "quickstart.svg"),
+        percent(r"quickstart has (\d+) % on the demo corpus's evaluation", "docs", "detector.md"),
+    }
+    unseen = {
+        percent(r"The unseen one \((\d+) %\)", "README.md"),
+        percent(r"seen attacks 0 %, the unseen one (\d+) %", *RECIPE, "README.md"),
+        percent(r">unseen attack: EER (\d+\.\d) %", "docs", "quickstart.svg"),
+        percent(r"EER of 0 %, the unseen one (\d+) %", "docs", "judging.md"),
+        percent(r"and (\d+) % for the unseen attack on one kind of CPU", "docs", "exactness.md"),
+    }
+    costs = {
+        percent(r"demo-eval \d+\.\d+ (0\.\d+)", "README.md"),
+        percent(r"quickstart has a minDCF of (0\.\d+)", "docs", "exactness.md"),
+    }
+    assert (len(whole), len(unseen), len(costs)) == (1, 1, 1)
+
+
+def test_the_numbers_of_another_cpu_are_the_same_everywhere():
+    """And stand next to the claim of bits, which ends there."""
+    exact = (percent(r"unseen attack on one kind of CPU, (0\.\d+)", "docs", "exactness.md"),)
+    assert exact == (percent(r"one of them the minDCF is (0\.\d+)", "README.md"),)
+    other = percent(r"and (\d+) % on another, with the same settings", "docs", "exactness.md")
+    assert other == percent(r"the unseen attack has (\d+) %", "README.md")
+    claims = re.findall(r"[^.]*to the last bit[^.]*", " ".join(README.split()))
+    assert "On CPUs of one kind, with one set of versions" in claims[0]
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,8 @@ def write_recordings(folder: Path, corpus: Path) -> None:
     first = (corpus / "dev_list.txt").read_text().split()[0]
     speech, rate = soundfile.read(corpus / first, dtype="float32")
     longer = np.tile(speech, 1 + 12 * rate // len(speech))[: 12 * rate]
+    # ffmpeg goes by what a file holds: this is a talk of which the sound alone is left.
+    soundfile.write(folder / "talk.mkv", longer[: 4 * rate], rate, format="WAV")
     for name in ("call.mp3", "hour.mp3", "more.wav", "recordings/a.wav", "recordings/b.flac"):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
