@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,8 +24,9 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import describe_source, find_network, read_detector
-from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice, write_text
+from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice
 from asdf.runs.log import log_to_screen
+from asdf.runs.parts import Parts
 from asdf.scoring.embed_list import embed_list
 from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.precision import agree_on_precision
@@ -83,8 +83,8 @@ def _embed(
     how = world.run_on_main(
         lambda: _describe_work(args, path, scorer, settings, utterances, lengths)
     )
-    world.run_on_main(lambda: _begin_or_resume(folder, how))
-    computed = embed_list(scorer, utterances, lengths, settings, world, stop, folder)
+    parts = Parts(folder, "part-", lambda: how)
+    computed = embed_list(scorer, utterances, lengths, settings, world, stop, parts)
 
     def write() -> None:
         assert computed is not None
@@ -163,14 +163,3 @@ def _lock(folder: Path, output: Path) -> Any:
     remove_unfinished(folder)
     remove_unfinished(output.parent, output=output.name)
     return lock
-
-
-def _begin_or_resume(folder: Path, how: dict[str, Any]) -> None:
-    """Remove the parts of other work."""
-    work = json.dumps(how, sort_keys=True)
-    path = folder / "work.json"
-    if path.exists() and path.read_text(encoding="utf-8") == work:
-        return
-    for part in folder.glob("*.npz"):
-        part.unlink()
-    write_text(path, work)

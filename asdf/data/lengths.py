@@ -49,11 +49,19 @@ _NO_ROW = Row(0, 0, 0)
 
 def lengths_file(folder: Path, utterances: TrialList, sad: SpeechActivity) -> Path:
     """Return where the measured lengths of `utterances` are saved."""
-    sample = range(0, len(utterances), max(1, len(utterances) // _SAMPLED_SIZES))
-    sizes = [_size_or_missing(utterances.path(index)) for index in sample]
-    depends_on = f"{utterances.digest()} {identity(sad)} {sizes}"
+    depends_on = f"{utterances.digest()} {identity(sad)} {sampled_sizes(utterances)}"
     digest = hashlib.sha256(depends_on.encode()).hexdigest()[:12]
     return folder / f"{utterances.name}.sad-{sad.mode}.{digest}.tsv"
+
+
+def sampled_sizes(utterances: TrialList) -> list[int]:
+    """Return the sizes of the files of some recordings, in bytes; -1 for one that is missing."""
+    sizes = (file_size(utterances.path(index)) for index in _sample(utterances))
+    return [-1 if size is None else size for size in sizes]
+
+
+def _sample(utterances: TrialList) -> range:
+    return range(0, len(utterances), max(1, len(utterances) // _SAMPLED_SIZES))
 
 
 def measure_lengths(
@@ -107,11 +115,6 @@ def measure_lengths(
 def _lengths_of(table: np.ndarray) -> np.ndarray:
     lengths: np.ndarray = table[:, 0].copy()
     return lengths
-
-
-def _size_or_missing(path: Path) -> int:
-    size = file_size(path)
-    return -1 if size is None else size
 
 
 def _measure_part(

@@ -66,6 +66,7 @@ class Run:
 
     Attributes:
         settings: a plain copy of `Settings()` as it is during the run, for the rooms below.
+        scored: score files next to which there may be parts of their lists.
     """
 
     config: str
@@ -75,6 +76,7 @@ class Run:
     recipe_folder: Path
     world: World
     stop: StopRequest
+    scored: list[Path] = field(default_factory=list)
     _lists: dict[str, TrialList] = field(default_factory=dict)
     _measured: dict[str, _Measured] = field(default_factory=dict)
     _validation: dict[str, _Measured] = field(default_factory=dict)
@@ -101,6 +103,19 @@ class Run:
         else:
             function(self)
             self.world.barrier()
+        self.end_scoring()
+
+    def end_scoring(self) -> None:
+        """Remove what was saved of lists while they were scored; all ranks are done with them."""
+        if not self.scored:
+            return
+        from asdf.scoring.list_parts import remove_parts
+
+        self.world.barrier()
+        if self.world.is_main:
+            for path in self.scored:
+                remove_parts(path)
+        self.scored.clear()
 
     def callbacks(self) -> CallbackGroup:
         """Return the run's callbacks; the user's own are on the main rank alone.

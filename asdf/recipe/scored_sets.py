@@ -46,6 +46,7 @@ def score_validation_sets(run: Run, network: nn.Module, name: str) -> Validation
     metric = ChosenMetric(run.settings, run.recipe_folder)
     measured = list(map(run.validation_utterances, run.validation_sets))
     result = score_lists(run, network, name, measured, None if metric.is_eer else metric)
+    run.end_scoring()
     recordings = {}
     for utterances, _ in measured:
         recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
@@ -61,6 +62,9 @@ def score_lists(
 ) -> ValidationResult:
     """Score lists, with the lengths of their utterances; return the EERs by the lists' names.
 
+    What was scored is saved next to the score files until `run.end_scoring()`, so that neither a
+    list that was stopped nor the long ones before it are scored again.
+
     Args:
         metric: is computed as well; None: the EER alone.
     """
@@ -74,8 +78,10 @@ def score_lists(
     has_frames = scorer.frame_hop is not None
     for utterances, lengths in measured:
         corpus = utterances.name
+        path = run.folders.scores(name, corpus)
+        run.scored.append(path)
         scores = score_and_trace(
-            scorer, utterances, lengths, run.settings, run.world, run.stop, has_frames
+            scorer, utterances, lengths, run.settings, run.world, run.stop, has_frames, path
         )
         classes = scorer.source_classes
         result = run.world.run_on_main(

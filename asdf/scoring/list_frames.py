@@ -20,7 +20,8 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.facts import SAMPLE_RATE
-from asdf.scoring.frames import FrameScoring, check_whole_time
+from asdf.runs.parts import Parts
+from asdf.scoring.frames import FrameScores, FrameScoring, check_whole_time
 from asdf.scoring.scorer import Scorer
 from asdf.segments import FrameTable, frame_table
 from asdf.settings.sections import SpeechActivity
@@ -29,6 +30,7 @@ from asdf.trials.trial_list import TrialList
 _Pending = tuple[ScoringBatch, Callable[[], Tensor]]
 # At least so much of a file is read at a time.
 _BLOCK = 30 * SAMPLE_RATE
+_TRIALS, _COUNTS, _SCORES, _DURATIONS = "trials", "counts", "scores", "durations_s"
 
 
 class ListFrames:
@@ -36,13 +38,19 @@ class ListFrames:
 
     Args:
         lengths: of all trials, in samples.
+        parts: where frames are saved from time to time; None: nowhere.
 
     Raises:
         UsageError: the network has no frame-level head, or does not hear whole recordings.
     """
 
     def __init__(
-        self, scorer: Scorer, utterances: TrialList, lengths: np.ndarray, sad: SpeechActivity
+        self,
+        scorer: Scorer,
+        utterances: TrialList,
+        lengths: np.ndarray,
+        sad: SpeechActivity,
+        parts: Parts | None = None,
     ) -> None:
         check_whole_time(sad)
         max_samples = scorer.length.max_samples
@@ -53,6 +61,53 @@ class ListFrames:
         self._pending: list[_Pending] = []
         self._scores: dict[int, np.ndarray] = {}
         self._durations_s: dict[int, float] = {}
+        self._parts = parts
+        self._unsaved: list[int] = []
+        self._known = np.zeros(len(utterances), bool)
+
+    def take_up(self, what: str, world: World) -> np.ndarray:
+        """Take the frames of earlier starts, on the main rank; return of which trials (a mask).
+
+        Trials that are longer than what is heard at once are in it too: their batches need not be
+        computed for their frames.
+        """
+        self._known = world.run_on_main(lambda: self._read(what))
+        is_long = np.zeros_like(self._known)
+        is_long[self.long_trials()] = True
+        return self._known | is_long
+
+    def _read(self, what: str) -> np.ndarray:
+        known = np.zeros(len(self._utterances), bool)
+        for part in self._parts.read(what) if self._parts is not None else []:
+            ends = np.cumsum(part[_COUNTS])[:-1]
+            rows = np.split(part[_SCORES], ends)
+            known[part[_TRIALS]] = True
+            self._scores.update(zip(part[_TRIALS].tolist(), rows, strict=True))
+            self._durations_s.update(
+                zip(part[_TRIALS].tolist(), part[_DURATIONS].tolist(), strict=True)
+            )
+        return known
+
+    def save(self) -> None:
+        """Save the frames that are on the host and were not saved yet.
+
+        Raises:
+            AsdfError: they cannot be written.
+        """
+        if self._parts is None:
+            return
+        for trial in self._unsaved:
+            scores = self._scores[trial]
+            self._parts.add(
+                {
+                    _TRIALS: np.array([trial], np.int64),
+                    _COUNTS: np.array([len(scores)], np.int64),
+                    _SCORES: scores,
+                    _DURATIONS: np.array([self._durations_s[trial]], np.float64),
+                }
+            )
+        self._unsaved = []
+        self._parts.save()
 
     def add(self, batch: ScoringBatch, frames_BF: Tensor | None) -> None:
         """Add the frames of a batch, as they are on the device."""
@@ -71,19 +126,26 @@ class ListFrames:
         for trial in trials.tolist():
             if stop:
                 return
-            frames = self._scoring.of_blocks(read_blocks(self._utterances.path(trial), block))
-            self._scores[trial] = frames.scores
-            self._durations_s[trial] = frames.seconds
+            path = self._utterances.path(trial)
+            self._note(trial, self._scoring.of_blocks(read_blocks(path, block)))
 
     def long_trials(self) -> np.ndarray:
         """Return the trials, of all ranks, that are longer than what is heard at once."""
         return np.flatnonzero(self._lengths > self._scoring.max_samples)
+
+    def remaining_long_trials(self) -> np.ndarray:
+        """Return those of them whose frames no earlier start has saved."""
+        trials = self.long_trials()
+        remaining: np.ndarray = trials[~self._known[trials]]
+        return remaining
 
     def local_scores(self) -> dict[int, np.ndarray]:
         """Return the scores of the trials that were added, each (frames,)."""
         for pending in self._pending:
             self._take(pending)
         self._pending = []
+        if self._parts is not None and (self._parts.saved or self._parts.due):
+            self.save()
         return self._scores
 
     def gather(self, world: World) -> FrameTable | None:
@@ -111,9 +173,14 @@ class ListFrames:
         """Note the frames of a batch, when they are on the host."""
         batch, fetch = pending
         for trial, row in self._rows(batch, fetch().numpy()):
-            frames = self._scoring.of_row(row, int(self._lengths[trial]))
-            self._scores[trial] = frames.scores
-            self._durations_s[trial] = frames.seconds
+            self._note(trial, self._scoring.of_row(row, int(self._lengths[trial])))
+
+    def _note(self, trial: int, frames: FrameScores) -> None:
+        self._scores[trial] = frames.scores
+        self._durations_s[trial] = frames.seconds
+        self._unsaved.append(trial)
+        if self._parts is not None and self._parts.due:
+            self.save()
 
     def _rows(self, batch: ScoringBatch, frames_BF: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         for trial, row in zip(batch.trials.tolist(), frames_BF, strict=True):

@@ -6,6 +6,9 @@ any number of processes that use the same number of threads (see `asdf.data.scor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +21,14 @@ from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
-from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs.log import LOG
+from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.list_frames import ListFrames
+from asdf.scoring.list_parts import ROWS, TRIALS, ListRows, open_parts, work_of
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
 from asdf.segments import FrameTable
@@ -86,6 +91,7 @@ def score_and_trace(
     world: World,
     stop: StopRequest,
     frames: bool = False,
+    output: Path | None = None,
 ) -> ScoredList | None:
     """Score all trials, and trace their sources, on the main rank; None on the others.
 
@@ -93,46 +99,90 @@ def score_and_trace(
         scorer: as `build_list_scorer` makes it.
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
         frames: score the frames of all of each recording too.
+        output: the file that the scores are for: what has been scored is saved next to it from time
+            to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
+            the file is written); None: nothing is saved.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
         UsageError: frames are requested of a network that scores none, or that does not hear whole
             recordings.
-        Stopped: a stop was requested; no score is returned.
+        Stopped: a stop was requested; what was scored is saved next to `output`.
     """
     what = f"scoring {utterances.name}"
-    local = scorer.plan_batches(lengths)[world.rank :: world.size]
+    batches = scorer.plan_batches(lengths)
+    work = work_of(scorer, utterances, batches, settings, frames)
+    rows = ListRows(open_parts(output, "rows", work))
+    of_frames = None
+    if frames:
+        parts = open_parts(output, "frames", work)
+        of_frames = ListFrames(scorer, utterances, lengths, settings.sad, parts)
+    remaining = _take_up(rows, of_frames, batches, world, what)
+    local = remaining[world.rank :: world.size]
     dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
-    keys = [keys_of(batch) for batch in local]
-    list_frames = ListFrames(scorer, utterances, lengths, settings.sad) if frames else None
     tracked = track(
-        loader.batches(keys),
+        loader.batches(list(map(keys_of, local))),
         len(local),
         what,
         lines_every=settings.network.scoring_print_interval,
         shown=world.is_main,
         unit="batches",
     )
-    scores: list[Tensor] = []
-    for waveforms, batch in zip(tracked, local, strict=True):
-        computed = scorer.compute(waveforms)
-        scores.append(_rows_of(computed))
-        if list_frames is not None:
-            list_frames.add(batch, computed.frames_BF)
-        if stop:
-            break
-    if list_frames is not None:
-        list_frames.add_long(list_frames.long_trials()[world.rank :: world.size], stop)
-    world.stop_together(stop, f"while {what}")
+    with _saving(rows, of_frames):
+        for waveforms, batch in zip(tracked, local, strict=True):
+            computed = scorer.compute(waveforms)
+            rows.add(batch.trials, _rows_of(computed))
+            if of_frames is not None:
+                of_frames.add(batch, computed.frames_BF)
+            if stop:
+                break
+        if of_frames is not None:
+            of_frames.add_long(of_frames.remaining_long_trials()[world.rank :: world.size], stop)
+        world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
-    gathered = world.gather((_trials_of(local), _fetch(scores)))
+    gathered = world.gather(rows.of_all())
     # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
     assembled: list[np.ndarray] = []
     world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
-    table = list_frames.gather(world) if list_frames is not None else None
+    rows.save_the_rest()
+    table = of_frames.gather(world) if of_frames is not None else None
     return _divide(assembled[0], table) if assembled else None
+
+
+def _take_up(
+    rows: ListRows,
+    frames: ListFrames | None,
+    batches: list[ScoringBatch],
+    world: World,
+    what: str,
+) -> list[ScoringBatch]:
+    """Take what earlier starts have saved, on the main rank; return the batches that remain."""
+    count = sum(len(batch.trials) for batch in batches)
+    known = world.run_on_main(lambda: rows.take_up(what, count))
+    if frames is not None:
+        known &= frames.take_up(what, world)
+    remaining = [batch for batch in batches if not known[batch.trials].all()]
+    if not known.any():
+        return remaining
+    known[_trials_of(remaining)] = False
+    rows.leave_out(~known)
+    LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
+    return remaining
+
+
+@contextmanager
+def _saving(rows: ListRows, frames: ListFrames | None) -> Iterator[None]:
+    """Save what was scored if the block ends with an error, or a stop."""
+    try:
+        yield
+    except BaseException:
+        # Whatever it was: when it is mended, the same command goes on from here.
+        rows.save()
+        if frames is not None:
+            frames.save()
+        raise
 
 
 def _divide(rows: np.ndarray, frames: FrameTable | None) -> ScoredList:
@@ -162,23 +212,13 @@ def _trials_of(batches: list[ScoringBatch]) -> np.ndarray:
     return np.concatenate([none, *(batch.trials for batch in batches)])
 
 
-def _fetch(scores: list[Tensor]) -> np.ndarray:
-    """Bring the rows of all batches to the host, (trials, numbers).
-
-    They stay on the device until here: fetching each batch's would make it wait for the host.
-    """
-    if not scores:
-        return np.zeros((0, 0), np.float32)
-    return fetch_later(torch.cat(scores))().numpy()
-
-
-def _assemble(parts: list[tuple[np.ndarray, np.ndarray]], utterances: TrialList) -> np.ndarray:
-    """Put the rows of all ranks, as (trials, rows), into list order, and check them."""
-    trials = np.concatenate([trials for trials, _ in parts])
+def _assemble(parts: list[list[Columns]], utterances: TrialList) -> np.ndarray:
+    """Put the rows of all ranks into list order, and check them."""
+    # A rank without trials does not know how many numbers a row has.
+    joined = join_columns([columns for part in parts for columns in part if len(columns[TRIALS])])
+    trials, rows = joined[TRIALS], joined[ROWS]
     if not np.array_equal(np.sort(trials), np.arange(len(utterances))):
         raise RuntimeError(f"{utterances.name}: {len(trials)} scores for {len(utterances)} trials")
-    # A rank without trials does not know how many numbers a row has.
-    rows = np.concatenate([rows for _, rows in parts if len(rows)])
     scores = np.empty_like(rows)
     scores[trials] = rows
     wrong = np.flatnonzero(~np.isfinite(scores).all(axis=1))

@@ -24,6 +24,7 @@ from asdf.errors import UsageError
 from asdf.networks import fixed_samples, frame_hop, scoring_length
 from asdf.networks.class_heads import source_classes_of
 from asdf.networks.outputs import as_outputs
+from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.engine import PACKED, Engine, choose_engine
 from asdf.scoring.frame_scores import fit_frames
@@ -130,6 +131,11 @@ class Scorer(WaveformScorer):
         finally:
             # The program's other work, and other detectors, go on as they were.
             torch.set_num_threads(before)
+
+    def network_state(self) -> list[str]:
+        """Return what tells the network from others: its structure and the digest of its state."""
+        # The structure has what the state does not, such as the strides of convolutions.
+        return [repr(self._network), state_digest(self._network)]
 
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
         """Cut recordings of `lengths` (samples, after speech activity detection) into batches.

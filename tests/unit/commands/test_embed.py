@@ -127,7 +127,7 @@ def test_a_killed_command_goes_on_to_the_same_bytes(folder, whole, tmp_path, mon
     from asdf.scoring import embed_list as module
 
     out = tmp_path / "killed.npz"
-    monkeypatch.setattr(module, "_SAVED_EVERY_S", -1)
+    monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
     computed = []
     score_tensor = module.Scorer.score_tensor
 
@@ -157,9 +157,14 @@ def test_a_killed_command_goes_on_to_the_same_bytes(folder, whole, tmp_path, mon
 def test_other_work_begins_anew(folder, whole, tmp_path):
     progress = tmp_path / ".new.npz.progress"
     progress.mkdir()
-    (progress / "work.json").write_text("{}")
-    wrong = {"trials": np.arange(30), "embeddings": np.zeros((30, 3)), "scores": np.zeros(30)}
-    np.savez(progress / "0.npz", **wrong)
+    wrong = {
+        "work": np.array("{}"),
+        "trials": np.arange(30),
+        "embeddings": np.zeros((30, 3)),
+        "scores": np.zeros(30),
+    }
+    np.savez(progress / "part-0.npz", **wrong)
+    (progress / "part-1.npz").write_bytes(b"PK")
     assert embed(folder, tmp_path / "new.npz", folder / "trials.txt") == 0
     assert (tmp_path / "new.npz").read_bytes() == whole.read_bytes()
 
@@ -233,7 +238,7 @@ def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):
     out = tmp_path / "e.npz"
     process = start(warm, folder, out)
     deadline = time.monotonic() + PATIENCE_S
-    while not (tmp_path / ".e.npz.progress" / "work.json").exists():
+    while not (tmp_path / ".e.npz.progress" / "lengths").exists():
         assert time.monotonic() < deadline
         if process.poll() is not None:
             break

@@ -1,0 +1,154 @@
+"""The rows of a list that is being scored: of earlier starts, and of this process.
+
+Invariant: rows of an earlier start count only where all that they depend on is the same (`work_of`)
+and where their whole batch is known, so that a list ends with the same bytes however often it was
+stopped, on any number of processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import asdf
+from asdf.audio.speech_activity import identity
+from asdf.data.lengths import sampled_sizes
+from asdf.data.scoring_plan import ScoringBatch
+from asdf.distributed.transfer import fetch_later
+from asdf.runs.parts import Columns, Parts, join_columns
+from asdf.scoring.scorer import Scorer
+from asdf.settings.sections import Sections
+from asdf.trials.trial_list import TrialList
+
+TRIALS, ROWS = "trials", "rows"
+Work = Callable[[], dict[str, Any]]
+
+
+def work_of(
+    scorer: Scorer,
+    utterances: TrialList,
+    batches: list[ScoringBatch],
+    settings: Sections,
+    frames: bool,
+) -> Work:
+    """Return a function that describes all that scores depend on; it computes that once."""
+
+    @cache
+    def describe() -> dict[str, Any]:
+        division = hashlib.sha256()
+        for batch in batches:
+            division.update(batch.trials.tobytes() + b"%d " % batch.samples)
+        return {
+            "version": f"{asdf.__version__}, torch {torch.__version__}",
+            "network": scorer.network_state(),
+            "list": [utterances.name, utterances.digest()],
+            "set of recordings": sampled_sizes(utterances),
+            "division into batches": division.hexdigest(),
+            "way of scoring": {
+                **asdict(scorer.how_scored),
+                "score": settings.network.score,
+                "speech": identity(settings.sad),
+                "device": scorer.device.type,
+                "threads": settings.computing.threads,
+                "frames": frames,
+            },
+        }
+
+    return describe
+
+
+def open_parts(output: Path | None, what: str, work: Work) -> Parts | None:
+    """Return the parts next to an output; None where nothing is to be saved."""
+    if output is None:
+        return None
+    return Parts(output.parent, f".{output.name}.{what}-", work)
+
+
+def remove_parts(output: Path) -> None:
+    """Remove all parts next to an output, whose work is done."""
+    Parts(output.parent, f".{output.name}.", dict).remove()
+
+
+class ListRows:
+    """A row of numbers per trial, on the device until it is saved or needed.
+
+    Args:
+        parts: where rows are saved from time to time; None: nowhere.
+    """
+
+    def __init__(self, parts: Parts | None) -> None:
+        self._parts = parts
+        self._on_device: list[tuple[np.ndarray, Tensor]] = []
+        self._on_host: list[Columns] = []
+
+    def take_up(self, what: str, count: int) -> np.ndarray:
+        """Take the rows of earlier starts, on the main process; return which trials they are of.
+
+        Args:
+            count: of the trials of the list.
+        """
+        known = np.zeros(count, bool)
+        saved = self._parts.read(what) if self._parts is not None else []
+        if saved:
+            joined = join_columns(saved)
+            # A batch whose frames were not saved was computed again.
+            trials, first = np.unique(joined[TRIALS], return_index=True)
+            known[trials] = True
+            self._on_host = [{TRIALS: trials, ROWS: joined[ROWS][first]}]
+        return known
+
+    def leave_out(self, computed: np.ndarray) -> None:
+        """Forget the rows of trials that are computed again (a mask over all trials)."""
+        for columns in self._on_host:
+            stays = ~computed[columns[TRIALS]]
+            columns.update({name: column[stays] for name, column in columns.items()})
+
+    def add(self, trials: np.ndarray, rows: Tensor) -> None:
+        """Add the rows of a batch, as they are on the device."""
+        self._on_device.append((trials, rows))
+        if self._parts is not None and self._parts.due:
+            self.save()
+
+    def save(self) -> None:
+        """Save what was added since the last time.
+
+        Raises:
+            AsdfError: it cannot be written.
+        """
+        fetched = self._fetch()
+        if self._parts is not None:
+            for columns in fetched:
+                self._parts.add(columns)
+            self._parts.save()
+
+    def save_the_rest(self) -> None:
+        """Save what was added if the whole took so long that it should not be computed again."""
+        if self._parts is not None and (self._parts.saved or self._parts.due):
+            self.save()
+
+    def of_all(self) -> list[Columns]:
+        """Return all rows that this process knows."""
+        self._fetch()
+        return self._on_host
+
+    def _fetch(self) -> list[Columns]:
+        """Bring the rows of all batches to the host at once.
+
+        Fetching each batch's would make the device wait for the host.
+        """
+        if not self._on_device:
+            return []
+        trials = np.concatenate([trials for trials, _ in self._on_device])
+        rows = fetch_later(torch.cat([rows for _, rows in self._on_device]))().numpy()
+        self._on_device = []
+        fetched = [{TRIALS: trials, ROWS: rows}]
+        self._on_host += fetched
+        return fetched
