@@ -14,11 +14,14 @@ was decoded.
 from __future__ import annotations
 
 import hashlib
+import time
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
+from asdf.runs.parts import Columns, Parts
 from asdf.runs.progress import track
 from asdf.settings.sections import SpeechActivity
 from asdf.text import lines_and_more
@@ -44,7 +48,8 @@ _SAMPLED_SIZES = 64
 # Recordings that a thread measures before it hands them over: one by one, handing over takes longer
 # than reading a header.
 _AT_ONCE = 16
-_NO_ROW = Row(0, 0, 0)
+_NO_ROW = Row(NOT_DECODED, NOT_DECODED, NOT_DECODED)
+_TRIALS, _TABLE = "trials", "table"
 
 
 def lengths_file(folder: Path, utterances: TrialList, sad: SpeechActivity) -> Path:
@@ -70,46 +75,155 @@ def measure_lengths(
     folder: Path,
     world: World,
     stop: StopRequest | None = None,
-    check: bool = False,
+    check: bool | Literal["once"] = False,
 ) -> np.ndarray:
     """Return the lengths of all utterances in samples: int64, in list order, on every rank.
 
-    They are measured once and saved in `folder`.
+    They are measured once and saved in `folder`; from time to time also while they are measured, so
+    that a later call goes on from there.
 
     Args:
         check: decode each recording to its end, unless that was done with a file of its size and
-            time of change.
+            time of change. 'once' looks the files up only if not all of them were decoded, or if
+            one of a sample of them was changed.
 
     Raises:
-        AsdfError: recordings that cannot be read, all of them in one message.
-        Stopped: a stop was requested; nothing has been saved.
+        AsdfError: recordings that cannot be read, all of them in one message; the others are saved.
+        Stopped: a stop was requested; what was measured is saved.
     """
     if stop is None:
         stop = StopRequest()
     path = world.run_on_main(lambda: lengths_file(folder, utterances, sad))
-    saved = world.run_on_main(lambda: read_table(path, utterances))
-    if saved is not None and not check:
-        return _lengths_of(saved)
-    local = range(world.rank, len(utterances), world.size)
-    # Three for each recording: millions of rows as Python objects take gigabytes.
-    numbers = array("q")
-    broken: list[str] = []
+    # On the main rank alone: the whole table is three times what the others need.
+    found = read_table(path, utterances) if world.is_main else None
+    usable = world.run_on_main(lambda: _usable_lengths(found, utterances, check))
+    if usable is not None:
+        return usable
     what = f"{'checking' if check else 'measuring'} {utterances.name}"
-    measure = partial(_measure_part, utterances=utterances, sad=sad, check=check, saved=saved)
-    fallbacks.take()
-    with threads(_THREADS) as pool:
-        parts = (local[start : start + _AT_ONCE] for start in range(0, len(local), _AT_ONCE))
-        results = chain.from_iterable(pool.map(measure, parts, stop))
-        for result in track(results, len(local), what, shown=world.is_main, unit="utterances"):
-            if isinstance(result, AsdfError):
-                broken.append(str(result))
-                result = _NO_ROW
-            numbers.extend(result)
+    parts = Parts(folder, f".{path.name}.", lambda: {"check": bool(check)})
+    known = world.run_on_main(lambda: _with_parts(found, parts.read(what), len(utterances), what))
+    started = time.monotonic()
+    local = _measure_local(utterances, sad, bool(check), known, parts, world, stop, what)
     world.stop_together(stop, f"while {what}")
-    gathered = world.gather((numbers, broken))
-    table = world.run_on_main(lambda: _save(path, utterances, saved, gathered or []))
+    gathered = world.gather((local.numbers, local.broken))
+    lengths = world.run_on_main(lambda: _lengths_of(_save(path, utterances, found, gathered or [])))
+    if world.is_main:
+        parts.remove()
+    if check and found is not None and (found[:, 1] >= 0).all():
+        _log_looking_up(utterances, time.monotonic() - started)
     log_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
-    return _lengths_of(table)
+    return lengths
+
+
+def _usable_lengths(
+    found: np.ndarray | None, utterances: TrialList, check: bool | Literal["once"]
+) -> np.ndarray | None:
+    """Return the lengths of the table that was found, if nothing is to be done; else None."""
+    if found is None or check is True:
+        return None
+    if check == "once" and not _is_as_checked(found, utterances):
+        return None
+    return _lengths_of(found)
+
+
+@dataclass
+class _Local:
+    """What a rank measured of its utterances.
+
+    Attributes:
+        numbers: three for each: millions of rows as Python objects take gigabytes.
+        broken: messages on recordings that cannot be read.
+        saved: how many of its utterances are in a part already.
+    """
+
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    broken: list[str] = field(default_factory=list)
+    saved: int = 0
+
+
+def _measure_local(
+    utterances: TrialList,
+    sad: SpeechActivity,
+    check: bool,
+    known: np.ndarray | None,
+    parts: Parts,
+    world: World,
+    stop: StopRequest,
+    what: str,
+) -> _Local:
+    """Measure this rank's utterances, and save them from time to time, and at any end but whole."""
+    indices = range(world.rank, len(utterances), world.size)
+    local = _Local()
+    measure = partial(_measure_part, utterances=utterances, sad=sad, check=check, saved=known)
+    fallbacks.take()
+    try:
+        with threads(_THREADS) as pool:
+            starts = range(0, len(indices), _AT_ONCE)
+            portions = (indices[start : start + _AT_ONCE] for start in starts)
+            results = chain.from_iterable(pool.map(measure, portions, stop))
+            shown = track(results, len(indices), what, shown=world.is_main, unit="utterances")
+            for result in shown:
+                if isinstance(result, AsdfError):
+                    local.broken.append(str(result))
+                    result = _NO_ROW
+                local.numbers.extend(result)
+                if parts.due:
+                    _save_part(local, indices, known, parts)
+    finally:
+        if local.broken or len(local.numbers) < 3 * len(indices):
+            _save_part(local, indices, known, parts)
+    return local
+
+
+def _save_part(local: _Local, indices: range, known: np.ndarray | None, parts: Parts) -> None:
+    """Save what was measured since the last part, but for what is broken or was known."""
+    measured = np.array(local.numbers[3 * local.saved :], np.int64).reshape(-1, 3)
+    trials = np.array(indices[local.saved : local.saved + len(measured)], np.int64)
+    local.saved += len(measured)
+    is_new = (measured != _NO_ROW).any(axis=1)
+    if known is not None:
+        is_new &= (measured != known[trials]).any(axis=1)
+    if is_new.any():
+        parts.add({_TRIALS: trials[is_new], _TABLE: measured[is_new]})
+    parts.save()
+
+
+def _with_parts(
+    saved: np.ndarray | None, parts: list[Columns], count: int, what: str
+) -> np.ndarray | None:
+    """Return the rows that are known, `_NO_ROW` for others; None where none are."""
+    if not parts:
+        return saved
+    known = np.tile(np.array(_NO_ROW, np.int64), (count, 1)) if saved is None else saved.copy()
+    for part in parts:
+        known[part[_TRIALS]] = part[_TABLE]
+    measured = sum(len(part[_TRIALS]) for part in parts)
+    LOG.info("%s goes on: %d of %d recordings were done before", what, measured, count)
+    return known
+
+
+def _is_as_checked(saved: np.ndarray, utterances: TrialList) -> bool:
+    """Whether all recordings were decoded, and a sample of their files was not changed since."""
+    if not (saved[:, 1] >= 0).all():
+        return False
+    for index in _sample(utterances):
+        if file_state(utterances.path(index)) != tuple(saved[index, 1:].tolist()):
+            LOG.info(
+                "%s was changed: all of %s are compared", utterances.path(index), utterances.name
+            )
+            return False
+    return True
+
+
+def _log_looking_up(utterances: TrialList, seconds: float) -> None:
+    LOG.info(
+        "compared the size and time of change of the %d recordings of %s with those of their check "
+        "in %.1f s (recipe.check_recordings='once' compares %d of them)",
+        len(utterances),
+        utterances.name,
+        seconds,
+        len(_sample(utterances)),
+    )
 
 
 def _lengths_of(table: np.ndarray) -> np.ndarray:
@@ -136,6 +250,8 @@ def _measure_part(
 
 
 def _measure(path: Path, sad: SpeechActivity, check: bool, saved: np.ndarray | None) -> Row:
+    if not check and saved is not None and saved.tolist() != list(_NO_ROW):
+        return Row(*saved.tolist())
     if not check and not needs_whole_recording(sad):
         return Row(measure_speech(path, sad).speech, NOT_DECODED, NOT_DECODED)
     size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
@@ -156,7 +272,7 @@ def _save(
         raise AsdfError(
             f"{len(broken)} of the {len(utterances)} recordings of {utterances.name} cannot be "
             f"used:{lines_and_more(broken, _SHOWN)}\nMend them, or take them out of the list of "
-            f"{utterances.name}; nothing has been written."
+            f"{utterances.name}. The others are not checked again."
         )
     table = np.empty((len(utterances), 3), np.int64)
     for rank, (numbers, _) in enumerate(parts):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from pathlib import Path
+from typing import Literal
 
 from asdf.corpora import (
     KNOWN,
@@ -227,13 +228,16 @@ def sets_in_use(settings: Sections) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def is_checked(name: str, settings: Sections) -> bool:
-    """Whether each recording of the corpus `name` is decoded to its end before training starts."""
+def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
+    """Whether each recording of the corpus `name` is decoded to its end before training starts.
+
+    'once': without looking each file up again at later starts.
+    """
     recipe = settings.recipe
     trains = recipe.execute_stage(0) or recipe.execute_stage(1)
     if not recipe.check_recordings or not trains or scores_only(settings):
         return False
-    return name in recipe.training_sets
+    return recipe.check_recordings if name in recipe.training_sets else False
 
 
 def learns_detection(settings: Sections) -> bool:

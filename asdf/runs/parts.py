@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.runs.files import atomic_write
+from asdf.runs.files import atomic_write, remove_unfinished
 from asdf.runs.log import LOG
 
 # Arrays of equally many rows, or of as many as a column of counts says.
@@ -28,6 +28,8 @@ Columns = dict[str, np.ndarray]
 # How much a killed process may lose.
 SAVED_EVERY_S = 20.0
 _WORK = "work"
+# A part is written within seconds.
+_ABANDONED_S = 3600.0
 
 
 class Parts:
@@ -104,6 +106,8 @@ class Parts:
         """Remove all parts: the work is done, and its result written."""
         for path in self._paths():
             path.unlink(missing_ok=True)
+        # Another run may be at the same work, and writing a part now.
+        remove_unfinished(self._folder, older_than_s=_ABANDONED_S)
 
     def _paths(self) -> Iterator[Path]:
         # Sorted first: files are removed on the way.

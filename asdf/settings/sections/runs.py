@@ -193,10 +193,11 @@ class Recipe(KnownNames):
         "sampler weighted_corpora: a weight per training set, to which its turns are proportional",
         above=0,
     )
-    check_recordings: bool = setting(
+    check_recordings: bool | Literal["once"] = setting(
         True,
         "stage 0 decodes every training recording to its end once, so that a damaged one is found "
-        "before training",
+        "before training; later starts compare the size and time of every file with those of then, "
+        "or with 'once' of 64 of them",
     )
     seed: int = setting(
         0, "all random numbers of a run follow from it", at_least=0, at_most=2**32 - 1

@@ -1,6 +1,7 @@
 """Measured lengths: right, saved, and never those of something else."""
 
 import os
+import signal
 import tarfile
 import tracemalloc
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch.distributed as dist
 
 from asdf.audio import cut_to_speech, read_audio, speech
 from asdf.data import lengths as room
@@ -18,10 +20,12 @@ from asdf.demo.voices import speak
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs import parts
 from asdf.settings.sections import SpeechActivity
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
-from tests.recordings import write_recordings
+from tests.distributed.worlds import start_processes
+from tests.recordings import noise_waveforms, write_recordings
 
 OFF = SpeechActivity()
 
@@ -126,7 +130,9 @@ def test_recordings_moved_to_another_folder_need_no_new_measurement(utterances, 
     assert lengths_file(tmp_path, there, OFF) == lengths_file(tmp_path, utterances, OFF)
 
 
-def test_all_broken_recordings_are_in_one_message_and_nothing_is_written(utterances, tmp_path):
+def test_all_broken_recordings_are_in_one_message_and_the_others_are_saved(
+    utterances, tmp_path, monkeypatch
+):
     (tmp_path / "a.wav").write_bytes(b"")
     (tmp_path / "b.wav").write_bytes(b"this is no audio")
     with pytest.raises(AsdfError) as caught:
@@ -134,7 +140,13 @@ def test_all_broken_recordings_are_in_one_message_and_nothing_is_written(utteran
     text = str(caught.value)
     assert text.startswith("2 of the 3 recordings of mine cannot be used:")
     assert f"{tmp_path / 'a.wav'} is empty" in text and f"{tmp_path / 'b.wav'} is not audio" in text
-    assert not (tmp_path / "sad").exists()
+    assert not list((tmp_path / "sad").glob("*.tsv"))
+    names = decoded_with(monkeypatch)
+    for name in ("a.wav", "b.wav"):
+        soundfile.write(tmp_path / name, np.zeros(7000), 16000)
+    # Of other sizes than before, they may be others altogether.
+    assert measure_lengths(utterances, OFF, tmp_path / "sad", World(), check=True)[0] == 7000
+    assert sorted(names) == ["a.wav", "b.wav", "c.wav"]
 
 
 @pytest.fixture
@@ -281,3 +293,98 @@ def test_a_stop_does_not_wait_for_a_file_that_does_not_open(utterances, tmp_path
     with pytest.raises(Stopped, match="stopped by a test while measuring mine"):
         measure_lengths(utterances, OFF, tmp_path / "sad", World(), stop)
     os.close(os.open(tmp_path / "pipe", os.O_WRONLY))  # lets the thread go
+
+
+def check_until_killed(
+    rank: int, utterances: TrialList, folder: Path, size: int, killed: bool
+) -> None:
+    """Check recordings in one of several processes; the first is killed when it has saved a part.
+
+    Each process notes what it decodes.
+    """
+    parts.SAVED_EVERY_S = -1
+    room._AT_ONCE = 1
+    store = f"file://{folder}/store{size}"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
+    decoded_length, save = speech.decoded_length, parts.Parts.save
+
+    def noted(path: Path) -> int:
+        with (folder / f"decoded{size}").open("a") as file:
+            file.write(f"{path.name}\n")
+        return decoded_length(path)
+
+    def save_and_be_killed(these: parts.Parts) -> None:
+        save(these)
+        if killed and rank == 0 and these.saved:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    speech.decoded_length = noted
+    parts.Parts.save = save_and_be_killed
+    world = World(rank, size, rank, size, backend="gloo")
+    measure_lengths(utterances, OFF, folder / "sad", world, check=True)
+    dist.destroy_process_group()
+
+
+def test_after_kill_9_three_processes_go_on_with_the_check_of_two(tmp_path, monkeypatch):
+    utterances = write_recordings(tmp_path, noise_waveforms(range(4000, 4040)))
+    with pytest.raises(Exception, match="SIGKILL"):
+        start_processes(check_until_killed, (utterances, tmp_path, 2, True), 2)
+    saved = {
+        trial for path in (tmp_path / "sad").glob(".*.npz") for trial in np.load(path)["trials"]
+    }
+    assert saved
+    start_processes(check_until_killed, (utterances, tmp_path, 3, False), 3)
+    again = (tmp_path / "decoded3").read_text().split()
+    assert sorted(again) == sorted(f"{i}.wav" for i in set(range(40)) - saved)
+    assert not list((tmp_path / "sad").glob(".*.npz"))
+    (path,) = (tmp_path / "sad").glob("*.tsv")
+    whole = measure_lengths(utterances, OFF, tmp_path / "whole", World(), check=True)
+    assert whole.tolist() == list(range(4000, 4040))
+    assert path.read_bytes() == (tmp_path / "whole" / path.name).read_bytes()
+
+
+def test_a_requested_stop_loses_nothing_that_was_decoded(tmp_path, monkeypatch, log):
+    utterances = write_recordings(tmp_path, noise_waveforms([5000] * 80))
+    monkeypatch.setattr(room, "_AT_ONCE", 1)
+    names = decoded_with(monkeypatch)
+    stop = StopRequest()
+    extend = parts.Parts.due.fget
+    monkeypatch.setattr(
+        parts.Parts, "due", property(lambda these: setattr(stop, "reason", "test") or extend(these))
+    )
+    with pytest.raises(Stopped, match="the same command goes on from there"):
+        measure_lengths(utterances, OFF, tmp_path / "sad", World(), stop, check=True)
+    monkeypatch.undo()
+    names = decoded_with(monkeypatch)
+    lengths = measure_lengths(utterances, OFF, tmp_path / "sad", World(), check=True)
+    assert lengths.tolist() == [5000] * 80
+    assert f"goes on: {80 - len(names)} of 80 recordings were done before" in log.text
+    assert len(names) < 80
+
+
+def test_once_looks_up_a_sample_of_the_files_and_true_all(tmp_path, monkeypatch, log):
+    utterances = write_recordings(tmp_path, noise_waveforms([5000] * 200))
+    names = decoded_with(monkeypatch)
+    arguments = (utterances, OFF, tmp_path / "sad", World(), None)
+    assert measure_lengths(*arguments, "once").tolist() == [5000] * 200
+    assert len(names) == 200
+    looked_up: list[str] = []
+    file_state = room.file_state
+    monkeypatch.setattr(
+        room, "file_state", lambda path: looked_up.append(path.name) or file_state(path)
+    )
+    measure_lengths(*arguments, "once")
+    assert 64 <= len(looked_up) <= 70 and len(names) == 200
+    assert "compared the size" not in log.text
+    looked_up.clear()
+    measure_lengths(*arguments, True)
+    assert len(looked_up) == 200
+    assert "compared the size and time of change of the 200 recordings of" in log.text
+    # One of the sample was written again, of the same size: all are compared.
+    status = (tmp_path / "0.wav").stat()
+    for name in ("0.wav", "1.wav"):
+        os.utime(tmp_path / name, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+    names.clear()
+    measure_lengths(*arguments, "once")
+    assert sorted(names) == ["0.wav", "1.wav"]
+    assert f"{tmp_path / '0.wav'} was changed: all of" in log.text
