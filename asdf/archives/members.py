@@ -1,8 +1,9 @@
-"""Open archives and the files in them: each archive is opened once per process.
+"""Open archives and the files in them: each archive is indexed once per process.
 
 Invariant: a member's bytes are those of the archive that was indexed. An archive that was changed
-is opened anew; one that changes while it is read gives an error, not other samples.
+is indexed anew; one that changes while it is read gives an error, not other samples.
 
+A tar's index stays, its descriptor only as long as few others are needed (`descriptors.py`).
 Reading is by offset (`pread`), so threads and forked processes share a descriptor without getting
 in each other's way, and a spawned process opens the archive for itself.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member, read_state
+from asdf.archives.descriptors import OpenFile, OpenFiles
 from asdf.archives.index import Index, read_index
 from asdf.archives.parquet import PARQUET, ParquetArchive
 from asdf.archives.window import Window
@@ -41,14 +43,10 @@ class TarMember(Member):
     def open(self) -> BinaryIO:
         index = self.archive.index
         location = index.location(self.position)
-        window = Window(self.archive, self.archive.descriptor, location.offset, location.size)
+        file = self.archive.open_file()
+        window = Window(file, file.descriptor, location.offset, location.size)
         if not index.header_fits(self.position, window.before):
-            _forget(self.archive)
-            raise AsdfError(
-                f"the archive {self.archive.path} is not the one that was opened: it was likely "
-                "replaced while it was being read. Start the same command again: the archive is "
-                "then indexed anew."
-            )
+            raise self.archive.replaced()
         return cast(BinaryIO, window)
 
 
@@ -59,31 +57,45 @@ class TarArchive(Archive):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self.state = read_state(os.fstat(self.descriptor))
-            self.index = read_index(path, self.descriptor)
-        except BaseException:
-            # `__del__` closes only what has an index.
-            self._close()
-            raise
+        file = OpenFile(path)
+        self.state = read_state(os.fstat(file.descriptor))
+        self.index = read_index(path, file.descriptor)
         self.root = f"{path.stem}/" if self.index.all_below(path.stem) else ""
+        _files.get(self, lambda: file)
 
     def member(self, position: int) -> TarMember:
         return TarMember(self, position)
 
+    def open_file(self) -> OpenFile:
+        """Return the open file, which stays open as long as it is referred to.
+
+        Raises:
+            AsdfError: the tar is gone, cannot be read, or was replaced.
+        """
+        return _files.get(self, self._open_again)
+
+    def replaced(self) -> AsdfError:
+        """Let the archive be indexed anew; return the error that says so."""
+        _forget(self)
+        return AsdfError(
+            f"the archive {self.path} is not the one that was opened: it was likely replaced while "
+            "it was being read. Start the same command again: the archive is then indexed anew."
+        )
+
+    def _open_again(self) -> OpenFile:
+        try:
+            file = OpenFile(self.path)
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        if read_state(os.fstat(file.descriptor)) != self.state:
+            raise self.replaced()
+        return file
+
     def __reduce__(self) -> tuple[Any, ...]:
         return open_archive, (self.path,)
 
-    def _close(self) -> None:
-        os.close(self.descriptor)
 
-    def __del__(self) -> None:
-        # Files that are still being read keep the archive alive.
-        if hasattr(self, "index"):
-            self._close()
-
-
+_files = OpenFiles()
 _lock = threading.RLock()
 _archives: dict[Path, Archive] = {}
 _folders: dict[str, FolderInArchive] = {}
@@ -93,6 +105,7 @@ def _replace_lock() -> None:
     """Make a new lock in a forked process: the thread that may hold the old one is not in it."""
     global _lock
     _lock = threading.RLock()
+    _files.replace_lock()
 
 
 os.register_at_fork(after_in_child=_replace_lock)
@@ -115,11 +128,13 @@ def open_archive(path: Path) -> Archive:
             if path not in _archives:
                 _archives[path] = _open(path)
         except OSError as error:
-            reason = error.strerror or error
-            raise AsdfError(
-                f"the archive {path} cannot be read: {reason}. Check its permissions."
-            ) from None
+            raise _unreadable(path, error) from None
         return _archives[path]
+
+
+def _unreadable(path: Path, error: OSError) -> AsdfError:
+    reason = error.strerror or error
+    return AsdfError(f"the archive {path} cannot be read: {reason}. Check its permissions.")
 
 
 def known_folder(path: str) -> FolderInArchive | None:
@@ -148,6 +163,7 @@ def _forget(archive: Archive) -> None:
         outdated = [path for path, folder in _folders.items() if folder.archive is archive]
         for path in outdated:
             del _folders[path]
+    _files.forget(archive)
 
 
 def _open(path: Path) -> Archive:
