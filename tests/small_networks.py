@@ -14,7 +14,7 @@ from asdf.networks.outputs import Outputs
 
 
 def fail_on_request(network):
-    """Fail in the middle of a step, as TEST_KILL, TEST_RAISE, TEST_RAISE_ASDF or TEST_HANG say.
+    """Fail in the middle of a step, as one of `FAILURES` says in the environment.
 
     Their value is 'rank:forward passes in training before'. With TEST_KILL_ONCE, a path, only the
     first time.
@@ -42,10 +42,15 @@ def fail_with(error):
     raise error
 
 
+def take_all_memory():
+    torch.empty(2**50)
+
+
 FAILURES = {
     "TEST_KILL": kill,
     "TEST_RAISE": lambda: fail_with(ValueError("broken on purpose")),
     "TEST_RAISE_ASDF": lambda: fail_with(AsdfError("no more disk")),
+    "TEST_MEMORY": take_all_memory,
     "TEST_HANG": lambda: time.sleep(1000),
 }
 

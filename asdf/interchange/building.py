@@ -38,6 +38,7 @@ from asdf.networks.ssl_detector import (
     find_back_end_class,
     find_front_end_class,
 )
+from asdf.networks.without_numbers import without_numbers
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class
 from asdf.settings.sections import Sections
@@ -182,7 +183,7 @@ def _outline(settings: Sections, layers: int, source: str) -> nn.Module:
             f"the network {source} is described with {described:,} layers, and the file holds "
             f"{layers:,}. It is damaged."
         )
-    with torch.device("meta"):
+    with without_numbers():
         return build_network(settings)
 
 

@@ -21,6 +21,7 @@ from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
 from asdf.networks.wavlm import add_bucket_table
+from asdf.networks.without_numbers import without_numbers
 from asdf.text import did_you_mean
 
 # (channels, kernel, stride) of each layer.
@@ -133,7 +134,7 @@ class Architecture:
     def shapes(self) -> dict[str, torch.Size]:
         """Return name and shape of every layer's weights, by torchaudio's names."""
         # On the meta device: no memory is taken for the weights.
-        with torch.device("meta"):
+        with without_numbers():
             layers = self.build().state_dict()
         return {name: tensor.shape for name, tensor in layers.items()}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class Extracted(nn.Module):
 
     def __init__(self, extractor: Any, wanted_mask: str) -> None:
         super().__init__()
+        _leave_out_of_graphs()
         self.extractor = extractor
         self.wanted_mask = wanted_mask
 
@@ -72,7 +74,6 @@ class Extracted(nn.Module):
         """Return how many leading samples the features look at: all, for what is known of them."""
         return samples
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _stack(self, rows: list[Tensor], device: torch.device | str) -> dict[str, Tensor]:
         results = [extract(self.extractor, row_T) for row_T in rows]
         stacked = {}
@@ -88,6 +89,16 @@ class Extracted(nn.Module):
             elif not (is_mask and bool(tensor.bool().all())):
                 stacked[name] = tensor.to(device)
         return stacked
+
+
+@cache
+def _leave_out_of_graphs() -> None:
+    """Let torch.compile compute what extractors do as it stands.
+
+    Not by a decorator: torch loads its compiler for that, which takes a second, and most networks
+    have no extractor.
+    """
+    setattr(Extracted, "_stack", torch.compiler.disable(Extracted._stack))  # noqa: B010
 
 
 def extract(extractor: Any, waveform_T: Tensor) -> dict[str, Tensor]:

@@ -17,6 +17,11 @@ _HOST = "DefaultCPUAllocator"
 _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"
 
 
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether torch could not get memory, of a GPU or of the host."""
+    return isinstance(error, torch.OutOfMemoryError) or _HOST in str(error)
+
+
 @contextmanager
 def memory_errors_as_messages(
     waveforms_BT: Tensor, settings: Network, length: ScoredLength, device: torch.device
@@ -32,7 +37,7 @@ def memory_errors_as_messages(
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and _HOST not in str(error):
+        if not is_out_of_memory(error):
             raise
         count, samples = waveforms_BT.shape
         recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"

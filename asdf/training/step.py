@@ -49,6 +49,7 @@ from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
 from asdf.training.last_step import LastStep
 from asdf.training.losses import Loss
 from asdf.training.losses.building import build_loss
+from asdf.training.memory_errors import step_memory_errors_as_messages
 from asdf.training.objective import Objective, StepWeights
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
@@ -223,8 +224,21 @@ class Step:
 
         Raises:
             AsdfError: the loss is not finite, on any rank, and nothing has been changed; or the
-                gradient of the step before was not.
+                gradient of the step before was not; or the step does not fit into the memory.
         """
+        per_process = max(len(share.utterances) for share in window.shares)
+        with step_memory_errors_as_messages(
+            self.settings, progress.step + 1, per_process, self.world.device
+        ):
+            return self._take(window, clips, progress, flags)
+
+    def _take(
+        self,
+        window: Window,
+        clips: Iterator[Batch],
+        progress: Progress,
+        flags: list[float],
+    ) -> TakenStep:
         rate = set_learning_rate(
             self.optimiser, self._schedule, self.settings, progress, window.epoch_size
         )

@@ -1,0 +1,59 @@
+"""A training step that a device's memory cannot hold, and the message that says what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from asdf.errors import AsdfError
+from asdf.scoring.memory_errors import is_out_of_memory
+from asdf.settings.sections import Sections
+
+
+@contextmanager
+def step_memory_errors_as_messages(
+    settings: Sections, step: int, per_process: int, device: torch.device
+) -> Iterator[None]:
+    """Raise one message for a training step that does not fit into the device's memory.
+
+    Args:
+        step: the number of the step, from 1.
+        per_process: utterances that this process computes at once.
+
+    Raises:
+        AsdfError: the step does not fit; names the settings that make it smaller.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise AsdfError(
+            f"{device} has not enough memory for step {step} of training, with {per_process} "
+            f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
+            f"{' '.join(_how_to_need_less(settings))}"
+        ) from error
+
+
+def _how_to_need_less(settings: Sections) -> Iterator[str]:
+    network, front_end = settings.network, settings.front_end
+    whole = network.global_minibatch_size
+    name = "minibatch_size" if whole is None else "global_minibatch_size"
+    yield (
+        f"Lower network.{name} (now {whole or network.minibatch_size}) and raise "
+        f"network.optimizer_step_interval (now {network.optimizer_step_interval}) by the same "
+        "factor: steps stay as large."
+    )
+    others = []
+    if not front_end.gradient_checkpointing:
+        others.append("front_end.gradient_checkpointing=True")
+    if not settings.lora.rank:
+        others.append("lora.rank=8, which trains few weights of the front end")
+    others.append("network.train_clip_size, shorter")
+    yield f"Or set {'; or '.join(others)}."
+    yield "The same command with --dry-run computes what each of them would take of a GPU."
+    if settings.computing.use_gpu:
+        yield "If other programs use the device as well, end them or choose another device."
