@@ -7,6 +7,7 @@ for one that is gone.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -22,23 +23,44 @@ from asdf.distributed.launchers import Launch
 from asdf.distributed.meeting import meet
 from asdf.errors import AsdfError, UsageError
 
+# They start together, so that minutes are enough for the slowest disk; steps may take longer.
+_JOINING = timedelta(minutes=5)
+
 
 def open_store(launch: Launch, timeout: timedelta) -> Any:
     """Open a store under a name that only this start of the processes has; wait for all of them.
 
     Raises:
-        AsdfError: rank 0 cannot listen at its address, or not all processes came within `timeout`.
+        AsdfError: rank 0 cannot listen at its address, or not all processes came within `timeout`,
+            or within five minutes.
     """
     # An IPv6 address has colons, and only brackets part it from the port.
     address = f"[{launch.address}]" if ":" in launch.address else launch.address
     url = f"tcp://{address}:{launch.port}"
+    joining = min(timeout, _JOINING)
     try:
-        meetings = rendezvous(url, launch.rank, launch.size, timeout=timeout)
-        store, _, _ = next(iter(meetings))
+        if _agent_has_store():
+            store, _, _ = next(iter(rendezvous(url, launch.rank, launch.size, timeout=timeout)))
+        else:
+            # Without torch's own waiting for all: that does not say who is missing.
+            store = dist.TCPStore(
+                launch.address,
+                launch.port,
+                is_master=launch.rank == 0,
+                timeout=joining,
+                wait_for_workers=False,
+                multi_tenant=True,
+            )
     except (dist.DistError, RuntimeError, ValueError) as error:
-        raise AsdfError(_explain_failed_meeting(launch, timeout, error)) from error
-    name = meet(store, launch.rank, launch.size, timeout.total_seconds())
+        raise AsdfError(_explain_failed_meeting(launch, joining, error)) from error
+    name = meet(store, launch.rank, launch.size, joining.total_seconds())
+    store.set_timeout(timeout)
     return PrefixStore(f"asdf-{name}", store)
+
+
+def _agent_has_store() -> bool:
+    """Return whether torchrun's agent has the store: it watches the processes that it starts."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _explain_failed_meeting(launch: Launch, timeout: timedelta, error: Exception) -> str:

@@ -14,8 +14,13 @@ import uuid
 from typing import Any
 
 from asdf.errors import AsdfError
+from asdf.text import and_more
 
 _POLL_S = 0.02
+# How long the main rank waits for the others to read why it ends.
+_GRACE_S = 5.0
+_SHOWN = 8
+_CAME, _MISSING = "asdf/id", "asdf/missing"
 
 
 def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
@@ -30,7 +35,7 @@ def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
     """
     # Not the number of the process, which another host or a restart may use again.
     process_id = uuid.uuid4().hex
-    store.set(f"asdf/id/{rank}", process_id)
+    store.set(f"{_CAME}/{rank}", process_id)
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         if rank == 0:
@@ -39,16 +44,57 @@ def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
             name = _confirm_name(store, rank, process_id)
         if name:
             return name
+        if rank and store.check([f"{_MISSING}/{process_id}"]):
+            refused = AsdfError(store.get(f"{_MISSING}/{process_id}").decode())
+            store.delete_key(f"{_MISSING}/{process_id}")
+            refused.reported_by_main = True
+            raise refused
         time.sleep(_POLL_S)
-    raise AsdfError(
-        f"rank {rank} waited {timeout_s:g} s for the other {size - 1} processes of this run. Did "
-        "one fail to start? Its own message says why. Otherwise raise computing.timeout_s."
+    message = _describe_missing(store, rank, size, timeout_s)
+    if rank == 0:
+        _pass_on(store, size, message)
+    raise AsdfError(message)
+
+
+def _came(store: Any, size: int) -> list[int]:
+    return [rank for rank in range(size) if store.check([f"{_CAME}/{rank}"])]
+
+
+def _describe_missing(store: Any, rank: int, size: int, timeout_s: float) -> str:
+    missing = sorted(set(range(size)) - set(_came(store, size)))
+    if missing:
+        names = and_more([str(number) for number in missing], _SHOWN)
+        who = f"rank{'s' * (len(missing) > 1)} {names} of {size} did not come"
+    else:
+        who = "not all of them answered"
+    return (
+        f"rank {rank} waited {timeout_s:g} s for the other processes of this run: {who}. What "
+        "failed to start has a message of its own, above or in the file of its output. (srun "
+        "--kill-on-bad-exit=1 ends the others at once.) If its start takes longer, raise "
+        "computing.timeout_s, of which up to five minutes count here."
     )
+
+
+def _pass_on(store: Any, size: int, message: str) -> None:
+    """Say to the processes that came why this one ends: the store ends with it."""
+    others = [rank for rank in _came(store, size) if rank]
+    for rank in others:
+        process_id = store.get(f"{_CAME}/{rank}").decode()
+        store.set(f"{_MISSING}/{process_id}", message)
+    until = time.monotonic() + _GRACE_S
+    # What has read its message takes the key away.
+    while time.monotonic() < until and others:
+        others = [
+            rank
+            for rank in others
+            if store.check([f"{_MISSING}/{store.get(f'{_CAME}/{rank}').decode()}"])
+        ]
+        time.sleep(_POLL_S)
 
 
 def _offer_name(store: Any, size: int) -> str:
     """Offer a name for the processes that have come; return it when all have confirmed it."""
-    keys = [f"asdf/id/{rank}" for rank in range(size)]
+    keys = [f"{_CAME}/{rank}" for rank in range(size)]
     if not store.check(keys):
         return ""
     ids = [store.get(key).decode() for key in keys]

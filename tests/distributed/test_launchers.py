@@ -95,6 +95,25 @@ def test_processes_of_other_launchers_train_what_those_of_torchrun_train(recipe)
     assert_equal_runs(recipe.system("torchrun"), recipe.system("launch"))
 
 
+def test_a_task_of_srun_that_does_not_start_is_named(recipe):
+    """Ranks 1 and 3 of four ended before they joined; the others say so, once."""
+    command = recipe.command(*OPTIONS, "computing.timeout_s=30")
+    changed = {"SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_TASKS_PER_NODE": "4"}
+    changed["SLURM_GTIDS"] = "0,1,2,3"
+    started = [
+        recipe.start_command(command, **{**slurm_variables(rank), **changed}) for rank in (0, 2)
+    ]
+    outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
+    assert [process.returncode for process in started] == [1, 1], outputs
+    said = "rank 0 waited 30 s for the other processes of this run: ranks 1, 3 of 4 did not come."
+    assert outputs[0].count(said) == 1, outputs
+    assert "--kill-on-bad-exit=1" in outputs[0]
+    assert "Traceback" not in outputs[0] + outputs[1]
+    # The main rank's message is enough.
+    assert "did not come" not in outputs[1]
+    assert not recipe.output.exists()
+
+
 @pytest.mark.parametrize("variables", [open_mpi_variables, hydra_variables])
 def test_processes_of_an_mpi_are_one_run(recipe, variables):
     check_pair(run_pair(recipe, variables, "debug", "recipe.end_stage=0"))
