@@ -160,3 +160,15 @@ def csv_text(text: str) -> str:
     if len(text) > 1 and text[0] in "=+-@\t\r\n":
         return f"'{text}"
     return text
+
+
+def read_number(text: str) -> float:
+    """Read a number as files write it, in ASCII and without underscores; it may be infinite or NaN.
+
+    Raises:
+        ValueError: it is not a number. `1_0.5` is not: Python alone takes it for 10.5, so a slip of
+            an editor would become another number.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{shorten(text)!r} is not a number")
+    return float(text)

@@ -1,23 +1,26 @@
 """Measure how well scores per frame show which parts of recordings are spoofed.
 
     python -m asdf localise frames.json trials.tsv
-    python -m asdf localise frames.json trials.tsv --resolution 0.02,0.16 --threshold 0.5
+    python -m asdf localise frames.json trials.tsv --resolution 0.02,0.16 --threshold 0.5,-0.1
     python -m asdf localise frames.txt --hop 0.02 rttm --json results.json
 
 FRAMES is what `python -m asdf score --segments` writes, or text with lines 'RECORDING FRAME SCORE',
 as of WeDefense; the higher score means bona fide. REFERENCE is a table of trials with the column
-spoofed_s (`python -m asdf corpora NAME FOLDER --trials OUT.tsv`), an RTTM, the label file of HAD or
-LlamaPartialSpoof, or a file *_seglab_0.16.npy of PartialSpoof.
+spoofed_s (`python -m asdf corpora NAME FOLDER --trials OUT.tsv`), an RTTM, lines 'NAME START END
+LABEL' in seconds, the label file of HAD or LlamaPartialSpoof, or a file *_seglab_0.16.npy of
+PartialSpoof.
 
 The range EER counts time: frames are cut where spoofed parts begin and end. The point EER counts
 frames, which are spoofed if any part of them is. F1, precision, recall and intersection over union
-(IoU) are of spoof, at the threshold: a frame that scores less is marked.
+(IoU) are of spoof, at the threshold: a frame that scores less is marked. The score of a coarser
+frame is the lowest of those in it, so each resolution has a threshold of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +30,7 @@ from asdf.commands.outputs import input_name, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.text import aligned, quoted_and_more
+from asdf.text import aligned, quoted_and_more, read_number
 
 if TYPE_CHECKING:
     from asdf.metrics.localisation import Agreement, Localisation, LocatedRecording
@@ -47,6 +50,7 @@ def main(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     screen = text_stream([args.json])
     resolutions = _resolutions(args.resolution)
+    thresholds = _thresholds(args.threshold, resolutions)
     check_replicates(args.replicates, may_be_none=True)
     # numpy comes after the options, as it takes a moment to load.
     from asdf.metrics.localisation import localisation
@@ -55,7 +59,7 @@ def main(arguments: list[str]) -> int:
     frames = read_frame_scores(args.frames, args.hop)
     reference = read_reference(args.reference)
     recordings, speakers = _locate(frames, reference, args)
-    result = localisation(recordings, resolutions, args.threshold)
+    result = localisation(recordings, resolutions, thresholds)
     intervals = _intervals(recordings, result, speakers, args.replicates)
     entry = json.dumps(_entry(result, intervals), indent=1) + "\n"
     write_outputs([(args.json, lambda path: write_text(path, entry))])
@@ -114,9 +118,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--threshold",
-        type=float,
-        metavar="T",
-        help="mark frames that score less (default: at the range EER of these recordings)",
+        metavar="T,T",
+        help="mark frames that score less: one threshold for all, or one per resolution, the first "
+        "also for the range (default: at the EERs of these recordings)",
     )
     parser.add_argument(
         "--hop", type=float, metavar="S", help="the length of a frame, where FRAMES is text"
@@ -135,12 +139,31 @@ def _resolutions(text: str | None) -> list[float]:
     if text is None:
         return []
     try:
-        resolutions = [float(word) for word in text.split(",")]
+        resolutions = [read_number(word) for word in text.split(",")]
     except ValueError:
         resolutions = [0.0]
     if not all(0 < resolution < float("inf") for resolution in resolutions):
         raise UsageError(f"--resolution {text}: expected seconds with commas, such as 0.02,0.16.")
     return resolutions
+
+
+def _thresholds(text: str | None, resolutions: list[float]) -> float | list[float] | None:
+    if text is None:
+        return None
+    try:
+        thresholds = [read_number(word) for word in text.split(",")]
+    except ValueError:
+        thresholds = [math.nan]
+    if not all(map(math.isfinite, thresholds)):
+        raise UsageError(f"--threshold {text}: expected numbers with commas, such as 0.5,-0.1.")
+    if len(thresholds) == 1:
+        return thresholds[0]
+    if len(thresholds) != len(resolutions):
+        raise UsageError(
+            f"--threshold {text}: {len(thresholds)} thresholds for {len(resolutions)} lengths of "
+            "frames. Give one, or one for each of --resolution, in the same order."
+        )
+    return thresholds
 
 
 def _locate(
@@ -216,12 +239,14 @@ def _agreement_entry(agreement: Agreement) -> dict[str, float]:
 def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     origin = ""
     if is_own:
-        origin = ", that of the range EER, chosen on these recordings themselves"
-    rows = [("frames of", "EER %", "F1", "IoU", "precision", "recall", "bona fide", "spoof")]
+        origin = ", those of the EERs, chosen on these recordings themselves"
+    metrics = ("EER %", "threshold", "F1", "IoU", "precision", "recall")
+    rows = [("frames of", *metrics, "bona fide", "spoof")]
     rows.append(
         (
             "any (range)",
             f"{100 * result.range_eer.rate:.4f}",
+            f"{result.threshold:.6g}",
             *_cells(result.agreement),
             f"{result.bona_fide_s:.1f} s",
             f"{result.spoof_s:.1f} s",
@@ -232,6 +257,7 @@ def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
             (
                 f"{point.hop_s:g} s",
                 f"{100 * point.eer:.4f}",
+                f"{point.threshold:.6g}",
                 *_cells(point.agreement),
                 f"{point.bona_fide:,}",
                 f"{point.spoof:,}",
@@ -240,7 +266,7 @@ def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     return [
         f"{name}: {result.recordings:,} recordings",
         *aligned(rows, right=range(1, len(rows[0]))),
-        f"F1, IoU, precision and recall of spoof, at the threshold {result.threshold:.6g}{origin}",
+        f"F1, IoU, precision and recall of spoof, at the threshold of each line{origin}",
     ]
 
 

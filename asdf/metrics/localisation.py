@@ -25,6 +25,9 @@ from asdf.segments import Segment, clipped, frame_count, frame_labels
 _MAX_TIMES = 100_000
 """Frames of the scores in one of a coarser resolution: more than any recording has."""
 
+_MAX_GAP_S = 1e-6
+"""How far two lengths of frames may differ that are the same."""
+
 
 @dataclass(frozen=True, eq=False)
 class LocatedRecording:
@@ -98,7 +101,8 @@ class PointResult:
         hop_s: the length of a frame.
         eer, eer_threshold: over frames; the threshold is the highest score that is rejected.
         bona_fide, spoof: how many frames there are.
-        agreement: at the threshold of the result that this is a part of.
+        threshold: from this score on a frame counts as bona fide.
+        agreement: at that threshold.
     """
 
     hop_s: float
@@ -106,6 +110,7 @@ class PointResult:
     eer_threshold: float
     bona_fide: int
     spoof: int
+    threshold: float
     agreement: Agreement
 
 
@@ -145,7 +150,7 @@ class Stretches:
 def localisation(
     recordings: Sequence[LocatedRecording],
     resolutions: Sequence[float] = (),
-    threshold: float | None = None,
+    threshold: float | Sequence[float] | None = None,
 ) -> Localisation:
     """Return the metrics of frame scores over pooled recordings.
 
@@ -153,28 +158,41 @@ def localisation(
         resolutions: lengths of frames in seconds for the point metrics, each a multiple of that of
             the scores: the score of a longer frame is the lowest of those in it, as its label is;
             () means that of the scores.
-        threshold: from which score on a frame is bona fide; None: that of the range EER here.
+        threshold: from which score on a frame is bona fide, for all, or one per resolution, the
+            first also for the range metrics; None: those of the EERs here. The score of a coarser
+            frame is the lowest of several and thus lower, so it has a threshold of its own, that
+            of the EER over such frames; frames of the scores have that of the range EER.
 
     Raises:
         AsdfError: there is no bona fide or no spoofed time, a score is not finite, or a resolution
-            is no multiple of that of the scores.
+            is not a multiple of that of the scores.
+        ValueError: there is not one threshold per resolution.
     """
     stretches = pooled_stretches(recordings)
     eer_here = range_eer(stretches)
-    if threshold is None:
-        # Just above the highest score that the EER rejects.
-        threshold = float(np.nextafter(eer_here.threshold, np.inf))
+    resolutions = resolutions or sorted({recording.hop_s for recording in recordings})
+    finest_s = max(recording.hop_s for recording in recordings)
+    stated: list[float | None]
+    if isinstance(threshold, Sequence):
+        stated = list(threshold)
+        first = threshold[0]
+    elif threshold is not None:
+        stated = [threshold] * len(resolutions)
+        first = threshold
+    else:
+        first = _just_above(eer_here.threshold)
+        stated = [None if hop_s > finest_s + _MAX_GAP_S else first for hop_s in resolutions]
     points = []
-    for hop_s in resolutions or sorted({recording.hop_s for recording in recordings}):
-        points.append(_point_result(recordings, hop_s, threshold))
+    for hop_s, own in zip(resolutions, stated, strict=True):
+        points.append(_point_result(recordings, hop_s, own))
     is_bona_fide = stretches.is_bona_fide
     return Localisation(
         recordings=len(recordings),
         bona_fide_s=float(stretches.seconds[is_bona_fide].sum()),
         spoof_s=float(stretches.seconds[~is_bona_fide].sum()),
         range_eer=eer_here,
-        threshold=threshold,
-        agreement=agreement_of(stretches, threshold),
+        threshold=first,
+        agreement=agreement_of(stretches, first),
         points=tuple(points),
     )
 
@@ -251,8 +269,9 @@ def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
 
 
 def _point_result(
-    recordings: Sequence[LocatedRecording], hop_s: float, threshold: float
+    recordings: Sequence[LocatedRecording], hop_s: float, threshold: float | None
 ) -> PointResult:
+    """Return the metrics of frames of `hop_s`; at None, with the threshold of their EER."""
     scores = []
     labels = []
     for recording in recordings:
@@ -262,27 +281,35 @@ def _point_result(
     pooled = np.concatenate(scores)
     is_bona_fide = np.concatenate(labels) == 1
     eer, eer_threshold = DetCurve.of(pooled[is_bona_fide], pooled[~is_bona_fide]).eer()
+    if threshold is None:
+        threshold = _just_above(eer_threshold)
     return PointResult(
         hop_s=hop_s,
         eer=eer,
         eer_threshold=eer_threshold,
         bona_fide=int(is_bona_fide.sum()),
         spoof=int((~is_bona_fide).sum()),
+        threshold=threshold,
         agreement=_agreement(pooled, is_bona_fide, np.ones(len(pooled)), threshold),
     )
+
+
+def _just_above(rejected: float) -> float:
+    """Return the threshold by which a score that an EER rejects is marked, and no higher one."""
+    return float(np.nextafter(rejected, np.inf))
 
 
 def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, npt.NDArray[np.int8]]:
     """Return scores and labels of a recording's frames of `hop_s` seconds, both (frames,)."""
     times = round(hop_s / recording.hop_s)
-    if not 1 <= times <= _MAX_TIMES or abs(times * recording.hop_s - hop_s) > 1e-6:
+    if not 1 <= times <= _MAX_TIMES or abs(times * recording.hop_s - hop_s) > _MAX_GAP_S:
         raise AsdfError(
             f"a resolution of {hop_s:g} s is no multiple of the {recording.hop_s:g} s that frames "
             "of the scores have. Name one, such as "
             f"{recording.hop_s:g}, {2 * recording.hop_s:g} or {8 * recording.hop_s:g}."
         )
     hop_samples = round(hop_s * SAMPLE_RATE)
-    if abs(hop_samples / SAMPLE_RATE - hop_s) > 1e-6 or hop_samples < 1:
+    if abs(hop_samples / SAMPLE_RATE - hop_s) > _MAX_GAP_S or hop_samples < 1:
         raise AsdfError(f"frames of {hop_s:g} s are not of whole samples at {SAMPLE_RATE} Hz.")
     samples = round(recording.duration_s * SAMPLE_RATE)
     labels = frame_labels(recording.spoofed, samples, hop_samples)

@@ -35,14 +35,13 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import SOURCE_METRICS, Sections
 from asdf.settings.sections import Recipe as RecipeSettings
 from asdf.text import did_you_mean
-from asdf.trials.collecting import same_recording
 from asdf.trials.lists import (
     check_both_classes,
     read_asvspoof2019_protocol,
     read_list,
 )
 from asdf.trials.trees import open_tree
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, same_recording
 
 _SHOWN = 5
 # Where a training list has bona fide speech alone.

@@ -28,8 +28,7 @@ from asdf.recipe.leaving_out import (
     training_lists,
 )
 from asdf.settings.sections import Sections
-from asdf.trials.collecting import same_recording
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, same_recording
 
 Rows = npt.NDArray[np.intp]
 

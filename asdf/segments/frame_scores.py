@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError, UsageError
 from asdf.segments.frame_table import FrameTable, read_frame_table
+from asdf.text import read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 
@@ -101,14 +102,16 @@ def _read_json(path: Path) -> list[ScoredFrames]:
 
 
 def _read_entry(entry: dict[str, Any]) -> ScoredFrames:
-    hop_s = float(entry["hop_s"])
-    duration_s = float(entry["duration_s"])
-    scores = np.array(entry["scores"], np.float64)
-    if scores.ndim != 1 or not np.isfinite(scores).all():
+    hop_s = read_number(str(entry["hop_s"]))
+    duration_s = read_number(str(entry["duration_s"]))
+    scores = np.array(entry["scores"])
+    # As texts, numbers could be written in any way.
+    are_numbers = scores.dtype.kind in "fiu"
+    if scores.ndim != 1 or not are_numbers or not np.isfinite(scores).all():
         raise ValueError(f"the scores of {entry['name']!r} are no finite numbers in a row")
     if not 0 < hop_s < float("inf") or not 0 <= duration_s < float("inf"):
         raise ValueError(f"the times of {entry['name']!r} are none")
-    return ScoredFrames(str(entry["name"]), scores, hop_s, duration_s)
+    return ScoredFrames(str(entry["name"]), scores.astype(np.float64), hop_s, duration_s)
 
 
 def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFrames]:
@@ -119,7 +122,9 @@ def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFra
     for number, line in lines:
         cells = line.split()
         try:
-            name, frame, score = cells[0], int(cells[1]), float(cells[2])
+            name = cells[0]
+            frame = read_number(cells[1])
+            score = read_number(cells[2])
         except (IndexError, ValueError):
             raise AsdfError(
                 f"{path}, line {number}: expected 'RECORDING FRAME SCORE', FRAME being 0, 1, 2 "

@@ -37,7 +37,7 @@ class Reference:
 
 
 def read_reference(path: str | os.PathLike[str]) -> Reference:
-    """Read a table of trials, an RTTM, a text of HAD or LlamaPartialSpoof, or PartialSpoof's npy.
+    """Read a table of trials, an RTTM, a text of parts (`read_text`), or PartialSpoof's npy.
 
     Raises:
         AsdfError: the file cannot be read or does not fit.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.segments.parts import Segment, merged
-from asdf.text import shorten
+from asdf.text import read_number, shorten
 
 # Silence between words is bona fide or spoofed as its surroundings are: PartialSpoof's rttm says
 # so by its own labels, and where a file marks it as no speech, nobody made it.
@@ -87,6 +87,6 @@ def is_spoof_label(label: str) -> bool | None:
 def read_time(text: str) -> float:
     """Return a time in seconds, NaN where the text is none, which no check lets pass."""
     try:
-        return float(text)
+        return read_number(text)
     except ValueError:
         return float("nan")

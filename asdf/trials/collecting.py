@@ -6,7 +6,6 @@ both of its lines.
 
 from __future__ import annotations
 
-import posixpath
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, same_recording
 
 
 class TrialCollector:
@@ -108,11 +107,3 @@ def find_repeats(names: Sequence[str]) -> Repeats | None:
             indices.append(index)
             earlier.append(first_index)
     return Repeats(indices, earlier)
-
-
-def same_recording(path: str) -> str:
-    """Return the one spelling of all paths to a file: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
-    # A million paths are looked at; hardly any is spelled so.
-    if "//" in path or "./" in path:
-        return posixpath.normpath(path)
-    return path

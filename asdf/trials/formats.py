@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
+from asdf.text import read_number
 from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.score_file import ScoreCollector, Scores, read_scores
 from asdf.trials.trial_list import Labels
@@ -170,6 +171,6 @@ def _cells_of_csv(line: str) -> tuple[str, ...]:
 def _difference(bona_fide: str, spoof: str) -> str:
     """Return the difference of two numbers as a score's text; 'nan', which is refused, of words."""
     try:
-        return repr(float(bona_fide) - float(spoof))
+        return repr(read_number(bona_fide) - read_number(spoof))
     except ValueError:
         return f"{bona_fide}-{spoof}"

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.text import quoted_and_more
+from asdf.text import quoted_and_more, read_number
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 from asdf.trials.score_file import parse_score, score_texts
 from asdf.trials.submission import write_text_or_zip
@@ -390,7 +390,7 @@ def _attacks(values: Sequence[str], kinds: npt.NDArray[np.int8]) -> list[str]:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        read_number(text)
     except ValueError:
         return False
     return True

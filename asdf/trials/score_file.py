@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import quoted_and_more
+from asdf.text import quoted_and_more, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
-from asdf.trials.trial_list import TrialList, values_at
+from asdf.trials.trial_list import TrialList, same_recording, values_at
 
 _SHOWN = 5
 
@@ -158,12 +158,17 @@ class ScoreCollector:
             )
 
     def _refuse_repeated(self) -> None:
-        repeats = find_repeats(self._ids)
+        # Another spelling of a path is the same recording, which would then count twice.
+        repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
             index = repeats.indices[0]
+            earlier = repeats.earlier[0]
+            spelling = ""
+            if self._ids[earlier] != self._ids[index]:
+                spelling = f" as '{self._ids[earlier]}'"
             raise AsdfError(
                 f"{self._path}, line {self._lines[index]}: '{self._ids[index]}' was already scored "
-                f"in line {self._lines[repeats.earlier[0]]} ({len(repeats.indices)} of "
+                f"in line {self._lines[earlier]}{spelling} ({len(repeats.indices)} of "
                 f"{len(self._ids)} lines repeat a trial). Repeated trials change the EER; was the "
                 "file opened for appending? Score the set again."
             )
@@ -176,7 +181,7 @@ def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
         AsdfError: it is no number; names file and line.
     """
     try:
-        return float(text)
+        return read_number(text)
     except ValueError:
         raise AsdfError(f"{path}, line {line}: the score '{text}' is not a number.") from None
 

@@ -19,17 +19,23 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import quoted_and_more
+from asdf.text import quoted_and_more, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
 from asdf.trials.sources import NO_CLASS, SourceClasses, values_of
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, same_recording
 
 SUFFIX = ".sources.tsv"
 """Of such a file next to a score file, in place of its '.txt'."""
 
 _BEFORE_CLASSES = 3
 _SHOWN = 5
+
+_SUM_TOLERANCE = 1e-3
+"""How far the probabilities of a row may be from 1 together, for files with few digits."""
+
+_ROUNDING = 1e-6
+"""How far a logarithm of a probability may be above 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +125,9 @@ def read_source_scores(path: str | os.PathLike[str]) -> SourceScores:
     """Read a file of traced sources, plain or gzipped.
 
     Raises:
-        AsdfError: names file and line of a row with too few or too many values, or one that is no
-            finite number; or the header is another, there is no trial, or one is repeated.
+        AsdfError: names file and line of a row with too few or too many values, one that is not a
+            finite number, or probabilities that do not sum to 1; or the header is another, there is
+            no trial, or one is repeated.
     """
     lines = numbered_lines(path, strip="\r\n")
     header = next(lines, (1, ""))[1].split("\t")
@@ -140,7 +147,7 @@ def read_source_scores(path: str | os.PathLike[str]) -> SourceScores:
         truths.append(cells[1] or NO_CLASS)
     if not ids:
         raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted?")
-    repeats = find_repeats(ids)
+    repeats = find_repeats([same_recording(utterance) for utterance in ids])
     if repeats is not None:
         raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} stands in it twice.")
     numbers = np.array(rows, np.float64)
@@ -151,12 +158,21 @@ def read_source_scores(path: str | os.PathLike[str]) -> SourceScores:
 def _parse_row(cells: Sequence[str], columns: int, where: str) -> npt.NDArray[np.float64]:
     """Return the numbers of a row: its energy, then the log probabilities."""
     try:
-        row = np.array(cells[2:], np.float64)
+        row = np.array([read_number(cell) for cell in cells[2:]])
     except ValueError:
         row = np.array([np.nan])
     if len(cells) != columns or not np.isfinite(row).all():
         raise AsdfError(
             f"{where}: expected {columns} values with TABs between them, finite numbers from the "
             "third on."
+        )
+    log_probabilities = row[1:]
+    total = float(np.exp(log_probabilities).sum())
+    if log_probabilities.max() > _ROUNDING or abs(total - 1) > _SUM_TOLERANCE:
+        raise AsdfError(
+            f"{where}: from the fourth column on stand logarithms of probabilities, which are not "
+            f"above 0 and whose probabilities sum to 1; here the highest is "
+            f"{log_probabilities.max():.6g}, and the sum {total:.6g}. Was the line cut or edited? "
+            "Score the set again."
         )
     return row

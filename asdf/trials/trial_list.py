@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -148,10 +149,16 @@ class TrialList:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def index_of(self, utterance: str) -> int | None:
-        """Return the index of the trial with this id, or else with this bare name, or None."""
+        """Return the index of the trial with this id in any spelling, or else with this bare name.
+
+        Returns:
+            None where there is no such trial, or several have this bare name.
+        """
         index = self._indices.get(utterance)
         if index is None:
-            return self._indices.get(bare_name(utterance))
+            index = self._indices.get(same_recording(utterance))
+        if index is None:
+            index = self._indices.get(bare_name(utterance))
         return index
 
     @cached_property
@@ -168,6 +175,7 @@ class TrialList:
             del indices[name]
         # Whole ids come last: the id of one trial may be the bare name of another.
         for index, utterance in enumerate(self.ids):
+            indices[same_recording(utterance)] = index
             indices[utterance] = index
         return indices
 
@@ -234,3 +242,11 @@ def bare_name(utterance: str) -> str:
     if suffix.lower() in AUDIO_SUFFIXES:
         return stem
     return name
+
+
+def same_recording(path: str) -> str:
+    """Return the one spelling of all paths to a file: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
+    # A million paths are looked at; hardly any is spelled so.
+    if "//" in path or "./" in path:
+        return posixpath.normpath(path)
+    return path

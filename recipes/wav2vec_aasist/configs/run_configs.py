@@ -324,7 +324,8 @@ network.average_best_networks = 5
 # Differs: for Cllr a score is the difference of the logits, less a constant; there it is the bona
 # fide logit ("network.score='bona_fide'", with another network.validation_metric).
 #
-# Differs: no dropout in XLS-R; there what the configuration in its fairseq checkpoint says.
+# XLS-R has no dropout here or there: in the configuration that the authors' code reads, every
+# dropout and the layer drop are 0.
 paper-xlsr < paper
 front_end.architecture = 'wav2vec2_xlsr_300m'
 front_end.weights = 'torchaudio:WAV2VEC2_XLSR_300M'
@@ -363,7 +364,11 @@ rawboost.algo = 3
 
 # XLS-R + sensitive layer selection (Zhang et al., ACM MM 2024; QiShanZhang/SLSforASVspoof-2021-DF:
 # the command of its README; main.py by itself has minibatches of 14 and 100 epochs). Training ends
-# after the first epoch whose training loss is higher than before, by the plateau rule.
+# after the first epoch whose training loss is not lower than before, by the plateau rule.
+#
+# Differs: that training loss is the mean over the epoch by class weights; there the means of the
+# minibatches are averaged by their sizes, so of five utterances a bona fide one counts for more or
+# less by what else is drawn, and training may end after another epoch.
 #
 # Differs: 'best' is by the development set, which there is not used: the last epoch but one is
 # taken. If training ended after epoch 7, that is scored by "recipe.selected_epochs=(6,)" and
@@ -387,6 +392,10 @@ rawboost.algo = 3
 #
 # Differs: 'best' is the epoch of the lowest Cllr. There epochs with a new lowest development loss
 # are saved, with RawBoost and without, and the README takes the one with the lowest EER among them.
+#
+# Differs: one epoch is scored. The paper's first row (2021 DF: 1.49, mean over runs 1.78) is of the
+# mean of 5 checkpoints: "network.average_best_networks=5", "network.keep_best_networks=5" and
+# "recipe.selected_epochs=('average',)".
 #
 # Differs: In-the-Wild is cut to 4 s as well; there it is scored whole: once trained, with
 # "recipe.start_stage=2 recipe.evaluation_sets=('in-the-wild',)" and

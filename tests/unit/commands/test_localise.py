@@ -56,7 +56,22 @@ def test_a_threshold_is_taken_as_it_is_stated(folder, capsys):
     words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--replicates", "0"]
     assert main([*words, "--threshold", "-99"]) == 0
     out = capsys.readouterr().out
-    assert "at the threshold -99\n" in out and "0.0000  0.0000" in out
+    lines = [line.split() for line in out.splitlines()[2:4]]
+    assert lines[0][3] == lines[1][3] == "-99"
+    assert "at the threshold of each line\n" in out and "0.0000  0.0000" in out
+
+
+def test_each_resolution_may_have_a_threshold(folder, capsys):
+    words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--replicates", "0"]
+    words += ["--resolution", "0.02,0.16"]
+    assert main([*words, "--threshold", "0.5,-0.25", "--json", "out.json"]) == 0
+    result = json.loads((folder / "out.json").read_text())
+    assert result["threshold"] == 0.5
+    assert [point["threshold"] for point in result["points"]] == [0.5, -0.25]
+    assert main([*words, "--threshold", "0.5,1,2"]) == 2
+    assert "3 thresholds for 2 lengths of frames" in capsys.readouterr().err
+    assert main([*words, "--threshold", "1_0"]) == 2
+    assert "expected numbers" in capsys.readouterr().err
 
 
 def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):

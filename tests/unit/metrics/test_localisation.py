@@ -170,3 +170,27 @@ def test_nothing_marked_is_no_precision():
 def test_what_cannot_be_computed_is_an_error(recordings, resolutions, reason):
     with pytest.raises(AsdfError, match=reason):
         localisation(recordings, resolutions)
+
+
+def test_a_coarser_resolution_has_a_threshold_of_its_own():
+    """The lowest of eight scores is lower: at the threshold of one, nearly all would be marked."""
+    generator = np.random.default_rng(5)
+    recordings = []
+    for _ in range(20):
+        labels = np.repeat(generator.integers(0, 2, 10), 80)
+        scores = labels + generator.normal(0, 0.7, len(labels))
+        spoofed = []
+        for index in np.flatnonzero(labels[::80] == 0):
+            spoofed.append(Segment(index * 1.6, (index + 1) * 1.6))
+        recordings.append(LocatedRecording(scores, 0.02, merged(spoofed), 16.0))
+    result = localisation(recordings, (0.02, 0.16))
+    fine, coarse = result.points
+    assert fine.threshold == result.threshold > result.range_eer.threshold
+    assert coarse.threshold == np.nextafter(coarse.eer_threshold, np.inf) < fine.threshold - 0.5
+    # Where both error rates are equal, as many are marked wrongly as are missed.
+    misses = coarse.agreement.misses / coarse.spoof
+    assert misses == pytest.approx(coarse.agreement.false_alarms / coarse.bona_fide, abs=0.01)
+    assert misses == pytest.approx(coarse.eer, abs=0.01)
+    at_one = localisation(recordings, (0.02, 0.16), result.threshold).points[1]
+    assert at_one.threshold == result.threshold
+    assert coarse.agreement.f1 > at_one.agreement.f1 + 0.1

@@ -105,3 +105,15 @@ def test_every_file_of_spoofed_parts_is_a_reference(tmp_path):
         "had.txt": {"a": 0.64, "b": 1.0},
         "x_seglab_0.16.npy": {"a": 0.64, "b": 1.12},
     }
+
+
+def test_numbers_with_underscores_are_refused(tmp_path):
+    text = tmp_path / "frames.txt"
+    text.write_text("a 0 0.5\na 1 1_0.5\n")
+    with pytest.raises(AsdfError, match="line 2: expected 'RECORDING FRAME SCORE'"):
+        read_frame_scores(text, 0.02)
+    saved = tmp_path / "frames.json"
+    entry = {"name": "a", "hop_s": 0.02, "duration_s": 0.04, "scores": [0.5, "1_0.5"]}
+    saved.write_text(json.dumps({"recordings": [entry]}))
+    with pytest.raises(AsdfError, match="are no finite numbers in a row"):
+        read_frame_scores(saved)

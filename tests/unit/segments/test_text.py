@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.segments import Segment, Timed, read_text
+from asdf.segments import Segment, Timed, read_reference, read_text
 
 
 def written(folder: Path, *lines: str) -> Path:
@@ -61,3 +61,33 @@ def test_lines_that_do_not_fit_are_named(tmp_path, line, reason):
     with pytest.raises(AsdfError, match=reason) as caught:
         read_text(written(tmp_path, "a 0.00-1.00-T 1", line))
     assert "line 2" in str(caught.value)
+
+
+def test_plain_lines_are_a_part_each(tmp_path):
+    path = written(
+        tmp_path,
+        "b call.wav 1.43 2.02 spoof",
+        "b call.wav 0.00 1.43 bonafide",
+        "a.wav 0 3.5 real",
+        "b call.wav 2.02 2.5 A07",
+    )
+    expected = {"b call.wav": Timed((Segment(1.43, 2.5),), 2.5), "a.wav": Timed((), 3.5)}
+    assert read_text(path) == expected
+    reference = read_reference(path)
+    assert reference.trials.columns["spoofed_s"] == ["1.43-2.5", "-"]
+    assert reference.durations_s == {"b call.wav": 2.5, "a.wav": 3.5}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("b 0 1 odd", "line 2: 'odd' is no label"),
+        ("b 1 0.5 spoof", "line 2: .* ends before it starts"),
+        ("b 0 1_0 spoof", "line 2: expected 'NAME START END LABEL'"),
+        ("b 0 spoof", "line 2: expected 'NAME START END LABEL'"),
+    ],
+)
+def test_a_plain_line_that_does_not_fit_is_named(tmp_path, line, reason):
+    path = written(tmp_path, "a 0 1 bonafide", line)
+    with pytest.raises(AsdfError, match=reason):
+        read_text(path)

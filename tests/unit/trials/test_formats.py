@@ -193,3 +193,18 @@ def test_asv_scores_whose_keys_stand_in_another_file(tmp_path):
     keys.write_text(ASV_KEYS.replace("spoof notrim", "fake notrim"))
     with pytest.raises(AsdfError, match=r"trial_metadata\.txt, line 3: expected eight columns"):
         read_asv_scores(scores, keys)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "u1 A01 spoof 1_0.5\n",
+        "u1 1_0.5\n",
+        "ID_audio,label,score_spoof,score_bonafide\nu1,1,1_0,2\n",
+    ],
+)
+def test_an_underscore_makes_no_number_in_any_format(tmp_path, content):
+    path = tmp_path / "scores"
+    path.write_text(content)
+    with pytest.raises(AsdfError, match=r"'(1_0.5|2-1_0)' is not a number"):
+        read_any_scores(path, {"u1": 1})

@@ -196,3 +196,19 @@ def test_scores_of_unlike_lengths_are_a_bug():
         Scores(["a"], np.array([1]), np.array([0.5, 1.5]))
     with pytest.raises(ValueError, match="same length"):
         Scores(["a"], np.array([1]), np.array([0.5]), columns={"attack": ["A01", "A02"]})
+
+
+@pytest.mark.parametrize("text", ["1_0.5", "-0_1", "١"])
+def test_a_number_that_python_alone_would_read_is_refused(tmp_path, text):
+    path = tmp_path / "scores.txt"
+    path.write_text(f"a 1 0.5\nb 0 {text}\n")
+    with pytest.raises(AsdfError, match=f"line 2: the score '{text}' is not a number"):
+        read_scores(path)
+
+
+@pytest.mark.parametrize("spelling", ["./x/a.flac", "x//a.flac", "y/../x/a.flac"])
+def test_one_recording_in_two_spellings_is_a_repeat(tmp_path, spelling):
+    path = tmp_path / "scores.txt"
+    path.write_text(f"x/a.flac 1 0.5\ny/a.flac 0 0.1\n{spelling} 1 0.6\n")
+    with pytest.raises(AsdfError, match=r"line 3: .* was already scored in line 1 as 'x/a.flac'"):
+        read_scores(path)

@@ -54,6 +54,7 @@ def test_what_is_not_finite_is_not_written(tmp_path) -> None:
 
 
 HEADER = "utterance\tattack\tenergy\tA01\tA02\n"
+HALVES = "a\tA01\t1\t-0.6931472\t-0.6931472\n"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,12 @@ HEADER = "utterance\tattack\tenergy\tA01\tA02\n"
         (HEADER + "a\tA01\t1\t-1\n", "line 2: expected 5 values"),
         (HEADER + "a\tA01\t1\t-1\tnan\n", "line 2: expected 5 values"),
         (HEADER + "a\tA01\t1\t-1\tx\n", "line 2: expected 5 values"),
-        (HEADER + 2 * "a\tA01\t1\t-1\t-1\n", "'a' stands in it twice"),
+        (HEADER + 2 * HALVES, "'a' stands in it twice"),
+        (HEADER + HALVES + "./" + HALVES, "'./a' stands in it twice"),
+        (HEADER + "a\tA01\t1\t-1\t-1\n", "line 2: .*the sum 0.735759"),
+        (HEADER + "a\tA01\t1\t-0.6931472\t-069314\n", "line 2: .*the sum 0.5"),
+        (HEADER + "a\tA01\t1\t0.01\t-5\n", "line 2: .*the highest is 0.01"),
+        (HEADER + "a\tA01\t1\t-0.6931472\t-0.69_31472\n", "line 2: expected 5 values"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, text: str, message: str) -> None:
@@ -78,3 +84,13 @@ def test_scores_of_logits_are_exact() -> None:
     scores = SourceScores.of_logits(["a"], "x", ("A", "B"), ["A"], np.array([[1000.0, 0.0]]))
     assert scores.energies.tolist() == [1000.0]
     assert scores.log_probabilities.tolist() == [[0.0, -1000.0]]
+
+
+def test_probabilities_of_few_digits_sum_to_one(tmp_path) -> None:
+    """Within 1e-3, as another program may write four digits; beyond that a digit is missing."""
+    path = tmp_path / "x.sources.tsv"
+    path.write_text(HEADER + "a\tA01\t1\t-0.6934\t-0.6934\n")
+    assert read_source_scores(path).log_probabilities.tolist() == [[-0.6934, -0.6934]]
+    path.write_text(HEADER + "a\tA01\t1\t-0.6954\t-0.6954\n")
+    with pytest.raises(AsdfError, match=r"the sum 0\.997"):
+        read_source_scores(path)

@@ -114,3 +114,10 @@ def test_a_trial_is_found_by_its_id_or_its_bare_name() -> None:
 
 def test_a_bare_name_that_is_the_id_of_another_trial_means_that_one() -> None:
     assert TrialList(["a.wav", "a"], np.array([1, 0])).index_of("a") == 1
+
+
+def test_a_trial_is_found_in_any_spelling_of_its_path():
+    """Two trials share the bare name, so it is the path that tells them apart."""
+    trials = TrialList(["x/a.flac", "./y/a.flac"], np.array([1, 0], np.int8))
+    spellings = ["x/a.flac", "./x//a.flac", "y/a.flac", "y/z/../a.flac", "a.flac", "./z/a.flac"]
+    assert list(map(trials.index_of, spellings)) == [0, 0, 1, 1, None, None]
