@@ -8,16 +8,20 @@
 
 The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python
 -m asdf score ... --scores`. Its recordings should be like those that are to be judged, and none of
-them one that the network was trained on. Mapping and threshold are saved in the network file;
-`score` and `asdf.Detector` then use them. Calibrating again replaces them.
+them one that the network was trained on. Mapping and threshold are saved in the network file, with
+what they were learnt from; `score` and `asdf.Detector` then use them. Calibrating again replaces
+them. NETWORK2 of --out has no state of the training.
+
+That the scores are of this network is checked by the digest next to them, or else by scoring two of
+their recordings; scores of another network, or with their sign turned, are refused.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +30,18 @@ import numpy as np
 from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
 from asdf.commands.score_files import add_protocol, read_protocol_option, read_system_scores
+from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.runs.layout import network_of_score_file
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import layout_of_score_file
+from asdf.runs.streams import descriptor_of
+from asdf.trials.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
     from asdf.metrics.costs import DetectionCost
     from asdf.trials.score_file import Scores
+    from asdf.trials.trial_list import TrialList
 
 
 def main(arguments: list[str]) -> int:
@@ -52,21 +59,57 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"{args.network} is on the hub: name the file to write with --out.")
     # Before the scores are read: standard input can be read once only.
     check_inputs([args.scores, args.protocol])
-    scores = read_system_scores(args.scores, read_protocol_option(args), args.ignore_others)
+    protocol = read_protocol_option(args)
+    scores = read_system_scores(args.scores, protocol, args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.metrics.calibration import calibrate
-
     write = _read_network(args)
-    try:
-        calibration = calibrate(scores.bona_fide, scores.spoof, cost)
-    except AsdfError as error:
-        raise AsdfError(f"{input_name(args.scores)}: {error}") from None
+    calibration = _calibrate(args.scores, scores, cost, protocol.trials)
+    check_networks_of([args.network], [args.scores], [scores], args.folder)
     out = args.out or Path(args.network)
     write(out, calibration)
-    _warn_of_other_network(Path(args.network), args.scores)
     show(_describe(args.scores, scores, calibration))
     show(f"written to {out}")
     return 0
+
+
+def _calibrate(
+    path: Path, scores: Scores, cost: DetectionCost | None, trials: TrialList | None
+) -> Calibration:
+    """Return the calibration of scores, with what it was learnt from."""
+    from asdf.metrics.calibration import calibrate
+    from asdf.metrics.detection import eer
+    from asdf.metrics.folds import make_folds
+    from asdf.metrics.fusion_gain import calibrated_cllr
+    from asdf.metrics.leading import speakers_of
+
+    is_file = descriptor_of(path) is None
+    layout = layout_of_score_file(path.absolute()) if is_file else None
+    if trials is None and layout is not None:
+        trials = RunFolder(layout.system).trials(path.stem)
+    try:
+        calibration = calibrate(scores.bona_fide, scores.spoof, cost)
+    except AsdfError as error:
+        raise AsdfError(f"{input_name(path)}: {error}") from None
+    speakers = speakers_of(scores, trials)
+    folds_of = "trials" if speakers is None else "speakers"
+    try:
+        folds = make_folds(scores.ids, scores.labels, speakers)
+        cross_validated = calibrated_cllr(scores, folds)
+    except AsdfError:
+        # Too few trials or speakers of a class, which `_describe` says.
+        cross_validated = None
+    return replace(
+        calibration,
+        set=path.stem if is_file else None,
+        trials=scores.digest(),
+        bona_fide=int(scores.bona_fide.size),
+        spoof=int(scores.spoof.size),
+        speakers=None if speakers is None else len(set(speakers)),
+        date=datetime.now(timezone.utc).date().isoformat(),
+        eer=eer(scores.bona_fide, scores.spoof)[0],
+        cross_validated_cllr=cross_validated,
+        folds_of=folds_of,
+    )
 
 
 def _read_network(args: argparse.Namespace) -> Callable[[Path, Calibration], None]:
@@ -107,8 +150,10 @@ def _network_writer(args: argparse.Namespace) -> Callable[[Path, Calibration], N
         )
 
     def write(out: Path, calibration: Calibration) -> None:
-        file.calibration = calibration.content()
-        write_network_file(out, file)
+        # A network to be used: with the optimiser's state it would be three times as large.
+        written = file.without_training() if args.out else file
+        written.calibration = calibration.content()
+        write_network_file(out, written)
 
     return write
 
@@ -125,7 +170,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_protocol(parser)
     parser.add_argument(
-        "--out", type=Path, metavar="NETWORK2", help="write here instead of into NETWORK"
+        "--folder",
+        type=Path,
+        metavar="F",
+        help="folder that the trials' paths are relative to, to score two of them as a check",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="NETWORK2",
+        help="write here instead of into NETWORK, without the state of its training",
     )
     parser.add_argument(
         "--at-eer", action="store_true", help="threshold where both error rates are equal (default)"
@@ -167,16 +221,13 @@ def _cost(args: argparse.Namespace) -> DetectionCost | None:
         ) from None
 
 
-def _warn_of_other_network(network: Path, scores: Path) -> None:
-    """Warn if the folder of the scores is that of another network."""
-    scored = network_of_score_file(scores.resolve())
-    if scored is not None and scored != NetworkName(network.resolve().stem):
-        show(
-            f"warning: {scores} was likely made with {scored.file}, and the network is "
-            f"{network.name}. LLRs from the scores of another network mean nothing; ignore this if "
-            "it is a copy of that network.",
-            sys.stderr,
-        )
+def _cross_validated(calibration: Calibration) -> str:
+    """Return the Cllr of trials that the map was not fitted to, in words."""
+    folds_of = calibration.folds_of
+    if calibration.cross_validated_cllr is None:
+        return f"not cross-validated, as there are too few {folds_of} of a class"
+    note = "" if folds_of == "speakers" else ", as speakers are not known"
+    return f"{calibration.cross_validated_cllr:.4f} after, cross-validated by {folds_of}{note}"
 
 
 def _describe(path: Path, scores: Scores, calibration: Calibration) -> str:
@@ -185,7 +236,6 @@ def _describe(path: Path, scores: Scores, calibration: Calibration) -> str:
     from asdf.trials.how_scored import in_precision
     from asdf.trials.scored_files import how_scored
 
-    # The same scores that the map was fitted to: what they show is optimistic.
     both = (scores.bona_fide, scores.spoof)
     bona_fide_llrs = calibration.llr(scores.bona_fide)
     spoof_llrs = calibration.llr(scores.spoof)
@@ -197,8 +247,9 @@ def _describe(path: Path, scores: Scores, calibration: Calibration) -> str:
         f"{input_name(path)}: {scores.bona_fide.size} bona fide, {scores.spoof.size} spoof, "
         f"EER {100 * error_rate:.2f} %{precision}",
         f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}",
-        f"Cllr {cllr(*both):.4f} bits before, {cllr(bona_fide_llrs, spoof_llrs):.4f} after; the "
-        f"minimum of any increasing map is {min_cllr(*both):.4f}",
+        f"Cllr {cllr(*both):.4f} bits before, {_cross_validated(calibration)}; "
+        f"{cllr(bona_fide_llrs, spoof_llrs):.4f} on the trials that the map was fitted to, where "
+        f"the minimum of any increasing map is {min_cllr(*both):.4f}",
         calibration.describe(),
         f"on these scores {100 * missed:.2f} % of the bona fide are missed, "
         f"{100 * accepted:.2f} % of the spoofs accepted",

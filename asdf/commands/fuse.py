@@ -31,6 +31,7 @@ from asdf.commands.fuse_text import applied_text, gain_record, gain_text
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import check_inputs, output_name, show, text_stream, write_outputs
 from asdf.commands.score_files import add_protocol
+from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import is_stdout
@@ -53,6 +54,8 @@ def main(arguments: list[str]) -> int:
     _check(args)
     screen = text_stream([args.out, args.json])
     development = read_development(args)
+    if args.networks:
+        check_networks_of(args.networks, development.paths, development.scores, args.folder)
     measured = _measure(args, development)
     applied = None
     if args.apply:
@@ -139,6 +142,13 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         metavar="NETWORK",
         help="the networks that made the score files, one per system, in the same order",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="F",
+        help="folder that the trials' paths are relative to: two of them are scored, to check that "
+        "score files without a digest are of --networks",
     )
     parser.add_argument(
         "--out",

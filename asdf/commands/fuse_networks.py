@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.fuse_scores import DevelopmentSet
-from asdf.commands.outputs import check_file, show
+from asdf.commands.outputs import check_file
 from asdf.errors import UsageError
 from asdf.hub import parse_name
-from asdf.runs.layout import network_of_score_file
-from asdf.runs.network_names import NetworkName
 
 if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
@@ -44,7 +43,6 @@ def write_fused_system(
     # From here on torch is needed, which takes seconds to import.
     from asdf.interchange import FusedSystem, describe_networks, find_network, write_fused_file
 
-    _warn_of_other_networks(networks, development)
     paths = [find_network(network) for network in networks]
     result = measured.result
     system = FusedSystem(
@@ -74,17 +72,19 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     fused = Scores.of(first, measured.fusion.fuse(np.stack(columns, axis=1)))
     if measured.fusion.is_llr:
         # Fitted again, the map would be this one up to rounding.
-        return Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
-    return calibrate(fused.bona_fide, fused.spoof)
-
-
-def _warn_of_other_networks(networks: Sequence[str], development: DevelopmentSet) -> None:
-    for network, path in zip(networks, development.paths, strict=True):
-        scored = network_of_score_file(path.resolve())
-        if scored is not None and scored != NetworkName(Path(network).resolve().stem):
-            show(
-                f"warning: {path} was likely made with {scored.file}, and the network in its "
-                f"place is {Path(network).name}. Score files and networks are named in the same "
-                "order; ignore this if it is a copy of that network.",
-                sys.stderr,
-            )
+        calibration = Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
+    else:
+        calibration = calibrate(fused.bona_fide, fused.spoof)
+    speakers = development.speakers
+    return replace(
+        calibration,
+        set=development.set or None,
+        trials=first.digest(),
+        bona_fide=measured.result.bona_fide,
+        spoof=measured.result.spoof,
+        speakers=None if speakers is None else len(set(speakers)),
+        date=datetime.now(timezone.utc).date().isoformat(),
+        eer=measured.result.eer,
+        cross_validated_cllr=measured.result.cllr,
+        folds_of="trials" if speakers is None else "speakers",
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,7 @@ class Applied:
         else:
             write_unlabelled_scores(path, self.fused.ids, self.fused.scores)
         if self.scored.length is not None and not is_stream:
-            write_how_scored(path, self.scored)
+            write_how_scored(path, replace(self.scored, trials=len(self.fused)))
 
 
 def read_development(args: argparse.Namespace) -> DevelopmentSet:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -30,7 +30,7 @@ from asdf.segments import Segment
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
-from asdf.trials.scored_files import write_how_scored
+from asdf.trials.scored_files import remove_how_scored, write_how_scored
 
 # What follows from the command is not saved: names, and what the threshold makes of a score.
 _SAVED_FIELDS = (
@@ -327,9 +327,16 @@ class Results:
                 f"{path} is not written: a score file without some of its trials has another EER."
             )
             return
+        is_stream = descriptor_of(path) is not None
+        if not is_stream:
+            remove_how_scored(path)
         # Raw scores, also of a calibrated network: calibrations are fitted on these.
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
-        if descriptor_of(path) is None:
+        if not is_stream:
+            from asdf.interchange import network_digest
+
+            digest = network_digest(self._heading.network)
+            scored = replace(scored, network=digest, trials=len(self._recordings))
             write_how_scored(path, scored)
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from asdf.interchange.recognition import Recognised, recognise
     from asdf.interchange.safetensors import write_safetensors
+    from asdf.interchange.weights_digest import digest_in_memory, network_digest, note_file
     from asdf.interchange.weights_file import write_weights_file
 
 # Names by the files that define them.
@@ -80,6 +81,7 @@ _HOMES = {
     "published": ("aasist_state", "load_detector_weights", "published_state", "rawnet2_state"),
     "recognition": ("Recognised", "recognise"),
     "safetensors": ("write_safetensors",),
+    "weights_digest": ("digest_in_memory", "network_digest", "note_file"),
     "weights_file": ("write_weights_file",),
 }
 
@@ -103,6 +105,7 @@ __all__ = [
     "check_network",
     "describe_networks",
     "describe_source",
+    "digest_in_memory",
     "download_bundle",
     "fill_for_scoring",
     "fill_network",
@@ -118,6 +121,8 @@ __all__ = [
     "measured_eers",
     "model_card_text",
     "names_path",
+    "network_digest",
+    "note_file",
     "note_source",
     "onnx_graph",
     "pin_weights",

@@ -240,6 +240,12 @@ class NetworkFile:
             averaged=averaged,
         )
 
+    def without_training(self) -> NetworkFile:
+        """Return a file of the same network without what going on with its training needs."""
+        return replace(
+            self, optimiser_state=None, scaler_state=None, unaveraged_state=None, progress=None
+        )
+
     def whole(self, state: dict[str, Any], updates_merged: bool) -> NetworkFile:
         """Return the file of the same network with all of its layers, in `state`.
 

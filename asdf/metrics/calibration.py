@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,10 @@ from asdf.metrics.detection import as_scores, eer
 from asdf.metrics.logistic import fit_weights
 
 _COSTS = ("spoof_prior", "miss", "false_alarm")
+# What every entry has, and what says where it is from: texts, and numbers.
+_MAP = ("scale", "offset", "threshold", *_COSTS)
+_TEXTS = ("set", "trials", "date", "folds_of")
+_NUMBERS = ("bona_fide", "spoof", "speakers", "eer", "cross_validated_cllr")
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,15 @@ class Calibration:
     Attributes:
         spoof_prior, miss, false_alarm: the costs whose Bayes threshold it is; None where it is that
             of the EER.
+        set: name of the set that it was learnt from; this and what follows is None where it is not
+            known, as of the first versions.
+        trials: digest of the list of its trials.
+        bona_fide, spoof: numbers of its trials.
+        speakers: number of its speakers; None also where they are not known.
+        date: day on which it was learnt, 2026-11-23.
+        eer: equal error rate of the scores that it was learnt from, a fraction.
+        cross_validated_cllr: Cllr in bits of trials by maps that were learnt from others.
+        folds_of: 'speakers' or 'trials', which are held out together for it.
     """
 
     scale: float
@@ -41,6 +54,16 @@ class Calibration:
     spoof_prior: float | None = None
     miss: float | None = None
     false_alarm: float | None = None
+    # They say where it is from, and change no likelihood ratio: equal maps are equal.
+    set: str | None = field(default=None, compare=False)
+    trials: str | None = field(default=None, compare=False)
+    bona_fide: int | None = field(default=None, compare=False)
+    spoof: int | None = field(default=None, compare=False)
+    speakers: int | None = field(default=None, compare=False)
+    date: str | None = field(default=None, compare=False)
+    eer: float | None = field(default=None, compare=False)
+    cross_validated_cllr: float | None = field(default=None, compare=False)
+    folds_of: str | None = field(default=None, compare=False)
 
     def llr(self, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the log-likelihood ratios of a network's scores, of any shape."""
@@ -57,9 +80,29 @@ class Calibration:
             f"{self.false_alarm:g}"
         )
 
-    def content(self) -> dict[str, float | None]:
+    def describe_origin(self) -> str:
+        """Return in words what it was learnt from, '' where that is not known."""
+        if self.bona_fide is None or self.spoof is None:
+            return ""
+        parts = [f"{self.bona_fide:,} bona fide and {self.spoof:,} spoofed recordings"]
+        if self.set:
+            parts[0] = f"{self.set}: {parts[0]}"
+        if self.speakers is not None:
+            parts.append(f"{self.speakers:,} speakers")
+        if self.eer is not None:
+            parts.append(f"EER {100 * self.eer:.2f} %")
+        if self.cross_validated_cllr is not None:
+            parts.append(
+                f"Cllr {self.cross_validated_cllr:.3f} bits, cross-validated by {self.folds_of}"
+            )
+        if self.date:
+            parts.append(self.date)
+        return f"calibrated on {', '.join(parts)}"
+
+    def content(self) -> dict[str, float | str | None]:
         """Return plain values for a network file."""
-        return asdict(self)
+        entries = asdict(self)
+        return {key: value for key, value in entries.items() if key in _MAP or value is not None}
 
 
 def read_calibration(entry: Any, path: object) -> Calibration | None:
@@ -79,13 +122,15 @@ def read_calibration(entry: Any, path: object) -> Calibration | None:
 
 def _is_sound(entry: Mapping[str, Any]) -> bool:
     """Whether an entry has finite numbers, a rising map, and all costs or none."""
-    names = {field.name for field in fields(Calibration)}
-    if set(entry) != names:
+    names = {*_MAP, *_TEXTS, *_NUMBERS}
+    if not set(_MAP) <= set(entry) <= names:
+        return False
+    if any(not isinstance(entry.get(name, ""), str) for name in _TEXTS):
         return False
     missing_costs = [name for name in _COSTS if entry[name] is None]
     if missing_costs and len(missing_costs) < len(_COSTS):
         return False
-    for name in names.difference(missing_costs):
+    for name in set(entry).difference(missing_costs, _TEXTS):
         if not isinstance(entry[name], float | int) or not math.isfinite(entry[name]):
             return False
     return bool(entry["scale"] > 0)

@@ -100,7 +100,7 @@ def measure_gain(
     for index, (name, system) in enumerate(zip(names, systems, strict=True)):
         weights = tuple(fusion.weights[index] for fusion in fusions)
         member = Member(
-            name, evaluate(system), _calibrated_cllr(system, folds), whole.weights[index], weights
+            name, evaluate(system), calibrated_cllr(system, folds), whole.weights[index], weights
         )
         members.append(member)
     best = min(range(len(members)), key=lambda index: members[index].result.eer)
@@ -135,7 +135,15 @@ def _fit_calibration(scores_N1: Floats, labels: Labels) -> Callable[[Floats], Fl
     return lambda others: scale * others[:, 0] + offset
 
 
-def _calibrated_cllr(system: Scores, folds: Folds) -> float | None:
+def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
+    """Return the Cllr in bits of scores that are calibrated on the other folds.
+
+    Args:
+        folds: of each trial (`make_folds`).
+
+    Returns:
+        None where they cannot be calibrated without some fold, as scores that are all alike.
+    """
     try:
         llrs = _out_of_fold(_fit_calibration, system.scores[:, None], system.labels, folds)
     except AsdfError:

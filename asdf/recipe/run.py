@@ -377,6 +377,7 @@ class Run:
             build_pretrained,
             fill_for_scoring,
             find_base,
+            note_file,
         )
         from asdf.networks.low_rank import merge_updates
         from asdf.training.checkpoints import read_checkpoint
@@ -393,6 +394,7 @@ class Run:
         network = build_pretrained(settings, self.recipe_folder)
         fill_for_scoring(network, file, self.recipe_folder)
         merge_updates(network)
+        note_file(network, path)
         return network.to(self.world.device).eval()
 
     def check(self) -> None:

@@ -68,13 +68,16 @@ def score_lists(
     Args:
         metric: is computed as well; None: the EER alone.
     """
+    from asdf.interchange import digest_in_memory
     from asdf.scoring.score_list import build_list_scorer, score_and_trace
     from asdf.trials.how_scored import in_precision
 
     eers: dict[str, float] = {}
     values: dict[str, float] = {}
     scorer = build_list_scorer(network, run.settings, run.world)
-    scored = scorer.how_scored
+    # Of gigabytes of weights it takes seconds: once for all sets, and on the rank that writes it.
+    digest = run.world.run_on_main(partial(digest_in_memory, network, run.settings))
+    scored = replace(scorer.how_scored, network=digest)
     has_frames = scorer.frame_hop is not None
     for utterances, lengths in measured:
         corpus = utterances.name
@@ -135,7 +138,7 @@ def _write_scores(
     sources_file(path).unlink(missing_ok=True)
     replace_frames(run.folders.frames(name, utterances.name), computed.frames)
     write_scores(path, utterances.ids, utterances.labels, scores)
-    write_how_scored(path, scored)
+    write_how_scored(path, replace(scored, trials=len(utterances)))
     if utterances.columns:
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]

@@ -28,12 +28,17 @@ class HowScored:
         engine: 'packed' or 'plain'; None where it is not known. Scores of both are within 1e-5, so
             they are compared without a word.
         role: what the set of the file was to the network; None where it is not known.
+        network: digest of the network that made them (`asdf.interchange.network_digest`); None
+            where it is not known.
+        trials: number of trials that the score file should have; None where it is not known.
     """
 
     length: ScoredLength | None = None
     precision: str | None = None
     engine: str | None = field(default=None, compare=False)
     role: SetRole | None = field(default=None, compare=False)
+    network: str | None = field(default=None, compare=False)
+    trials: int | None = field(default=None, compare=False)
 
     def describe(self) -> str:
         """Describe it for a table or a log.

@@ -23,6 +23,7 @@ from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
+from asdf.trials.scored_entry import check_trials
 from asdf.trials.trial_list import TrialList, same_recording, values_at
 
 _SHOWN = 5
@@ -127,13 +128,15 @@ class ScoreCollector:
         """Return all scores.
 
         Raises:
-            AsdfError: there is none, one is not finite, an utterance is repeated, or a class is
-                missing although `both_classes` are required.
+            AsdfError: there is none, or another number than is stated next to the file; one is not
+                finite, an utterance is repeated, or a class is missing although `both_classes` are
+                required.
         """
         if not self._ids:
             raise AsdfError(
                 f"{self._path}: no trial in it. Was the scoring interrupted? Score the set again."
             )
+        check_trials(self._path, len(self._ids))
         values = np.array(self._scores)
         self._refuse_not_finite(values)
         self._refuse_repeated()

@@ -15,12 +15,13 @@ from asdf.runs.layout import layout_of_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.known_roles import role_of
 from asdf.trials.run_folder import RunFolder
+from asdf.trials.scored_entry import entry_path, read_entry, stated_trials
 from asdf.trials.scored_length import ScoredLength
 
 _MIN = "network.min_evaluation_utterance_length_in_samples"
 _MAX = "network.max_evaluation_utterance_length_in_samples"
-_MAX_CHARACTERS = 1000
-"""Characters that are read of what stands next to a score file: a few values with their names."""
+_OPTIONAL = ("engine", "network", "trials")
+"""Values that are written where they are known."""
 
 
 def write_how_scored(score_file: Path, scored: HowScored) -> None:
@@ -31,30 +32,29 @@ def write_how_scored(score_file: Path, scored: HowScored) -> None:
         "max_samples": scored.length.max_samples,
         "precision": scored.precision,
     }
-    if scored.engine is not None:
-        entry["engine"] = scored.engine
-    write_text(_path(score_file), json.dumps(entry) + "\n")
+    for name in _OPTIONAL:
+        value = getattr(scored, name)
+        if value is not None:
+            entry[name] = value
+    write_text(entry_path(score_file), json.dumps(entry) + "\n")
 
 
 def read_how_scored(score_file: Path) -> HowScored | None:
     """Return what `write_how_scored` wrote next to a score file; None without anything usable."""
+    entry = read_entry(score_file)
     try:
-        with _path(score_file).open(encoding="utf-8") as file:
-            entry = json.loads(file.read(_MAX_CHARACTERS))
         min_samples = int(entry["min_samples"])
         max_samples = entry["max_samples"]
         if max_samples is not None:
             max_samples = int(max_samples)
-        # The second version wrote no precision.
-        precision = entry.get("precision")
-        engine = entry.get("engine")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
-    if not isinstance(precision, str):
-        precision = None
-    if not isinstance(engine, str):
-        engine = None
-    return HowScored(ScoredLength(min_samples, max_samples), precision, engine)
+    # The second version wrote no precision, and later ones neither network nor trials.
+    texts: dict[str, str | None] = {}
+    for name in ("precision", "engine", "network"):
+        value = entry.get(name)
+        texts[name] = value if isinstance(value, str) else None
+    return HowScored(ScoredLength(min_samples, max_samples), trials=stated_trials(entry), **texts)
 
 
 def remove_how_scored(score_file: Path) -> None:
@@ -62,7 +62,7 @@ def remove_how_scored(score_file: Path) -> None:
 
     It goes before they are written: a process that is killed in between leaves less, not a lie.
     """
-    _path(score_file).unlink(missing_ok=True)
+    entry_path(score_file).unlink(missing_ok=True)
 
 
 def how_scored(score_file: Path, picked_best: bool = False) -> HowScored:
@@ -96,7 +96,3 @@ def _length_by_settings(run: RunFolder) -> ScoredLength:
         samples = int(texts["back_end.sls_samples"])
         return ScoredLength(samples, samples)
     return ScoredLength(int(texts[_MIN]), int(texts[_MAX]))
-
-
-def _path(score_file: Path) -> Path:
-    return score_file.with_suffix(".scored.json")

@@ -1,18 +1,26 @@
 """`python -m asdf calibrate`: the network file afterwards, and what is said."""
 
+import json
 import math
+import os
+import shutil
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
 import asdf
 from asdf.__main__ import main
-from asdf.evaluation import DetectionCost, cllr, write_scores
+from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
+from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate
+from asdf.metrics.folds import make_folds
 from tests.unit.conftest import write_small_network
 
 RNG = np.random.default_rng(5)
+LABELS = np.repeat([1, 0], [60, 140])
 BONA_FIDE, SPOOF = RNG.normal(1, 2, 60), RNG.normal(-4, 2, 140)
 
 
@@ -44,6 +52,7 @@ def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
     assert calibration.spoof_prior is None
     after = torch.load(network, weights_only=True)
     assert after.pop("calibration") == calibration.content()
+    assert (calibration.set, calibration.bona_fide, calibration.spoof) == ("scores", 60, 140)
     assert after.keys() == before.keys()
     assert after["progress"] == {"epochs": 3}
     for name, tensor in before["model_state_dict"].items():
@@ -52,8 +61,12 @@ def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
         cllr(BONA_FIDE, SPOOF),
         cllr(calibration.llr(BONA_FIDE), calibration.llr(SPOOF)),
     )
-    assert f"Cllr {raised:.4f} bits before, {lowered:.4f} after" in out
-    assert lowered < raised
+    held_out = calibration.cross_validated_cllr
+    assert lowered < held_out < raised
+    assert (
+        f"Cllr {raised:.4f} bits before, {held_out:.4f} after, cross-validated by trials, as" in out
+    )
+    assert f"{lowered:.4f} on the trials that the map was fitted to" in out
     assert "60 bona fide, 140 spoof" in out
 
 
@@ -108,11 +121,10 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
     theirs = tmp_path / "scores" / "epoch.2" / "dev.txt"
     theirs.parent.mkdir(parents=True)
     scores.rename(theirs)
-    assert (
-        "likely made with epoch.2.pt, and the network is epoch.1.pt"
-        in run(capsys, networks[0], theirs)[2]
-    )
-    assert run(capsys, networks[1], theirs)[2] == ""
+    errors = run(capsys, networks[0], theirs)[2]
+    assert "likely made with epoch.2.pt, not epoch.1.pt" in errors
+    errors = run(capsys, networks[1], theirs)[2]
+    assert "was not checked" in errors and "likely made" not in errors
 
 
 @pytest.mark.parametrize(
@@ -142,3 +154,150 @@ def test_scores_and_networks_that_cannot_be_used(capsys, tmp_path, network, scor
     assert "python -m asdf import" in errors
     assert run(capsys, tmp_path / "missing.pt", scores)[0] == 1
     assert run(capsys, network, tmp_path / "missing.txt")[0] == 1
+
+
+def test_what_a_calibration_was_learnt_from_is_in_the_file(capsys, tmp_path, network, scores):
+    """By speakers where a protocol names them: no trial is measured by a map of its speaker."""
+    rows = ["utterance\tlabel\tspeaker\n"]
+    for index, label in enumerate([1] * 60 + [0] * 140):
+        rows.append(f"{index}.wav\t{label}\ts{index % 7}\n")
+    protocol = tmp_path / "trials.tsv"
+    protocol.write_text("".join(rows))
+    status, out, _ = run(capsys, network, scores, "--protocol", protocol)
+    assert status == 0
+    calibration = asdf.Detector(network, "cpu").calibration
+    assert (calibration.speakers, calibration.folds_of) == (7, "speakers")
+    assert calibration.eer == eer(BONA_FIDE, SPOOF)[0]
+    assert calibration.trials == read_scores(scores).digest()
+    assert calibration.date == datetime.now(timezone.utc).date().isoformat()
+    speakers = np.arange(200) % 7
+    folds = make_folds([f"{i}.wav" for i in range(200)], LABELS, [f"s{i}" for i in speakers])
+    llrs = np.empty(200)
+    for fold in range(5):
+        held_out = folds == fold
+        values = np.concatenate([BONA_FIDE, SPOOF])
+        learnt = calibrate(values[~held_out & (LABELS == 1)], values[~held_out & (LABELS == 0)])
+        llrs[held_out] = learnt.llr(values[held_out])
+        assert not set(speakers[held_out]) & set(speakers[~held_out])
+    expected = cllr(llrs[:60], llrs[60:])
+    assert calibration.cross_validated_cllr == pytest.approx(expected, rel=1e-6)
+    assert f"{expected:.4f} after, cross-validated by speakers;" in out
+    origin = calibration.describe_origin()
+    assert origin.startswith("calibrated on scores: 60 bona fide and 140 spoofed recordings, 7 sp")
+
+
+def test_a_copy_has_no_state_of_the_training(capsys, tmp_path, scores):
+    state = {"state": {0: {"exp_avg": torch.zeros(9)}}, "param_groups": []}
+    path = write_small_network(
+        tmp_path / "n.pt",
+        optimiser_state=state,
+        scaler_state={"scale": 2.0},
+        unaveraged_state={"a": torch.zeros(3)},
+        progress={"epochs": 3},
+    )
+    assert run(capsys, path, scores, "--out", tmp_path / "cal.pt")[0] == 0
+    before = torch.load(path, weights_only=True)
+    after = torch.load(tmp_path / "cal.pt", weights_only=True)
+    gone = {"optimizer_state_dict", "scaler_state_dict", "unaveraged_state_dict", "progress"}
+    assert before.keys() - after.keys() == gone
+    assert after.keys() - before.keys() == {"calibration"}
+    # Into the same file nothing is lost: training goes on from it.
+    assert run(capsys, path, scores)[0] == 0
+    assert gone < torch.load(path, weights_only=True).keys()
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch, capsys):
+    """Twelve recordings with their list, scored by a network, and another network."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(3)
+    lines = []
+    for index in range(12):
+        samples = 0.05 * (1 + index % 5) * torch.randn(6000).numpy()
+        soundfile.write(tmp_path / f"{index}.wav", samples, 16000)
+        lines.append(f"{index}.wav {index % 2}\n")
+    (tmp_path / "list.txt").write_text("".join(lines))
+    write_small_network(tmp_path / "net.pt")
+    other = write_small_network(tmp_path / "other.pt")
+    content = torch.load(other, weights_only=True)
+    for tensor in content["model_state_dict"].values():
+        if tensor.is_floating_point():
+            tensor.mul_(1.1)
+    torch.save(content, other)
+    assert main(["score", "net.pt", "list.txt", "--scores", "raw.txt", "--device", "cpu"]) == 0
+    capsys.readouterr()
+    # Labelled by their order, so that they can be calibrated whatever the network says.
+    raw = read_scores("raw.txt")
+    labels = (raw.scores >= np.median(raw.scores)).astype(int)
+    write_scores("scores.txt", raw.ids, labels, raw.scores)
+    shutil.copy("raw.scored.json", "scores.scored.json")
+    return tmp_path
+
+
+def test_scores_state_their_network_and_their_number(capsys, recorded):
+    entry = json.loads((recorded / "scores.scored.json").read_text())
+    assert entry["trials"] == 12
+    assert entry["network"] == network_digest("net.pt") != network_digest("other.pt")
+    # A copy of the network, with a calibration or in another format, is the same network.
+    assert run(capsys, "net.pt", "scores.txt", "--out", "cal.pt")[::2] == (0, "")
+    assert network_digest("cal.pt") == entry["network"]
+    assert main(["export", "cal.pt", "--format", "safetensors", "cal.safetensors"]) == 0
+    assert network_digest("cal.safetensors") == entry["network"]
+
+
+def test_scores_of_another_network_are_refused(capsys, recorded):
+    """By the digest and by scoring; without recordings by the digest alone."""
+    before = (recorded / "other.pt").read_bytes()
+    for _ in range(2):
+        status, _, errors = run(capsys, "other.pt", "scores.txt")
+        assert status == 1
+        assert "scores.txt does not hold scores of other.pt: " in errors
+        assert "another network" in errors and "score the list again" in errors
+        (recorded / "scores.scored.json").unlink(missing_ok=True)
+    assert run(capsys, "net.pt", "scores.txt", "--out", "c.pt")[::2] == (0, "")
+    shutil.copy("raw.scored.json", "scores.scored.json")
+    for path in recorded.glob("*.wav"):
+        path.unlink()
+    status, _, errors = run(capsys, "other.pt", "scores.txt")
+    assert status == 1 and "by the digest next to it its weights are others" in errors
+    assert (recorded / "other.pt").read_bytes() == before
+
+
+def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
+    scores = read_scores("scores.txt")
+    write_scores("neg.txt", scores.ids, 1 - scores.labels, -scores.scores)
+    status, _, errors = run(capsys, "net.pt", "neg.txt", "--out", "c.pt")
+    assert status == 1 and "The signs are turned" in errors
+    assert not (recorded / "c.pt").exists()
+    # From elsewhere the recordings are found by the option alone.
+    (recorded / "else").mkdir()
+    (recorded / "neg.txt").rename(recorded / "else" / "neg.txt")
+    os.chdir("else")
+    words = ("../net.pt", "neg.txt", "--out", "c.pt")
+    status, _, errors = run(capsys, *words)
+    assert status == 0 and "was not checked" in errors and "--folder says where" in errors
+    status, _, errors = run(capsys, *words, "--folder", "..")
+    assert status == 1 and "The signs are turned" in errors
+
+
+@pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "detplot", "compare"])
+def test_a_score_file_that_was_cut_is_refused(capsys, recorded, command):
+    for name in ("scores.txt", "scores.scored.json"):
+        for run_folder in ("a", "b"):
+            copy = recorded / run_folder / "scores" / "epoch.1" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(name, copy)
+    for path in (recorded / "scores.txt", recorded / "b" / "scores" / "epoch.1" / "scores.txt"):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(lines[:-3]))
+    words = {
+        "calibrate": ["net.pt", "scores.txt"],
+        "evaluate": ["scores.txt"],
+        "fuse": ["scores.txt", "raw.txt"],
+        "detplot": ["scores.txt", "--output", "out.svg"],
+        "compare": ["a", "b"],
+    }[command]
+    assert main([command, *words]) == 1
+    errors = capsys.readouterr().err
+    assert "scores.txt: it has 9 trials, and by scores.scored.json next to it 12 were" in errors
+    assert "was it cut" in errors

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+import soundfile
+import torch
 
 from asdf.__main__ import main
 from asdf.evaluation import read_scores, write_scores
@@ -11,6 +13,7 @@ from asdf.metrics.fusion import fit_fusion
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_files import read_how_scored, write_how_scored
 from asdf.trials.scored_length import ScoredLength
+from tests.unit.conftest import write_small_network
 
 LABELS = np.repeat([1, 0], [60, 90])
 RNG = np.random.default_rng(8)
@@ -172,3 +175,54 @@ def test_other_trials_are_refused(capsys, files, change, message):
 def test_mistakes_in_the_command(capsys, files, words, message):
     status, _, errors = run(capsys, *words)
     assert status == 2 and message in errors
+
+
+@pytest.fixture
+def two_networks(tmp_path, monkeypatch, capsys):
+    """Two networks, and the scores that each gives twelve recordings."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(3)
+    lines = []
+    for index in range(12):
+        samples = 0.05 * (1 + index % 5) * torch.randn(8000).numpy()
+        soundfile.write(tmp_path / f"{index}.wav", samples, 16000)
+        lines.append(f"{index}.wav {index % 2}\n")
+    (tmp_path / "list.txt").write_text("".join(lines))
+    write_small_network(tmp_path / "a.pt")
+    content = torch.load(write_small_network(tmp_path / "b.pt"), weights_only=True)
+    for tensor in content["model_state_dict"].values():
+        if tensor.is_floating_point():
+            tensor.mul_(1.1)
+    torch.save(content, tmp_path / "b.pt")
+    ranks = np.zeros(12)
+    for name in "ab":
+        words = ["score", f"{name}.pt", "list.txt", "--scores", f"{name}.txt", "--device", "cpu"]
+        assert main(words) == 0
+        ranks += read_scores(f"{name}.txt").scores.argsort().argsort()
+    # Labelled by their order, so that both can be fused whatever they say.
+    labels = (ranks >= np.sort(ranks)[6]).astype(int)
+    for name in "ab":
+        scores = read_scores(f"{name}.txt")
+        write_scores(f"{name}.txt", scores.ids, labels, scores.scores)
+    capsys.readouterr()
+    return tmp_path
+
+
+def test_networks_in_another_order_than_their_scores_are_refused(capsys, two_networks):
+    words = ("a.txt", "b.txt", "--folds", 3, "--replicates", 0, "--networks")
+    out = ("--out", "f.json")
+    status, _, errors = run(capsys, *words, "b.pt", "a.pt", *out)
+    assert status == 1
+    assert "a.txt was made with a.pt, and b.pt stands in its place" in errors
+    assert not (two_networks / "f.json").exists()
+    for name in "ab":
+        (two_networks / f"{name}.scored.json").unlink()
+    status, _, errors = run(capsys, *words, "b.pt", "a.pt", *out)
+    assert status == 1 and "a.txt does not hold scores of b.pt: " in errors
+    assert not (two_networks / "f.json").exists()
+    status, _, errors = run(capsys, *words, "a.pt", "b.pt", *out)
+    assert (status, errors) == (0, "")
+    labels = read_scores("a.txt").labels
+    calibration = json.loads((two_networks / "f.json").read_text())["calibration"]
+    assert (calibration["bona_fide"], calibration["spoof"]) == (labels.sum(), 12 - labels.sum())
+    assert calibration["folds_of"] == "trials" and calibration["cross_validated_cllr"] > 0

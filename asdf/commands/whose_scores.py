@@ -1,0 +1,202 @@
+"""Whether scores were made by the network that is to be calibrated or fused by them.
+
+Invariant: scores of another network, or with their sign turned, are refused with one message; and
+what could not be checked is reported as not checked, never taken for right.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.commands.outputs import input_name
+from asdf.errors import AsdfError
+from asdf.runs.layout import layout_of_score_file, network_of_score_file
+from asdf.runs.network_names import NetworkName
+from asdf.runs.streams import descriptor_of, show_error
+from asdf.trials.how_scored import FULL
+from asdf.trials.run_folder import RunFolder
+from asdf.trials.scored_files import how_scored, read_how_scored
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
+    from asdf.trials.score_file import Scores
+
+TOLERANCES = {FULL: 1e-3, "tf32": 0.01, "bf16": 0.05}
+"""How far a score may be from the network's in fp32 on this machine, as a part of it, or as it is
+where it is below 1, by the precision that it was computed in. Other machines stay within that,
+another epoch of a training hardly ever does."""
+
+_TOLERANCE_NOT_KNOWN = TOLERANCES["tf32"]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A recording with its score in a file, and that of the network."""
+
+    name: str
+    stated: float
+    computed: float
+
+
+def check_networks_of(
+    networks: Sequence[str], paths: Sequence[Path], scores: Sequence[Scores], folder: Path | None
+) -> None:
+    """Check the score file of each network, in the same order; report what was not checked.
+
+    Raises:
+        AsdfError: scores are of another network, or their sign is turned.
+    """
+    from asdf.interchange import network_digest
+
+    digests = [network_digest(network) for network in networks]
+    for network, path, own, digest in zip(networks, paths, scores, digests, strict=True):
+        stated = read_how_scored(path) if descriptor_of(path) is None else None
+        if stated is not None and stated.network == digest:
+            continue
+        if stated is not None and stated.network in digests:
+            right = networks[digests.index(stated.network)]
+            raise AsdfError(
+                f"{path} was made with {right}, and {network} stands in its place: networks and "
+                "score files are in different orders. Name them in the same order."
+            )
+        _check_by_scoring(network, path, own, folder, digest_differs=_states_network(path))
+
+
+def _states_network(path: Path) -> bool:
+    return descriptor_of(path) is None and how_scored(path).network is not None
+
+
+def _check_by_scoring(
+    network: str, path: Path, scores: Scores, folder: Path | None, *, digest_differs: bool
+) -> None:
+    """Score two recordings of a score file with a network, and compare."""
+    chosen = _two_trials(scores)
+    recordings = _find_recordings([scores.ids[index] for index in chosen], path, folder)
+    reason = "recordings of its trials were not found; --folder says where they lie"
+    if recordings is not None:
+        computed = _score(network, recordings, path)
+        if isinstance(computed, str):
+            reason = computed
+        else:
+            compared = []
+            for index, score in zip(chosen, computed, strict=True):
+                compared.append(_Scored(scores.ids[index], float(scores.scores[index]), score))
+            _compare(network, path, compared)
+            return
+    if digest_differs:
+        raise AsdfError(
+            f"{input_name(path)} was made with another network than {network}: by the digest next "
+            f"to it its weights are others, and two of its recordings could not be scored to "
+            f"compare them ({reason}). Name the network that made the scores, or score the list "
+            f"again: python -m asdf score {network} LIST --scores OUT"
+        )
+    likely = _likely_network(network, path)
+    show_error(
+        f"warning: it was not checked that {input_name(path)} was made with {network}: {reason}. "
+        f"{likely}LLRs from the scores of another network mean nothing."
+    )
+
+
+def _two_trials(scores: Scores) -> list[int]:
+    """Return the trials with the lowest and the highest score, which differ most."""
+    return [int(np.argmin(scores.scores)), int(np.argmax(scores.scores))]
+
+
+def _find_recordings(ids: Sequence[str], path: Path, folder: Path | None) -> list[Path] | None:
+    for base in _folders(path, folder):
+        recordings = [base / utterance for utterance in ids]
+        if all(map(os.path.isfile, recordings)):
+            return recordings
+    return None
+
+
+def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
+    """Yield the folders that the trials of a score file may be relative to."""
+    if folder is not None:
+        yield folder
+        return
+    yield Path()
+    if descriptor_of(path) is not None:
+        return
+    yield path.parent
+    layout = layout_of_score_file(path.absolute())
+    if layout is None:
+        return
+    setting = RunFolder(layout.system).settings().get("paths.database_folder")
+    if setting is not None:
+        database = Path(setting.text.strip("'\""))
+        yield database
+        # A set lies in the folder of its corpus.
+        if database.is_dir():
+            yield from sorted(entry for entry in database.iterdir() if entry.is_dir())
+
+
+def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] | str:
+    """Return the raw trial scores of a network, or why there are none."""
+    from asdf.scoring.detector import Detector
+
+    detector: Detector
+    try:
+        detector = Detector(network, "cpu", engine="plain")
+        if not _same_length(detector, path):
+            detector = Detector(network, "cpu", engine="plain", full_length=True)
+            if not _same_length(detector, path):
+                return "it was scored at another length than the network states"
+    except AsdfError as error:
+        return str(error)
+    scores = []
+    for result in detector.score_many(recordings):
+        if result.raw is None:
+            return f"{result.name} cannot be scored: {result.error}"
+        scores.append((result.index, result.raw))
+    return [score for _, score in sorted(scores)]
+
+
+def _same_length(detector: Detector, path: Path) -> bool:
+    """Whether a detector hears as much as the file states; a file that states nothing agrees."""
+    if descriptor_of(path) is not None:
+        return True
+    length = how_scored(path).length
+    return length is None or length == detector.length
+
+
+def _compare(network: str, path: Path, compared: Sequence[_Scored]) -> None:
+    precision = None if descriptor_of(path) is not None else how_scored(path).precision
+    tolerance = TOLERANCES.get(precision or "", _TOLERANCE_NOT_KNOWN)
+    if all(_agree(one.stated, one.computed, tolerance) for one in compared):
+        return
+    first, second = compared
+    advice = (
+        "Name networks and score files in the same order, or score the list again: python -m asdf "
+        f"score {network} LIST --scores OUT"
+    )
+    cause = f"They are likely of another network. {_likely_network(network, path)}{advice}"
+    if all(_agree(-one.stated, one.computed, tolerance) for one in compared):
+        cause = (
+            "The signs are turned: the higher score must mean bona fide. Take the scores as the "
+            f"network gives them: python -m asdf score {network} LIST --scores OUT"
+        )
+    raise AsdfError(
+        f"{input_name(path)} does not hold scores of {network}: {first.name} has "
+        f"{first.stated:.6g} there and gets {first.computed:.6g}, {second.name} has "
+        f"{second.stated:.6g} and gets {second.computed:.6g}. {cause}"
+    )
+
+
+def _agree(stated: float, computed: float, tolerance: float) -> bool:
+    return abs(stated - computed) <= tolerance * max(1.0, abs(computed))
+
+
+def _likely_network(network: str, path: Path) -> str:
+    """Return which network made scores by the name of their folder, where it is another."""
+    scored = network_of_score_file(path.resolve()) if descriptor_of(path) is None else None
+    name = Path(network).resolve()
+    if scored is None or scored == NetworkName(name.stem):
+        return ""
+    return f"By their folder they were likely made with {scored.file}, not {name.name}. "

@@ -1,0 +1,77 @@
+"""Which network made scores: a digest of the weights that its file holds.
+
+Invariant: copies of a network have one digest, whatever else their files hold: a calibration, the
+state of the optimiser, another format. The digest is of the tensors, in the order of their names; a
+loss that was trained along is no part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+
+from asdf.interchange.base import base_of, saves_only_trained
+from asdf.interchange.fused_file import is_fused_file, read_fused_file
+from asdf.interchange.network_reading import read_network_file
+from asdf.interchange.opening import find_network, read_detector
+from asdf.networks.split import tensors_digest
+from asdf.networks.trained_loss import PREFIX
+from asdf.settings.sections import Sections
+
+# A network that was read has its updates merged and its base filled in: its file has not.
+_FILES: WeakKeyDictionary[nn.Module, Path] = WeakKeyDictionary()
+
+
+def note_file(network: nn.Module, path: Path) -> None:
+    """Note that a network was read from the file at `path`, and is not trained any more."""
+    _FILES[network] = path
+
+
+def network_digest(named: str | os.PathLike[str]) -> str:
+    """Return the digest of a network that a user names, or of a fused system.
+
+    Raises:
+        AsdfError: it cannot be read.
+    """
+    path = find_network(named)
+    if is_fused_file(path):
+        system = read_fused_file(path)
+        # Not of the calibration, which is no part of raw scores.
+        parts = [[network.sha256 for network in system.networks], system.fusion.content()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    file = read_network_file(path)
+    if not file.is_described:
+        file = read_detector(path)[1]
+    return _digest(file.state)
+
+
+def digest_in_memory(network: nn.Module, settings: Sections) -> str | None:
+    """Return the digest that the file of a network in memory has, or will have once written.
+
+    Returns:
+        None where it is not known which layers its file will leave out.
+    """
+    path = _FILES.get(network)
+    if path is not None:
+        return network_digest(path)
+    state = network.state_dict()
+    base = base_of(network)
+    if base is None and saves_only_trained(settings):
+        return None
+    absent = base.names if base is not None else ()
+    return _digest({name: value for name, value in state.items() if name not in absent})
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    tensors = {}
+    for name in sorted(state):
+        if isinstance(state[name], Tensor) and not name.startswith(PREFIX):
+            tensors[name] = state[name]
+    return tensors_digest(tensors)
