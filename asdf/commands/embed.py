@@ -8,9 +8,10 @@
     python -m asdf embed dev.npz --picture points.svg --by attack        # a picture of a file
 
 The file (NumPy's npz) holds embeddings (N, E), scores, ids, labels, the columns of the list and how
-they were computed. Recordings count as far as trial scores hear them. Any number of processes
-(--processes, torchrun, srun) writes the same bytes; after Ctrl-C, SIGTERM, `kill -9` or a crash the
-same command goes on where it was.
+they were computed. Recordings count as far as trial scores hear them. Those that cannot be read are
+reported, and the others written; the exit status is then 1. Any number of processes (--processes,
+torchrun, srun) writes the same bytes; after Ctrl-C, SIGTERM, `kill -9` or a crash the same command
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ SUFFIX = ".npz"
 
 
 def main(arguments: list[str]) -> int:
-    """Write embeddings, a picture of them, or both; return 0, or 130 if it was stopped.
+    """Write embeddings, a picture of them, or both.
+
+    Returns:
+        0; 1 if recordings could not be used, and the others are written; 130 if it was stopped.
 
     Raises:
         UsageError: a mistake in the options.
@@ -64,6 +68,7 @@ def main(arguments: list[str]) -> int:
         _describe(args.output, embeddings)
         if args.picture:
             draw_picture(args, embeddings)
+        return int(embeddings.how.get("skipped", 0) > 0)
     return 0
 
 

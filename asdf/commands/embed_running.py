@@ -12,9 +12,11 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import asdf
 from asdf.commands.embed_trials import read_recordings
@@ -35,8 +37,6 @@ from asdf.settings.sections import Computing, Sections
 from asdf.trials.embeddings import Embeddings, write_embeddings
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from asdf.trials.trial_list import TrialList
 
 _USE_GPU: dict[str, Any] = {"auto": True, "cpu": False, "cuda": "required"}
@@ -79,18 +79,16 @@ def _embed(
         engine=engine,
         owns_network=True,
     )
-    lengths = measure_lengths(utterances, settings.sad, folder / "lengths", world, stop)
-    how = world.run_on_main(
-        lambda: _describe_work(args, path, scorer, settings, utterances, lengths)
-    )
+    known = _find_usable(args, utterances, settings, folder, world, stop)
+    how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings, known))
     parts = Parts(folder, "part-", lambda: how)
-    computed = embed_list(scorer, utterances, lengths, settings, world, stop, parts)
+    computed = embed_list(scorer, known.trials, known.lengths, settings, world, stop, parts)
 
     def write() -> None:
         assert computed is not None
         # What only decides whether parts may be used is nobody's business afterwards.
         public = {name: value for name, value in how.items() if name != "recordings"}
-        embeddings = Embeddings(utterances, *computed, public)
+        embeddings = Embeddings(known.trials, *computed, public)
         write_embeddings(args.output, embeddings)
         written.append(embeddings)
 
@@ -104,12 +102,13 @@ def _describe_work(
     path: Path,
     scorer: Scorer,
     settings: Sections,
-    utterances: TrialList,
-    lengths: np.ndarray,
+    known: _Usable,
 ) -> dict[str, Any]:
     """Return all that the embeddings depend on, as plain values."""
-    digest = hashlib.sha256(utterances.digest().encode())
-    digest.update(lengths.tobytes())
+    digest = hashlib.sha256(known.trials.digest().encode())
+    digest.update(known.lengths.tobytes())
+    # Left out where there are none, so that the bytes of such files stay as they were.
+    skipped = {"skipped": known.skipped} if known.skipped else {}
     return {
         "asdf": asdf.__version__,
         "network": Path(describe_source(args.network, path)).name,
@@ -121,10 +120,53 @@ def _describe_work(
         "engine": scorer.engine,
         "device": scorer.device.type,
         "threads": args.threads,
-        "list": utterances.name,
-        "trials": utterances.digest(),
+        "list": known.trials.name,
+        "trials": known.trials.digest(),
         "recordings": digest.hexdigest(),
+        **skipped,
     }
+
+
+@dataclass(frozen=True)
+class _Usable:
+    """The trials whose recordings can be read.
+
+    Attributes:
+        lengths: Samples of each, (N,) int64.
+        skipped: Number of the other trials.
+    """
+
+    trials: TrialList
+    lengths: np.ndarray
+    skipped: int
+
+
+def _find_usable(
+    args: argparse.Namespace,
+    trials: TrialList,
+    settings: Sections,
+    folder: Path,
+    world: World,
+    stop: StopRequest,
+) -> _Usable:
+    """Measure the recordings; those that cannot be read are logged and left out.
+
+    Raises:
+        AsdfError: none can be read.
+        Stopped: a stop was requested.
+    """
+    # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
+    check = Path(args.list).is_dir()
+    lengths = measure_lengths(
+        trials, settings.sad, folder / "lengths", world, stop, check, skip_broken=True
+    )
+    usable = np.flatnonzero(lengths)
+    if not usable.size:
+        raise AsdfError(f"{trials.name}: none of its recordings can be used.")
+    skipped = len(trials) - usable.size
+    if skipped:
+        return _Usable(trials.select(usable), lengths[usable], skipped)
+    return _Usable(trials, lengths, 0)
 
 
 @contextmanager

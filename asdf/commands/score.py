@@ -17,7 +17,8 @@ the mean over windows of that length, and the lowest window is named. Lists in A
 --scores or --trial, give trial scores, of as much of each recording as the network's protocol
 hears. The first line on standard error says which.
 
-One line per recording, separated by tabs: path, score, with a threshold the verdict, and remarks.
+On a terminal: verdict if there is a threshold, score, name, and a last line with the counts. Into a
+pipe or file, one line per recording, separated by tabs: path, score, verdict, and remarks.
 After `python -m asdf calibrate` scores are log-likelihood ratios (LLR), and the threshold is that
 of the network. A recording that cannot be scored is reported, and the rest go on. If Ctrl-C,
 SIGTERM or a crash stops the command, the same command with --csv, --json or --scores continues
@@ -71,8 +72,11 @@ def main(arguments: list[str]) -> int:
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     args = parser(__doc__).parse_args(arguments)
-    window = window_option(args)
     check_options(args)
+    if sys.stderr.isatty():
+        # Before anything large is imported: torch takes seconds.
+        show("loading the network ...", sys.stderr)
+    window = window_option(args)
     # Here already: two outputs on standard output are refused before hours of scoring.
     screen = text_stream([args.csv, args.json, args.scores])
     # To a file: decoders seek, and a pipe cannot.

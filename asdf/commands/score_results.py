@@ -240,6 +240,7 @@ class Results:
             self._write_segments()
             # Last: until the outputs are written it is the only copy of the scores.
             self._entries.remove()
+        self._screen.summarise()
 
     def close(self) -> None:
         """Close the files; the journal stays, unless the work was finished."""

@@ -1,4 +1,8 @@
-"""Scores as lines of fields separated by tabs, shown above the progress bar if there is one."""
+"""Scores as lines, shown above the progress bar if there is one.
+
+Invariant: a pipe or a file gets fields separated by tabs; `score_terminal` makes what only people
+see.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TextIO
 
 from asdf.commands.score_pictures import clock, text_plot
 from asdf.commands.score_result_files import Heading, Line
+from asdf.commands.score_terminal import TerminalLines
 from asdf.text import and_more, printable
 
 # On standard error; the lines and tables have all of them.
@@ -22,12 +27,16 @@ class Screen:
         self._heading = heading
         self._stream = stream
         self._remarks = 0
+        self._terminal: TerminalLines | None = None
+        if stream.isatty():
+            self._terminal = TerminalLines(stream, heading.threshold is not None)
 
     def show(self, line: Line) -> None:
         """Show a recording: path, score, verdict with a threshold, remarks; or path and 'error'."""
         result = line.result
         if result.error:
-            self._write(f"{line.result.name}\terror")
+            shown = f"{line.result.name}\terror"
+            self._write(self._terminal.describe(line, "") if self._terminal else shown)
             self.say(f"error: {result.error}")
             return
         cells = [line.result.name, f"{result.score:.4f}"]
@@ -35,13 +44,15 @@ class Screen:
             cells.append(line.result.verdict or "")
         parts = [_describe_lowest(line), _describe_spoofed(line), _describe_source(line)]
         notes = [*parts, result.remark]
-        notes = [note for note in notes if note]
-        if notes:
-            cells.append("; ".join(notes))
-        self._write("\t".join(cells))
+        text = "; ".join(note for note in notes if note)
+        if self._terminal is not None:
+            self._write(self._terminal.describe(line, text))
+        else:
+            self._write("\t".join([*cells, text] if text else cells))
         if line.windows:
             self._write(text_plot(line.windows, self._heading.threshold))
-        if result.remark:
+        # On a terminal it is in plain sight.
+        if result.remark and self._terminal is None:
             self._remarks += 1
             if self._remarks <= _REMARKS_SHOWN:
                 self.say(f"{line.result.name}: {result.remark}")
@@ -53,6 +64,12 @@ class Screen:
             self.say(
                 f"{more:,} more recordings have a remark: see their lines, or --csv and --json"
             )
+
+    def summarise(self) -> None:
+        """Show the number of recordings and of each verdict, on a terminal."""
+        summary = self._terminal.summary() if self._terminal is not None else ""
+        if summary:
+            self._write(summary)
 
     def say(self, text: str) -> None:
         """Write a line to standard error."""

@@ -76,6 +76,7 @@ def measure_lengths(
     world: World,
     stop: StopRequest | None = None,
     check: bool | Literal["once"] = False,
+    skip_broken: bool = False,
 ) -> np.ndarray:
     """Return the lengths of all utterances in samples: int64, in list order, on every rank.
 
@@ -86,6 +87,8 @@ def measure_lengths(
         check: decode each recording to its end, unless that was done with a file of its size and
             time of change. 'once' looks the files up only if not all of them were decoded, or if
             one of a sample of them was changed.
+        skip_broken: Whether recordings that cannot be read are logged, and have the length 0,
+            instead of raising; the table is not written then.
 
     Raises:
         AsdfError: recordings that cannot be read, all of them in one message; the others are saved.
@@ -106,7 +109,9 @@ def measure_lengths(
     local = _measure_local(utterances, sad, bool(check), known, parts, world, stop, what)
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
-    lengths = world.run_on_main(lambda: _lengths_of(_save(path, utterances, found, gathered or [])))
+    lengths = world.run_on_main(
+        lambda: _lengths_of(_save(path, utterances, found, gathered or [], skip_broken))
+    )
     if world.is_main:
         parts.remove()
     if check and found is not None and (found[:, 1] >= 0).all():
@@ -265,18 +270,26 @@ def _save(
     utterances: TrialList,
     saved: np.ndarray | None,
     parts: Sequence[tuple[array[int], list[str]]],
+    skip_broken: bool,
 ) -> np.ndarray:
     """Put together what each rank measured, (N, 3), and write it unless it is what was `saved`."""
     broken = [message for _, messages in parts for message in messages]
-    if broken:
+    problem = (
+        f"{len(broken)} of the {len(utterances)} recordings of {utterances.name} cannot be "
+        f"used:{lines_and_more(broken, _SHOWN)}"
+    )
+    if broken and not skip_broken:
         raise AsdfError(
-            f"{len(broken)} of the {len(utterances)} recordings of {utterances.name} cannot be "
-            f"used:{lines_and_more(broken, _SHOWN)}\nMend them, or take them out of the list of "
-            f"{utterances.name}. The others are not checked again."
+            f"{problem}\nMend them, or take them out of the list of {utterances.name}. The others "
+            "are not checked again."
         )
     table = np.empty((len(utterances), 3), np.int64)
     for rank, (numbers, _) in enumerate(parts):
         table[rank :: len(parts)] = np.array(numbers, np.int64).reshape(-1, 3)
+    if broken:
+        LOG.warning("%s", problem)
+        table[(table == _NO_ROW).all(axis=1), 0] = 0
+        return table
     if saved is not None and np.array_equal(table, saved):
         return table
     write_table(path, utterances.ids, table)

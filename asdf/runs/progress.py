@@ -60,8 +60,18 @@ def track(
             # After the last item the result itself says that all is done.
             if is_due and done < total:
                 last_line = now
-                rate = done / (now - started)
-                PROGRESS.info("%s: %d of %d, %.1f %s/s", what, done, total, rate, unit)
+                PROGRESS.info(
+                    "%s: %d of %d, %s", what, done, total, _describe_rate(done, now - started, unit)
+                )
+
+
+def _describe_rate(done: int, elapsed_s: float, unit: str) -> str:
+    """Return what is done per second, or how many seconds one takes where that is more."""
+    rate = done / elapsed_s
+    if rate >= 1:
+        return f"{rate:.1f} {unit}/s"
+    single = unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
+    return f"{1 / rate:.1f} s per {single}"
 
 
 def _seconds_between_lines(elapsed_s: float) -> float:

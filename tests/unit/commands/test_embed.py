@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -210,6 +211,33 @@ def test_a_set_of_another_distribution_is_far_from_home(tmp_path, capsys):
     write_drawn(other, 100, 1.0, 3, sha256="x")
     assert main(["distance", str(train), str(other)]) == 1
     assert "they differ in 'sha256'" in capsys.readouterr().err
+
+
+def test_a_broken_recording_of_a_folder_is_reported_and_the_rest_go_on(folder, whole, tmp_path):
+    audio = tmp_path / "audio"
+    shutil.copytree(folder / "audio", audio)
+    (audio / "3.wav").write_bytes(b"RIFF")
+    # A sound header, and rubbish behind it.
+    soundfile.write(audio / "7.flac", sound(9000), 16000)
+    content = (audio / "7.flac").read_bytes()
+    (audio / "7.flac").write_bytes(content[: len(content) // 2])
+    (audio / "7.wav").unlink()
+    out = tmp_path / "e.npz"
+    assert embed(folder, out, audio) == 1
+    written = read_embeddings(out)
+    names = sorted(path.name for path in audio.iterdir())
+    names = [name for name in names if name not in ("3.wav", "7.flac")]
+    assert list(written.trials.ids) == names
+    assert written.how["skipped"] == 2
+    reference = read_embeddings(whole)
+    index = list(reference.trials.ids).index("audio/11.wav")
+    np.testing.assert_allclose(
+        written.embeddings_NE[names.index("11.wav")], reference.embeddings_NE[index], atol=1e-5
+    )
+    assert "skipped" not in reference.how
+    for path in audio.iterdir():
+        path.write_bytes(b"RIFF")
+    assert embed(folder, out, audio) == 1
 
 
 def test_mistakes_in_the_command(folder, tmp_path, capsys):

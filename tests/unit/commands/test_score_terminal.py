@@ -1,0 +1,137 @@
+"""What people see of `python -m asdf score` on a real terminal, and pipes do not."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.runs.progress import _describe_rate
+from tests.unit.conftest import small_settings, sound, write_small_network
+
+COLUMNS = 80
+LONG = "a folder of interviews/" + "Interview with the minister " * 3 + "final cut.wav"
+COLOURS = re.compile(r"\x1b\[\d*m")
+# Of the bar, which is drawn over itself.
+ERASED = re.compile(r"[^\n]*\r(?!\n)|\x1b\[[A-K]")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "in" / LONG).parent.mkdir(parents=True)
+    soundfile.write(folder / "in" / LONG, sound(9000), 16000)
+    soundfile.write(folder / "in" / "b.wav", sound(30000, 1), 16000)
+    soundfile.write(folder / "in" / "c.wav", np.zeros(9000), 16000)
+    (folder / "in" / "d.wav").write_bytes(b"RIFF")
+    write_small_network(folder / "network.pt", small_settings())
+    return folder
+
+
+def on_terminal(folder: Path, *options: str, **variables: str) -> tuple[str, str]:
+    """Return standard output and error of the command on terminals of 80 columns."""
+    screens = [pty.openpty() for _ in range(2)]
+    for _, inner in screens:
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    environment = {**os.environ, "TERM": "xterm", **variables}
+    for name in ("COLUMNS", "NO_COLOR"):
+        if name not in variables:
+            environment.pop(name, None)
+    words = ["score", "network.pt", "in", "--device", "cpu", *options]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "asdf", *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=screens[0][1],
+        stderr=screens[1][1],
+    )
+    for _, inner in screens:
+        os.close(inner)
+    shown = [read_all(outer).replace("\r\n", "\n") for outer, _ in screens]
+    assert process.wait() == 1
+    return shown[0], shown[1]
+
+
+def read_all(terminal: int) -> str:
+    content = b""
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # of Linux, once nobody writes to it any more
+            break
+        if not part:
+            break
+        content += part
+    os.close(terminal)
+    return content.decode()
+
+
+def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(folder):
+    out, errors = on_terminal(folder, "--threshold", "-1000")
+    assert errors.startswith("loading the network ...\n")
+    assert "; higher: more bona fide; 1 thread" in errors
+    lines = [line for line in ERASED.sub("", out).split("\n") if line]
+    plain = [COLOURS.sub("", line) for line in lines]
+    assert max(map(len, plain)) <= COLUMNS
+    rows = [line for line in plain[:-1] if not line.startswith("    ")]
+    piped = subprocess.run(
+        [sys.executable, "-m", "asdf", "score", "network.pt", "in", "--threshold", "-1000"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    cells = {line.split("\t")[0]: line.split("\t")[1:] for line in piped}
+    long = f"in/{LONG}"
+    assert list(cells) == ["in/b.wav", "in/c.wav", "in/d.wav", long]
+    assert rows[0] == f"bona fide   {cells['in/b.wav'][0]:>10}  in/b.wav"
+    assert rows[1] == f"not judged  {cells['in/c.wav'][0]:>10}  in/c.wav"
+    assert rows[2] == f"error       {'':>10}  in/d.wav"
+    assert rows[3].startswith(f"bona fide   {cells[long][0]:>10}  in/a folder of interviews/")
+    assert rows[3].endswith("final cut.wav") and "…" in rows[3] and len(rows[3]) == COLUMNS
+    assert cells["in/d.wav"] == ["error"]
+    notes = [line.strip() for line in plain if line.startswith("    ")]
+    assert notes[0] == cells["in/b.wav"][2]
+    assert plain[-1] == "4: 2 bona fide, 0 spoof, 1 not judged, 1 not scored"
+    assert lines[0].startswith("\x1b[32mbona fide \x1b[0m  ")
+    assert "\x1b[33mnot judged\x1b[0m" in out
+    assert "\x1b" not in "".join(piped)
+
+
+def test_colours_can_be_switched_off(folder):
+    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        out, _ = on_terminal(folder, "--threshold", "1000", **variables)
+        assert "spoof       " in out and not COLOURS.search(out)
+    out, _ = on_terminal(folder, "--threshold", "1000")
+    assert "\x1b[31mspoof     \x1b[0m" in out
+
+
+def test_without_a_threshold_there_is_no_verdict(folder):
+    out, _ = on_terminal(folder)
+    assert not COLOURS.search(out)
+    rows = re.findall(r"^ +(\S+)  in/(\w)", ERASED.sub("", out), re.MULTILINE)
+    assert [name for _, name in rows] == ["b", "c", "d", "a"]
+    assert rows[2] == ("error", "d")
+    assert out.rstrip().endswith("4: 3 scored, 1 not")
+
+
+@pytest.mark.parametrize(
+    ("done", "elapsed_s", "unit", "shown"),
+    [
+        (30, 10.0, "windows", "3.0 windows/s"),
+        (1, 12.07, "windows", "12.1 s per window"),
+        (2, 5.0, "batches", "2.5 s per batch"),
+    ],
+)
+def test_slow_work_has_seconds_per_window(done, elapsed_s, unit, shown):
+    assert _describe_rate(done, elapsed_s, unit) == shown
