@@ -17,7 +17,7 @@ def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
     The marks are in evaluations.json as well. All ranks call this together.
     """
     layout = run.folders.layout
-    evaluated = set()
+    evaluated: set[str] = set()
     for evaluation in run.world.run_on_main(partial(read_evaluations, layout)):
         evaluated.update(evaluation.recordings)
     recordings = {}
