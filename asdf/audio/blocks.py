@@ -13,7 +13,7 @@ import numpy as np
 import soundfile
 
 from asdf.audio.opening import open_recording
-from asdf.audio.reading import average_channels, read_audio
+from asdf.audio.reading import are_plausible, average_channels, read_audio
 from asdf.audio.resampling import resample, resampled_length, resampled_position, source_span
 from asdf.audio.sources import AnySource, limits_of
 
@@ -72,7 +72,7 @@ class _Frames:
                 block = self._file.read(missing, dtype="float32", always_2d=True)
             except soundfile.LibsndfileError:
                 return None
-            if len(block) < missing or not np.isfinite(block).all():
+            if len(block) < missing or not are_plausible(block):
                 return None
             self._held = np.concatenate([self._held, average_channels(block)])
         return self._held[: last - first]

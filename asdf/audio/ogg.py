@@ -9,6 +9,7 @@ Source: RFC 3533, section 6.
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from typing import BinaryIO, NamedTuple
 
@@ -24,6 +25,10 @@ _END_OF_STREAM = 4
 # Most pages are of 4 to 8 kB; where a window holds no whole page, the next is larger by a factor.
 _FIRST_WINDOW = 2**14
 _GROWTH = 8
+
+# The beginning of a page: its version is 0, and of its flags three are in use.
+_PAGE = re.compile(rb"OggS\x00[\x00-\x07]")
+_BLOCK = 2**20
 
 _ALL_ONES = 0xFFFFFFFF
 
@@ -64,7 +69,28 @@ def is_chained(file: BinaryIO) -> bool:
     last = _read_last_page(file)
     if last is None:
         return False
-    return last.page[_SERIAL] not in _read_first_serials(file)
+    return last.page[_SERIAL] not in _read_first_serials(file) or _begins_again(file)
+
+
+def _begins_again(file: BinaryIO) -> bool:
+    """Whether a stream begins behind pages of others; its serial number may be that of the first.
+
+    Ogg is decoded from its start in any case, so its pages are looked through to their end.
+    """
+    position = 0
+    has_content = False
+    while True:
+        file.seek(position)
+        block = file.read(_BLOCK)
+        for page in _PAGE.finditer(block):
+            begins = bool(page[0][_FLAGS] & _BEGIN_OF_STREAM)
+            if begins and has_content:
+                return True
+            has_content = has_content or not begins
+        if len(block) < _BLOCK:
+            return False
+        # A header may lie across the end of a block.
+        position += _BLOCK - _HEADER
 
 
 def _read_first_serials(file: BinaryIO) -> set[bytes]:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import soundfile
 
 from asdf.archives import find_folder, not_ordinary
-from asdf.audio import fallbacks, pyav
+from asdf.audio import after_sound, fallbacks, flac_frames, mp3, pyav
+from asdf.audio.file_bytes import FileBytes
 from asdf.audio.long_track import LongTrack
-from asdf.audio.mp3 import is_estimated
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.audio.sources import (
     AnySource,
@@ -53,6 +53,7 @@ _MAX_HELD = 2**27
 _COPIES = 5
 
 _ESTIMATED = "it counts the tag of an MP3 that states no length as sound"
+_UNSTATED = "its header, likely written to a pipe, states no samples"
 _CHAINED = "it reads only the first of the streams that follow one another in it"
 _OGG_ADVICE = (
     " If it was recorded from a stream that never ended, "
@@ -70,10 +71,12 @@ class _Inspection(NamedTuple):
     Attributes:
         misread: why libsndfile, which opens the file, reads it wrongly.
         missing_end: what is missing at its end.
+        unheard: what sound it holds that libsndfile would not read.
     """
 
     misread: str = ""
     missing_end: str = ""
+    unheard: str = ""
 
 
 def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
@@ -87,8 +90,9 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     try:
         # By a descriptor, since a name may be no text at all, which libsndfile's binding cannot
         # pass on.
-        file = soundfile.SoundFile(open_source(path))
-        inspection = _inspect_container(file.format, path)
+        opened = open_source(path)
+        file = soundfile.SoundFile(opened)
+        inspection = _inspect_container(file, FileBytes(opened), path)
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(path, error.error_string.strip(" ."))
     except (OSError, ValueError) as error:
@@ -99,6 +103,8 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     problem = _find_problem(file)
     if not problem and inspection.missing_end:
         problem = cut_off(inspection.missing_end, _OGG_ADVICE)
+    if not problem and inspection.unheard:
+        problem = _heard_in_part(inspection.unheard)
     if problem:
         file.close()
         raise AsdfError(f"{path} {problem}")
@@ -110,19 +116,26 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     return file
 
 
-def _inspect_container(file_format: str, path: AnySource) -> _Inspection:
+def _inspect_container(
+    file: soundfile.SoundFile, opened: FileBytes, path: AnySource
+) -> _Inspection:
     """Look at what libsndfile does not in a file of its format."""
-    if file_format == "OGG":
+    if file.format == "FLAC":
+        return _Inspection(unheard=flac_frames.describe_unheard(opened))
+    if file.format == "OGG":
         with open_file(path) as content:
             # PyAV, which then reads it, looks for a missing end itself.
             if is_chained(content):
                 return _Inspection(misread=_CHAINED)
             return _Inspection(missing_end=missing_end(content))
-    if file_format == "MP3":
+    if file.format == "MP3":
         with open_file(path) as content:
-            if is_estimated(content):
+            if mp3.is_estimated(content):
                 return _Inspection(misread=_ESTIMATED)
-    return _Inspection()
+        return _Inspection(unheard=mp3.describe_unheard(opened, file.frames))
+    if not file.frames and after_sound.states_no_samples(opened):
+        return _Inspection(misread=_UNSTATED)
+    return _Inspection(unheard=after_sound.describe_unheard(opened))
 
 
 def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
@@ -146,6 +159,10 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
         raise AsdfError(_why_not_decoded(path, reason, error)) from None
     if decoded.cut_off:
         raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
+    # FFmpeg too reads as far as the header says; without a length it reads all.
+    unheard = "" if reason == _UNSTATED else _look_after_sound(path)
+    if unheard:
+        raise AsdfError(f"{path} {_heard_in_part(unheard)}")
     file_path = path_of(path)
     # A service would note the names of recordings that no one asks for again.
     if file_path is not None:
@@ -158,6 +175,11 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
     soundfile.write(content, decoded.as_float(), decoded.rate, format="W64", subtype="FLOAT")
     content.seek(0)
     return soundfile.SoundFile(content)
+
+
+def _look_after_sound(path: AnySource) -> str:
+    with open_file(path) as content:
+        return after_sound.describe_unheard(FileBytes(content))
 
 
 def _choose_max_bytes(limits: Limits) -> int:
@@ -205,6 +227,15 @@ def cut_off(detail: str, advice: str = "") -> str:
     return (
         f"cannot be decoded to its end ({detail}). It was likely cut off or damaged by a copy. "
         f"Copy or download it again, or take it off the list.{advice}"
+    )
+
+
+def _heard_in_part(detail: str) -> str:
+    """Return the message, to follow the path, on a recording that goes on behind its stated end."""
+    return (
+        f"would be heard in part only ({detail}). Its header was likely damaged or changed, or "
+        "several files were joined to one. Decode it with a program that plays all of it and write "
+        "that to a new file, or take it off the list."
     )
 
 

@@ -27,7 +27,7 @@ from asdf.audio.resampling import (
 from asdf.audio.sources import AnySource, limits_of, open_source, path_of
 from asdf.errors import AsdfError
 
-__all__ = ["audio_length", "average_channels", "decoded_length", "read_audio"]
+__all__ = ["are_plausible", "audio_length", "average_channels", "decoded_length", "read_audio"]
 
 # A seek in these does not lead to the same samples that decoding from the start gives.
 _INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III"}
@@ -35,6 +35,10 @@ _INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_
 # Memory for this many numbers, 64 MB, is taken at a time: a header may promise more samples than
 # there are.
 _NUMBERS_AT_ONCE = 2**24
+
+# Full scale is 1. Samples of 16 bits that a program put into a file of floats unscaled reach this;
+# what is larger has no loudness that a recording can have, and beside it speech is silence.
+_LARGEST = 2.0**15
 
 _FLAC_ADVICE = (
     " If other programs play it to its end, `pip install av`: ASDF then decodes it with FFmpeg."
@@ -132,12 +136,30 @@ def _decode(file: soundfile.SoundFile, path: AnySource, first: int, last: int) -
     mono = average_channels(span.samples[start:stop])
     # Whole numbers can be nothing but finite.
     is_integer = file.subtype.startswith("PCM_")
-    if not is_integer and not np.isfinite(mono).all():
-        raise AsdfError(
-            f"{path} holds samples that are not finite (NaN or infinity). The program that wrote "
+    if not is_integer and not are_plausible(span.samples[start:stop]):
+        raise AsdfError(f"{path} {_implausible(mono)}")
+    return mono
+
+
+def are_plausible(samples: np.ndarray) -> bool:
+    """Return whether all samples are finite, and none is beyond what any full scale may be."""
+    if samples.size == 0:
+        return True
+    # A comparison with NaN is false. Before channels are averaged: opposite ones cancel out.
+    return bool(samples.max() <= _LARGEST and samples.min() >= -_LARGEST)
+
+
+def _implausible(mono: np.ndarray) -> str:
+    """Return the message, to follow the path, on samples that are none of a recording."""
+    if not np.isfinite(mono).all():
+        return (
+            "holds samples that are not finite (NaN or infinity). The program that wrote "
             "it likely divided by zero: make the file again, or take it off the list."
         )
-    return mono
+    return (
+        f"holds samples beyond {_LARGEST:,.0f} times full scale. The program that wrote it likely "
+        "did not scale them, or it is damaged: make the file again, or take it off the list."
+    )
 
 
 def _decode_span(file: soundfile.SoundFile, path: AnySource, first: int, last: int) -> _Span:

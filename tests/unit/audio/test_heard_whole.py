@@ -1,0 +1,274 @@
+"""A recording is heard whole or refused: what lies behind a stated end, and what may lie there."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import struct
+import subprocess
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.audio import audio_length, decoded_length, read_audio
+from asdf.audio.blocks import read_blocks
+from asdf.audio.sources import Source
+from asdf.errors import AsdfError
+
+LENGTH = 32_000
+FORMATS = {
+    "wav": ("WAV", "PCM_16"),
+    "float.wav": ("WAV", "FLOAT"),
+    "rf64": ("RF64", "PCM_16"),
+    "w64": ("W64", "PCM_16"),
+    "aiff": ("AIFF", "PCM_16"),
+    "caf": ("CAF", "PCM_16"),
+    "au": ("AU", "PCM_16"),
+    "flac": ("FLAC", "PCM_16"),
+    "24.flac": ("FLAC", "PCM_24"),
+    "ogg": ("OGG", "VORBIS"),
+    "opus": ("OGG", "OPUS"),
+    "mp3": ("MP3", "MPEG_LAYER_III"),
+}
+# Of these a program plays what was joined, and so does libsndfile: the header becomes noise.
+HEARD_WITH_HEADER = ("w64",)
+APE_TAG = (
+    b"APETAGEX" + struct.pack("<IIII", 2000, 82, 1, 0xA0000000) + bytes(8) + b"\x01" * 50
+) + (b"APETAGEX" + struct.pack("<IIII", 2000, 82, 1, 0x80000000) + bytes(8))
+ID3V1 = b"TAG" + b"a title".ljust(125, b"\0")
+
+
+def sound(length: int = LENGTH, seed: int = 0) -> np.ndarray:
+    time = np.arange(length) / 16000
+    noise = np.random.default_rng(seed).uniform(-0.1, 0.1, length)
+    return 0.3 * np.sin(2 * np.pi * 300 * time) + noise
+
+
+def encoded(name: str, length: int = LENGTH, seed: int = 0) -> bytes:
+    container, subtype = FORMATS[name]
+    content = io.BytesIO()
+    soundfile.write(content, sound(length, seed), 16000, format=container, subtype=subtype)
+    return content.getvalue()
+
+
+def with_flac_samples(content: bytes, samples: int) -> bytes:
+    changed = bytearray(content)
+    changed[22:26] = struct.pack(">I", samples)
+    return bytes(changed)
+
+
+def with_wav_sizes(content: bytes, riff: int, data: int) -> bytes:
+    changed = bytearray(content)
+    changed[4:8] = struct.pack("<I", riff)
+    changed[40:44] = struct.pack("<I", data)
+    return bytes(changed)
+
+
+def assert_refused(path: Path, reason: str) -> None:
+    """Whoever reads: whole, in part, by blocks, its length alone, from memory."""
+    source = Source(path.name, path.read_bytes())
+    for read in (read_audio, audio_length, decoded_length, lambda p: list(read_blocks(p, 4000))):
+        for recording in (path, source):
+            with pytest.raises(AsdfError, match=reason) as caught:
+                read(recording)
+            assert str(recording) in str(caught.value)
+    with pytest.raises(AsdfError, match=reason):
+        read_audio(path, 0, 100)
+
+
+@pytest.mark.parametrize("samples", [1, 4096, LENGTH // 4, LENGTH - 1])
+def test_a_flac_file_with_more_samples_than_it_states(tmp_path: Path, samples: int) -> None:
+    path = tmp_path / "a.flac"
+    path.write_bytes(with_flac_samples(encoded("flac"), samples))
+    assert_refused(path, rf"{samples} samples are promised by the header, {LENGTH} are there")
+
+
+@pytest.mark.parametrize("minutes", [3, 10])
+def test_a_long_flac_file_that_states_two_seconds(tmp_path: Path, minutes: int) -> None:
+    path = tmp_path / "a.flac"
+    length = minutes * 960_000
+    path.write_bytes(encoded("flac", length))
+    assert audio_length(path) == length
+    path.write_bytes(with_flac_samples(path.read_bytes(), LENGTH))
+    assert_refused(path, "32000 samples are promised by the header")
+
+
+def test_hours_of_silence_that_state_two_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.zeros(57_600_000, np.int16), 16000)
+    assert audio_length(path) == 57_600_000
+    path.write_bytes(with_flac_samples(path.read_bytes(), LENGTH))
+    assert_refused(path, "32000 samples are promised by the header, 57600000 are there")
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("second", [LENGTH, 3000])
+def test_joined_files(tmp_path: Path, name: str, second: int) -> None:
+    path = tmp_path / f"a.{name}"
+    first = encoded(name)
+    path.write_bytes(first + encoded(name, second, seed=1))
+    try:
+        length = audio_length(path)
+    except AsdfError as error:
+        assert str(path) in str(error)
+        return
+    # Heard to the end, up to what codecs add.
+    assert length >= LENGTH + second
+
+
+@pytest.mark.parametrize("name", ["ogg", "opus"])
+def test_an_ogg_file_joined_to_itself_has_one_serial_number(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("av")
+    path = tmp_path / f"a.{name}"
+    path.write_bytes(2 * encoded(name))
+    assert soundfile.info(path).frames == LENGTH
+    assert 2 * LENGTH <= audio_length(path) == len(read_audio(path)) < 2 * LENGTH + 1000
+
+
+@pytest.mark.parametrize("length", [160_000, 2_880_000])
+def test_long_joined_flac_files(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "a.flac"
+    path.write_bytes(encoded("flac", length) + encoded("flac", length, seed=1))
+    assert_refused(path, "another stream follows the first")
+
+
+@pytest.mark.parametrize("riff", [0, 0xFFFFFFFF, 36 + 2 * LENGTH])
+def test_a_wav_file_whose_samples_go_on(tmp_path: Path, riff: int) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(with_wav_sizes(encoded("wav"), riff, LENGTH // 2))
+    assert_refused(path, "48,000 bytes follow the samples that its header states")
+
+
+def test_a_wav_file_with_a_second_chunk_of_samples(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    content = encoded("wav")
+    path.write_bytes(content + b"LIST\4\0\0\0abcd" + content[36:])
+    assert_refused(path, "other samples follow at byte 64,056")
+
+
+@pytest.mark.parametrize("riff", [0, 0xFFFFFFFF])
+@pytest.mark.parametrize("data", [0, 0x7FFFF000, 0xFFFFFFFF])
+def test_a_wav_file_from_a_pipe_is_whole(tmp_path: Path, riff: int, data: int) -> None:
+    if data == 0:
+        pytest.importorskip("av")
+    path = tmp_path / "a.wav"
+    content = encoded("wav")
+    path.write_bytes(content)
+    whole = read_audio(path)
+    path.write_bytes(with_wav_sizes(content, riff, data))
+    np.testing.assert_array_equal(read_audio(path), whole)
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@pytest.mark.parametrize("container", ["wav", "w64", "caf", "flac", "mp3", "ogg", "aiff"])
+def test_what_ffmpeg_writes_is_whole(tmp_path: Path, container: str) -> None:
+    source = tmp_path / "source.wav"
+    source.write_bytes(encoded("wav"))
+    path = tmp_path / f"a.{container}"
+    command = ["ffmpeg", "-v", "error", "-i", source, "-metadata", "title=a", "-ar", "16000", path]
+    subprocess.run(command, check=True)
+    assert audio_length(path) == LENGTH
+    piped = tmp_path / "piped.wav"
+    with piped.open("wb") as file:
+        subprocess.run(
+            ["ffmpeg", "-v", "error", "-i", source, "-f", "wav", "-"], stdout=file, check=True
+        )
+    assert audio_length(piped) == LENGTH
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - set(HEARD_WITH_HEADER)))
+@pytest.mark.parametrize(
+    "behind",
+    [ID3V1, APE_TAG, APE_TAG + ID3V1, bytes(3000), bytes(70_000), b"a few bytes", b"\r\n"],
+    ids=["id3v1", "ape", "ape and id3v1", "zeros", "many zeros", "bytes", "line"],
+)
+def test_tags_and_zeros_behind_the_samples_are_no_sound(
+    tmp_path: Path, name: str, behind: bytes
+) -> None:
+    path = tmp_path / f"a.{name}"
+    path.write_bytes(encoded(name))
+    whole = read_audio(path)
+    path.write_bytes(encoded(name) + behind)
+    np.testing.assert_array_equal(read_audio(path), whole)
+
+
+@pytest.mark.parametrize("length", [LENGTH, LENGTH - 1])
+def test_chunks_behind_the_samples_are_no_sound(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "a.wav"
+    soundfile.write(path, sound(length), 16000, subtype="PCM_U8")
+    chunk = b"LIST" + struct.pack("<I", 5000) + b"x" * 5000
+    for missing in (0, length % 2):
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) - missing] + chunk)
+        assert audio_length(path) == length
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("blocks", ["-l 5", "-b 256", "-b 16384", "-0"])
+def test_whatever_frames_a_flac_file_has_it_is_whole(tmp_path: Path, blocks: str) -> None:
+    if shutil.which("ffmpeg") is None:
+        pytest.skip("ffmpeg is not installed")
+    size = {"-l 5": "4608", "-b 256": "256", "-b 16384": "16384", "-0": "1152"}[blocks]
+    source = tmp_path / "source.wav"
+    stereo = np.stack([sound(200_000), sound(200_000, 1)], axis=1)
+    soundfile.write(source, stereo, 16000)
+    path = tmp_path / "a.flac"
+    command = ["ffmpeg", "-v", "error", "-i", source, "-frame_size", size, path]
+    subprocess.run(command, check=True)
+    assert audio_length(path) == 200_000
+    path.write_bytes(with_flac_samples(path.read_bytes(), 100_000))
+    assert_refused(path, "100000 samples are promised")
+
+
+def test_an_mp3_file_whose_header_states_fewer_frames(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp3"
+    content = bytearray(encoded("mp3", 160_000))
+    mark = max(content.find(b"Xing"), content.find(b"Info"))
+    assert mark > 0
+    assert audio_length(Source("a.mp3", bytes(content))) == 160_000
+    content[mark + 8 : mark + 12] = struct.pack(">I", 30)
+    path.write_bytes(content)
+    assert_refused(path, "samples are promised by the header, 16")
+
+
+def test_in_a_tar(tmp_path: Path) -> None:
+    whole = encoded("flac")
+    with tarfile.open(tmp_path / "set.tar", "w") as tar:
+        for name, content in (("a", whole), ("b", 2 * whole), ("c", with_flac_samples(whole, 9))):
+            member = tarfile.TarInfo(f"set/{name}.flac")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    assert len(read_audio(tmp_path / "set" / "a.flac")) == LENGTH
+    for name in "bc":
+        with pytest.raises(AsdfError, match="would be heard in part only"):
+            read_audio(tmp_path / "set" / f"{name}.flac", 0, 9)
+
+
+@pytest.mark.parametrize("size", [3e38, 1e30, 32769.0])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_samples_beyond_any_full_scale(tmp_path: Path, size: float, sign: int) -> None:
+    path = tmp_path / "a.wav"
+    samples = sound().astype(np.float32)
+    samples[12_345] = sign * size
+    soundfile.write(path, samples, 16000, subtype="FLOAT")
+    for read in (read_audio, decoded_length, lambda p: list(read_blocks(p, 4000))):
+        with pytest.raises(AsdfError, match=r"holds samples beyond 32,768 times full scale"):
+            read(path)
+
+
+def test_opposite_samples_of_two_channels_do_not_hide_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    channels = np.zeros((1000, 2), np.float32)
+    channels[500] = 1e30, -1e30
+    soundfile.write(path, channels, 16000, subtype="FLOAT")
+    with pytest.raises(AsdfError, match="beyond 32,768 times full scale"):
+        read_audio(path)
+
+
+def test_16_bits_in_a_file_of_floats_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.array([-32768.0, 32767.0, 2.5], np.float32), 16000, subtype="FLOAT")
+    np.testing.assert_array_equal(read_audio(path), [-32768.0, 32767.0, 2.5])
