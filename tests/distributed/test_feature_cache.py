@@ -56,7 +56,8 @@ def test_runs_on_cached_features_go_on_exactly_and_are_those_of_the_frozen_front
     )
     assert uncached.status == 0, uncached.output
     near, cached = (networks(recipe, name)["model_state_dict"] for name in ("uncached", "system1"))
-    torch.testing.assert_close(near, cached, rtol=1e-3, atol=1e-4)
+    # Cached in float16: 14 steps, each 0.1 times a gradient of up to about 1 that is off by 2^-11.
+    torch.testing.assert_close(near, cached, rtol=1e-3, atol=14 * 0.1 * 2**-11)
 
 
 def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "pre-commit": "CI runs the same checks",
     "pytest": "this is it",
     "python -m pytest": "this is it",
+    "python -m tests.other_cpus": "this is it, held to instructions",
     "python -m benchmarks": "tests/unit/benchmarks runs them in their quick size",
     "hf download": "no network; tests/unit/hub has a local one",
     "sbatch": "tests/scripts runs them under Slurm",

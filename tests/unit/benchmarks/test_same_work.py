@@ -140,7 +140,8 @@ def test_cached_features_train_as_computed_ones_do() -> None:
                     network, items, corpus, settings, world, from_features=items is cached
                 )()
             )
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    # Features cached in float16 differ by 2^-11 of themselves at most, losses by some times that.
+    assert losses[0] == pytest.approx(losses[1], rel=20 * 2**-11)
 
 
 def test_transformers_network_has_the_sizes_of_ours() -> None:

@@ -250,9 +250,11 @@ def test_products_of_large_maps_in_bfloat16_are_near_the_plain_ones(settings):
     packed = PackedNetwork(network, dtype=torch.bfloat16)
     plain, scored = outputs(network, packed, noise(2, 9000))
     difference = (scored[1] - plain[1]).abs().max()
-    assert 1e-6 < difference < 0.02
+    # Some 30 products of numbers that are off by 2^-9: 30^0.5 * 2^-9 = 0.011 of a magnitude of 1 if
+    # they err independently, and up to 0.06 if all err alike.
+    assert 1e-6 < difference < 0.06
     assert scored[1].dtype is torch.float32
     with torch.autocast("cpu", torch.bfloat16):
         _, within = outputs(network, packed, noise(2, 9000))
     # What is not packed is then autocast's.
-    torch.testing.assert_close(within[1], plain[1], atol=0.05, rtol=0)
+    torch.testing.assert_close(within[1], plain[1], atol=0.12, rtol=0)
