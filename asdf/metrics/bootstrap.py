@@ -26,6 +26,7 @@ from asdf.metrics.detection import DetCurve, Floats
 from asdf.metrics.intervals import (
     Interval,
     Rates,
+    correlations,
     local_deviation,
     lowest_bias,
     lowest_interval,
@@ -285,9 +286,7 @@ def _local_variance(before: float, after: float, minima: Floats) -> float:
         before, after: the biases of the two.
         minima: (2, replicates).
     """
-    correlation = 0.0
-    if minima[0].std() and minima[1].std():
-        correlation = float(np.corrcoef(minima)[0, 1])
+    correlation = float(correlations(minima)[0, 1])
     first = local_deviation(before)
     second = local_deviation(after)
     return max(0.0, first**2 + second**2 - 2 * correlation * first * second)

@@ -231,7 +231,7 @@ def _reaches(rates: Rates, groups: int | None, level: float) -> tuple[float, flo
     correlation = np.eye(rates.values.size)
     if rates.drawn is not None and (groups is not None or rates.networks > 1):
         trials = _effective_trials(rates, rates.drawn, groups, level)
-        correlation = _correlations(rates.drawn)
+        correlation = correlations(rates.drawn)
     below = []
     above = []
     for rate, count, weight in zip(rates.values, trials, rates.weights, strict=True):
@@ -264,8 +264,8 @@ def _effective_trials(rates: Rates, drawn: Floats, groups: int | None, level: fl
     return effective
 
 
-def _correlations(drawn: Floats) -> Floats:
-    """Return the correlations of the rows; 0 with a row that does not vary."""
+def correlations(drawn: Floats) -> Floats:
+    """Return the correlations of the rows, (rows, rows); 0 with a row that does not vary."""
     deviations = drawn.std(axis=1)
     covariance = np.atleast_2d(np.cov(drawn, bias=True))
     products = np.outer(deviations, deviations)
