@@ -14,6 +14,24 @@ from asdf.settings.weights_names import BUNDLE
 _WEIGHTS = "front_end.weights"
 _TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
 
+_PROCESSES = (
+    "torchrun --nproc_per_node=2 run.py CONFIG (a process per GPU), or under Slurm srun python "
+    "run.py CONFIG; the processes find each other."
+)
+_BACKEND = "computing.backend=nccl after the config; without it, nccl on GPUs and gloo on CPUs."
+# By their names with underscores: those of DeepSpeed, Accelerate, SpeechBrain and older scripts.
+_OTHER_LAUNCHERS = {
+    "--backend": _BACKEND,
+    "--dist_backend": _BACKEND,
+    "--distributed_backend": _BACKEND,
+    "--nprocs": _PROCESSES,
+    "--nproc_per_node": _PROCESSES,
+    "--num_processes": _PROCESSES,
+    "--num_gpus": _PROCESSES,
+    "--distributed_launch": _PROCESSES,
+    "--data_parallel_backend": _PROCESSES,
+}
+
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -36,8 +54,9 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     """Read the arguments of `run.py CONFIG [CONFIG ...] [section.name=value ...]`.
 
     Raises:
-        UsageError: no config is named.
+        UsageError: no config is named, or an option is one of another program's launcher.
     """
+    _answer_other_launchers(arguments)
     args = _build_parser(description).parse_intermixed_args(arguments)
     # The name of a config has no equals sign, and an override always has one.
     configs = [word for word in args.words if "=" not in word]
@@ -53,6 +72,15 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
             "them."
         )
     return CommandLine(configs, overrides, args.list, explain, args.dry_run, args.local_rank)
+
+
+def _answer_other_launchers(arguments: list[str]) -> None:
+    """Raise a UsageError with our words for an option of another program's launcher."""
+    for argument in arguments:
+        option = argument.partition("=")[0]
+        ours = _OTHER_LAUNCHERS.get(option.replace("-", "_").replace("__", "--", 1))
+        if ours is not None:
+            raise UsageError(f"{option} is an option of other launchers. Here: {ours}")
 
 
 def _build_parser(description: str) -> argparse.ArgumentParser:

@@ -104,4 +104,18 @@ def find_device(wanted: str | torch.device) -> torch.device:
         raise UsageError(
             f"there is no device {wanted}: {torch.cuda.device_count()} GPUs are visible here."
         )
+    if device.type not in ("cpu", "cuda") and not _can_compute(device):
+        raise UsageError(
+            f"torch {torch.__version__} cannot compute on {str(device)!r} on this machine: such a "
+            "device is not here, or torch was built without it. Use 'auto', 'cpu', 'cuda' or "
+            "'cuda:1'."
+        )
     return device
+
+
+def _can_compute(device: torch.device) -> bool:
+    try:
+        # Of 'meta' a number cannot be read.
+        return torch.ones(1, device=device).item() == 1
+    except (RuntimeError, AssertionError, ImportError):
+        return False

@@ -328,3 +328,13 @@ def test_lengths_of_recordings_are_what_it_expects(recordings):
     """So that the tests above are of short, middle and long ones."""
     lengths = {path.name: audio_length(path) for path in recordings.iterdir()}
     assert lengths["b.flac"] < 4000 < lengths["a.wav"] == lengths["c.WAV"] < 8000 < lengths["e.mp3"]
+
+
+def test_a_device_that_torch_cannot_compute_on_is_a_message(network_file):
+    """'mps' on a machine of Apple; 'meta' holds no numbers on any."""
+    names = ["meta"]
+    if not torch.backends.mps.is_available():
+        names.append("mps")
+    for name in names:
+        with pytest.raises(UsageError, match=f"cannot compute on '{name}' on this machine"):
+            asdf.Detector(network_file, name)
