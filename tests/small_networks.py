@@ -16,15 +16,15 @@ from asdf.networks.outputs import Outputs
 def fail_on_request(network):
     """Fail in the middle of a step, as one of `FAILURES` says in the environment.
 
-    Their value is 'rank:forward passes in training before'. With TEST_KILL_ONCE, a path, only the
-    first time.
+    The value is 'rank:forward passes in training before', or 'any:passes'. With TEST_KILL_ONCE, a
+    path, only the first time.
     """
     if not network.training:
         return
     network.passes = getattr(network, "passes", 0) + 1
     for name, fail in FAILURES.items():
         rank, _, passes = os.environ.get(name, "").partition(":")
-        if rank == os.environ.get("RANK", "0") and network.passes == int(passes) + 1:
+        if rank in ("any", os.environ.get("RANK", "0")) and network.passes == int(passes) + 1:
             fail()
 
 
@@ -38,6 +38,12 @@ def kill():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kill_node():
+    """Leave nothing of this node: neither the process nor torchrun's agent, which started it."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def fail_with(error):
     raise error
 
@@ -48,6 +54,7 @@ def take_all_memory():
 
 FAILURES = {
     "TEST_KILL": kill,
+    "TEST_KILL_NODE": kill_node,
     "TEST_RAISE": lambda: fail_with(ValueError("broken on purpose")),
     "TEST_RAISE_ASDF": lambda: fail_with(AsdfError("no more disk")),
     "TEST_MEMORY": take_all_memory,

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 from asdf.launcher.following import explain_failure
 from tests.conftest import PATIENCE_S, ROOT
+from tests.distributed.test_launchers import free_port
 
 
 def test_a_rank_that_raises_ends_all_with_its_traceback_last(recipe):
@@ -82,6 +85,40 @@ def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
     )
     states = [torch.load(path, weights_only=True)["model_state_dict"] for path in (first, other)]
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
+
+
+def test_training_goes_on_with_one_node_when_the_other_dies(recipe):
+    """Two agents of torchrun, of which one is killed with its process; one is enough."""
+    # An agent is to be the parent of its process.
+    recipe.python = lambda: sys.executable
+    port = free_port()
+    torchrun = [recipe.python(), "-m", "torch.distributed.run", "--nnodes=1:2"]
+    torchrun += ["--nproc_per_node=1", "--max-restarts=3", "--rdzv-id=test"]
+    torchrun += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
+    # How long one node waits for more, and after which silence it gives the other up.
+    torchrun += ["--rdzv-conf=last_call_timeout=10,keep_alive_interval=1"]
+    options = ["normed", "network.global_minibatch_size=4", "network.checkpoint_interval_steps=2"]
+    words = [str(recipe.folder / "run.py"), *options, "recipe.end_stage=1"]
+    first = recipe.start_command([*torchrun, *words])
+    # The agent that comes first has the store of all of them.
+    wait_until(lambda: is_listening(port), first)
+    second = recipe.start_command([*torchrun, *words], TEST_KILL_NODE="any:5")
+    output, _ = first.communicate(timeout=PATIENCE_S)
+    other, _ = second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == -signal.SIGKILL, output + other
+    assert first.returncode == 0, output
+    assert "rank 1 of 2" in output and "rank 0 of 1" in output
+    assert "going on from resume.pt: epoch 0, step " in output
+    assert "trained by 2 processes so far, by 1 from here on" in output
+    network = torch.load(recipe.system("normed") / "networks" / "epoch.3.pt", weights_only=True)
+    # Steps are as large as before, so there are as many.
+    assert "7 steps per epoch" in output
+    assert network["progress"]["step"] == 21
+
+
+def is_listening(port: str) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", int(port))) == 0
 
 
 FULL = """
@@ -253,8 +290,12 @@ def networks(recipe) -> list[Path]:
 
 
 def wait_for(path: Path, process) -> None:
+    wait_until(path.exists, process)
+
+
+def wait_until(condition: Callable[[], bool], process) -> None:
     until = time.monotonic() + PATIENCE_S
-    while not path.exists():
+    while not condition():
         if process.poll() is not None or time.monotonic() > until:
-            pytest.fail(f"{path.name} did not come: {process.communicate()[0]}")
+            pytest.fail(f"{condition} did not come: {process.communicate()[0]}")
         time.sleep(0.02)
