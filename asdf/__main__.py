@@ -10,7 +10,7 @@ import argparse
 import importlib
 import sys
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import removed_folder_error
 from asdf.runs.log import progress_on_stderr
 from asdf.runs.streams import (
@@ -21,37 +21,49 @@ from asdf.runs.streams import (
     open_streams,
     show_error,
 )
+from asdf.text import did_you_mean
 
-COMMANDS = {
-    "quickstart": "make a demo corpus, train a small network on it, score and report: a minute",
-    "new-recipe": "copy a recipe to a folder of your own, to change it",
-    "doctor": "what works on this machine, and how to mend what does not",
-    "score": "score recordings with a network: files, folders, lists",
-    "serve": "an HTTP service that scores recordings, with a page for people",
-    "embed": "write the embeddings of recordings, with pictures",
-    "distance": "whether recordings are far from a network's training set",
-    "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
-    "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
-    "and submissions",
-    "fuse": "one system of several: weights from their score files, the gain, fused scores",
-    "localise": "how well scores per frame show which parts of recordings are spoofed",
-    "trace": "accuracy, macro-F1, confusion and OSCR of traced sources: attack, vocoder, language",
-    "sasv": "a-DCF, t-EER and more of speaker verification under attack; fusion of its scores",
-    "submission": "scores as a challenge wants them, checked: ASVspoof, CtrSVDD, AT-ADD, arenas",
-    "networks": "the networks of ASDF, with their sizes and costs",
-    "detectors": "published detectors: their error rates, training data, licences, and how to use "
-    "them by name",
-    "corpora": "the corpora that are known by name, and whether one of them is whole",
-    "import": "turn a published or older detector into a network of ASDF",
-    "export": "write a network in the layouts that other systems load: published ones, ONNX, "
-    "TorchScript, a hub folder",
-    "publish": "push a network with its model card to a repository of the hub",
-    "detplot": "DET curves of score files, as PDF, PNG or SVG",
-    "compare": "what differs between two runs: settings, code, results with a significance test",
-    "report": "a page with the results, curves, attacks, training and settings of one or several "
-    "runs",
-    "launch": "run many configs of a recipe, as many side by side as there are GPUs",
+GROUPS = {
+    "start": {
+        "quickstart": "make a demo corpus, train a small network on it, score and report: a minute",
+        "doctor": "what works on this machine, and how to mend what does not",
+        "new-recipe": "copy a recipe to a folder of your own, to change it",
+    },
+    "judge recordings": {
+        "score": "score recordings with a network: files, folders, lists",
+        "serve": "an HTTP service that scores recordings, with a page for people",
+        "detectors": "published detectors: error rates, licences, and how to use them by name",
+        "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
+    },
+    "train and compare": {
+        "launch": "run many configs of a recipe, as many side by side as there are GPUs",
+        "report": "a page with the results, curves, training and settings of one or several runs",
+        "compare": "what differs between two runs: settings, code, results with a test",
+    },
+    "measure": {
+        "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals",
+        "fuse": "one system of several: weights from their score files, the gain, fused scores",
+        "detplot": "DET curves of score files, as PDF, PNG or SVG",
+        "submission": "scores as a challenge wants them: ASVspoof, CtrSVDD, AT-ADD, arenas",
+    },
+    "special tasks": {
+        "localise": "how well scores per frame show which parts of recordings are spoofed",
+        "trace": "accuracy, macro-F1, confusion and OSCR of traced sources: attack, vocoder",
+        "sasv": "a-DCF, t-EER and more of speaker verification under attack; fusion of its scores",
+        "embed": "write the embeddings of recordings, with pictures",
+        "distance": "whether recordings are far from a network's training set",
+    },
+    "exchange and look up": {
+        "import": "turn a published or older detector into a network of ASDF",
+        "export": "write a network as other systems load it: ONNX, TorchScript, a hub folder",
+        "publish": "push a network with its model card to a repository of the hub",
+        "networks": "the networks of ASDF, with their sizes and costs",
+        "corpora": "the corpora that are known by name, and whether one of them is whole",
+    },
 }
+"""What each command does, by what one wants to do."""
+
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 # `import` is a word of Python's, so no module can have that name.
 _MODULES = {"import": "import_network", "export": "export_network", "new-recipe": "new_recipe"}
@@ -94,6 +106,7 @@ def module_name(command: str) -> str:
 
 def _run(arguments: list[str] | None) -> int:
     from asdf.commands.completion import completion_script
+    from asdf.commands.options import program_name
     from asdf.commands.outputs import show
     from asdf.commands.version import describe_version
 
@@ -105,7 +118,13 @@ def _run(arguments: list[str] | None) -> int:
         show(completion_script(args.completion, {name: module_name(name) for name in COMMANDS}))
         return 0
     if args.command is None:
-        _build_parser().error("a COMMAND is needed")
+        show(_build_parser().format_help().rstrip())
+        return UsageError.exit_status
+    if args.command not in COMMANDS:
+        raise UsageError(
+            f"there is no command {args.command!r}.{did_you_mean(args.command, COMMANDS)} "
+            f"{program_name()} --help lists all of them."
+        )
     module = importlib.import_module(module_name(args.command))
     with progress_on_stderr():
         status: int = module.main(args.arguments)
@@ -118,18 +137,19 @@ def _build_parser() -> argparse.ArgumentParser:
     from asdf.commands.options import program_name
 
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    lines = []
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:"]
+        lines += [f"  {name:<{width}}  {summary}" for name, summary in commands.items()]
     program = program_name()
     parser = argparse.ArgumentParser(
         prog=program,
         usage=f"{program} COMMAND ...",
-        description="\n".join(["commands:", *lines]),
+        description="\n".join(lines).lstrip(),
         epilog=f"{program} COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS
-    )
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.add_argument(
         "--version", action="store_true", help="the versions of ASDF, torch and Python"

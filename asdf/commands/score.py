@@ -114,9 +114,9 @@ def _score(
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = make_heading(detector, detector.source, are_trials)
+    _show_heading(heading, args.network, detector)
     if args.json:
         heading = replace(heading, made_by=_describe_origin(detector, are_trials, window))
-    _show_heading(heading, args.network, detector)
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
@@ -126,8 +126,7 @@ def _score(
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             return _report_stop(results, len(recordings), stop)
-        decoded = fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings))
-        if decoded:
+        if decoded := fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings)):
             show_error(decoded)
         return int(results.failed > 0)
 

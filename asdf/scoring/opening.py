@@ -110,8 +110,6 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
     opened.scorer.use_threads(threads)
     if precision.reason:
         LOG.warning("%s", precision.describe())
-    if opened.remark:
-        LOG.warning("%s: %s", opened.source, opened.remark)
     folder = _network_folder(options)
     # What 'auto' and None stood for: a copy is to score the same bits elsewhere too.
     arguments = {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.__main__ import main
+from asdf.__main__ import COMMANDS as COMMANDS_OF_ASDF
+from asdf.__main__ import GROUPS, main
 from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.ending import _report
@@ -201,3 +203,21 @@ def test_a_broken_pipe_other_than_stdout_is_a_failure_that_is_seen(monkeypatch, 
     monkeypatch.setattr("asdf.__main__._run", fail)
     with pytest.raises(BrokenPipeError):
         main(["networks"])
+
+
+def test_without_a_command_all_are_listed_in_groups(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr().out
+    positions = [shown.index(f"\n{group}:") for group in list(GROUPS)[1:]]
+    assert positions == sorted(positions)
+    assert re.findall(r"^  ([a-z][\w-]*) ", shown, re.MULTILINE) == list(COMMANDS_OF_ASDF)
+    assert len(COMMANDS_OF_ASDF) == sum(map(len, GROUPS.values()))
+
+
+@pytest.mark.parametrize(("word", "near"), [("scor", "score"), ("evalute", "evaluate")])
+def test_a_wrong_command_names_the_nearest(capsys, word, near):
+    assert main([word, "x"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: there is no command '{word}'. Did you mean '{near}'? python -m asdf --help lists "
+        "all of them.\n"
+    )
