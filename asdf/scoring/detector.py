@@ -148,8 +148,6 @@ class Detector:
         self.engine = opened.scorer.engine
         self.threads = opened.threads
         self.remark = opened.remark
-        if self.remark:
-            LOG.warning("%s: %s", self.source, self.remark)
         self.length: ScoredLength = opened.scorer.length
         assert self.length.max_samples is not None  # settings always have a limit
         self._trial_samples = self.length.max_samples

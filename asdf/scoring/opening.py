@@ -163,7 +163,7 @@ def _open_alone(
     scorer, settings, entry = _read_scorer(path, options, precision)
     calibration = read_calibration(entry, path)
     source = describe_source(named, path)
-    remark = _remark_on_training([settings])
+    remark = _remark_on_training(source, [settings])
     return _Opened(source, scorer, settings, calibration, state, remark=remark)
 
 
@@ -187,15 +187,16 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion)
-    remark = _remark_on_training(all_settings)
+    remark = _remark_on_training(str(path), all_settings)
     return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)
 
 
-def _remark_on_training(all_settings: Sequence[Sections]) -> str:
-    """Return what to know of scores of networks that were trained on computed voices alone."""
+def _remark_on_training(source: str, all_settings: Sequence[Sections]) -> str:
+    """Return, and log, what to know of scores of networks that know only computed voices; ''."""
     for settings in all_settings:
         names = "+".join(settings.recipe.training_sets).split("+")
         if all(name.startswith(DEMO_PREFIX) for name in names):
+            LOG.warning("%s: %s", source, DEMO_REMARK)
             return DEMO_REMARK
     return ""
 
