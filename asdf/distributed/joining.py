@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
@@ -43,7 +44,7 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
             store, _, _ = next(iter(rendezvous(url, launch.rank, launch.size, timeout=timeout)))
         else:
             # Without torch's own waiting for all: that does not say who is missing.
-            store = dist.TCPStore(
+            store = TCPStore(
                 launch.address,
                 launch.port,
                 is_master=launch.rank == 0,

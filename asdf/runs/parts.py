@@ -75,7 +75,8 @@ class Parts:
             # A name of its own: several processes save parts of the same work.
             path = self._folder / f"{self._prefix}{secrets.token_hex(8)}.npz"
             with atomic_write(path, "wb") as file:
-                np.savez(file, **{_WORK: work, **columns})
+                arrays: dict[str, Any] = {_WORK: work, **columns}
+                np.savez(file, **arrays)
             self.saved = True
         self._added = []
         self._saved_at = time.monotonic()

@@ -21,7 +21,8 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.parts import Parts
-from asdf.scoring.frames import FrameScores, FrameScoring, check_whole_time
+from asdf.scoring.frame_scores import FrameScores
+from asdf.scoring.frames import FrameScoring, check_whole_time
 from asdf.scoring.scorer import Scorer
 from asdf.segments import FrameTable, frame_table
 from asdf.settings.sections import SpeechActivity

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
@@ -50,7 +51,7 @@ def read_how_scored(score_file: Path) -> HowScored | None:
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
     # The second version wrote no precision, and later ones neither network nor trials.
-    texts: dict[str, str | None] = {}
+    texts: dict[str, Any] = {}
     for name in ("precision", "engine", "network"):
         value = entry.get(name)
         texts[name] = value if isinstance(value, str) else None
