@@ -231,7 +231,7 @@ def _reaches(rates: Rates, groups: int | None, level: float) -> tuple[float, flo
     correlation = np.eye(rates.values.size)
     if rates.drawn is not None and (groups is not None or rates.networks > 1):
         trials = _effective_trials(rates, rates.drawn, groups, level)
-        correlation = correlations(rates.drawn)
+        correlation = _correlations(rates.drawn)
     below = []
     above = []
     for rate, count, weight in zip(rates.values, trials, rates.weights, strict=True):
@@ -264,7 +264,7 @@ def _effective_trials(rates: Rates, drawn: Floats, groups: int | None, level: fl
     return effective
 
 
-def correlations(drawn: Floats) -> Floats:
+def _correlations(drawn: Floats) -> Floats:
     """Return the correlations of the rows, (rows, rows); 0 with a row that does not vary."""
     deviations = drawn.std(axis=1)
     covariance = np.atleast_2d(np.cov(drawn, bias=True))
@@ -275,12 +275,7 @@ def correlations(drawn: Floats) -> Floats:
 
 
 def tested_interval(
-    difference: float,
-    deviation: float,
-    *,
-    degrees: float = math.inf,
-    bias: float = 0.0,
-    level: float = 0.95,
+    difference: float, deviation: float, *, degrees: float = math.inf, level: float = 0.95
 ) -> Interval:
     """Return the interval of a difference with the two-sided p-value of its being zero.
 
@@ -289,17 +284,9 @@ def tested_interval(
     Args:
         deviation: the standard deviation of the difference.
         degrees: of freedom of Student's t; infinity: the normal distribution.
-        bias: what the population's difference is estimated to lie above the measured one.
     """
-    centre = difference + bias
     if not deviation:
-        p_value = float(centre == 0)
-        return Interval(difference, centre, centre, p_value)
+        return Interval(difference, difference, difference, float(difference == 0))
     reach = t_quantile(level, degrees) * deviation
-    p_value = two_sided_p(centre / deviation, degrees)
-    if centre * difference < 0:
-        # Without their biases the other one would be the better: neither is said to be.
-        p_value = 1.0
-    low = min(difference, centre - reach)
-    high = max(difference, centre + reach)
-    return Interval(difference, low, high, p_value)
+    p_value = two_sided_p(difference / deviation, degrees)
+    return Interval(difference, difference - reach, difference + reach, p_value)

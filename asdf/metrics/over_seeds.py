@@ -145,7 +145,6 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
             np.array([values[0].mean(), values[1].mean()]),
             np.stack([first.drawn[:, metric].mean(axis=0), second.drawn[:, metric].mean(axis=0)]),
             groups=first.groups,
-            are_minima=metric == 1,
             of_seeds=of_seeds,
             seed_degrees=degrees,
             level=level,
