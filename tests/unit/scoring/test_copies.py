@@ -210,3 +210,56 @@ def test_other_processes_get_a_detector_and_return_its_scores(
 ) -> None:
     first, spawned, served = run_program(tmp_path, SPAWNED, network_file).splitlines()
     assert first == spawned == served
+
+
+FORKS_WHILE_SCORING = """
+import os, sys, threading
+import numpy as np
+import asdf
+from asdf.errors import UsageError
+
+x = np.sin(np.arange(16000) / 9).astype(np.float32)
+detector = asdf.Detector(sys.argv[1], "cpu", threads=2)
+first = detector.score(x, 16000)
+ended = threading.Event()
+scored = threading.Event()
+wrong = []
+
+def score_on():
+    while not ended.is_set():
+        if detector.score(x, 16000) != first:
+            wrong.append(1)
+        scored.set()
+
+thread = threading.Thread(target=score_on)
+thread.start()
+for number in range(6):
+    # At another moment of another score each time.
+    scored.clear()
+    scored.wait()
+    process = os.fork()
+    if not process:
+        try:
+            detector.score(x, 16000)
+        except UsageError as error:
+            print("refused:", str(error)[:24], flush=True)
+        if number % 3 == 0:
+            own = asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 16000)
+            print("own:", abs(own - first) < 1e-5, flush=True)
+        os._exit(0)
+    os.waitpid(process, 0)
+ended.set()
+thread.join()
+print("wrong:", len(wrong), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_another_thread_scores_neither_hangs_nor_scores_wrongly(
+    network_file: Path, tmp_path: Path
+) -> None:
+    """The child refuses its parent's detector; one of its own has the same scores."""
+    lines = run_program(tmp_path, FORKS_WHILE_SCORING, network_file, threads=2).splitlines()
+    assert lines.count("refused: this detector was made") == 6
+    assert lines.count("own: True") == 2
+    assert lines[-1] == "wrong: 0" and len(lines) == 9
