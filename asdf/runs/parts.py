@@ -70,12 +70,11 @@ class Parts:
             AsdfError: it cannot be written.
         """
         if self._added:
-            columns = join_columns(self._added)
             work = np.array(_encode(self._work()))
+            arrays: dict[str, Any] = {_WORK: work, **join_columns(self._added)}
             # A name of its own: several processes save parts of the same work.
             path = self._folder / f"{self._prefix}{secrets.token_hex(8)}.npz"
             with atomic_write(path, "wb") as file:
-                arrays: dict[str, Any] = {_WORK: work, **columns}
                 np.savez(file, **arrays)
             self.saved = True
         self._added = []
@@ -98,7 +97,8 @@ class Parts:
                 others.add(differs)
                 path.unlink(missing_ok=True)
                 continue
-            parts.append({name: column for name, column in columns.items() if name != _WORK})
+            del columns[_WORK]
+            parts.append(columns)
         for differs in sorted(others):
             LOG.info("%s: what an earlier start had saved is not used: it %s", what, differs)
         return parts
@@ -117,7 +117,10 @@ class Parts:
 
 def join_columns(parts: Sequence[Columns]) -> Columns:
     """Put the rows of some parts into one."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    joined = {}
+    for name in parts[0]:
+        joined[name] = np.concatenate([part[name] for part in parts])
+    return joined
 
 
 def _encode(work: dict[str, Any]) -> str:
@@ -143,5 +146,5 @@ def _difference(columns: Columns, work: dict[str, Any]) -> str:
     if not isinstance(saved, dict):
         return "does not say what it is of"
     here = json.loads(_encode(work))
-    names = [name for name in here | saved if here.get(name) != saved.get(name)]
-    return f"is of another {', another '.join(names)}" if names else ""
+    others = [f"another {name}" for name in here | saved if here.get(name) != saved.get(name)]
+    return f"is of {', '.join(others)}" if others else ""

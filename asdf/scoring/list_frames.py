@@ -134,11 +134,11 @@ class ListFrames:
         """Return the trials, of all ranks, that are longer than what is heard at once."""
         return np.flatnonzero(self._lengths > self._scoring.max_samples)
 
-    def remaining_long_trials(self) -> np.ndarray:
-        """Return those of them whose frames no earlier start has saved."""
+    def remaining_long_trials(self, world: World) -> np.ndarray:
+        """Return this rank's share of those whose frames no earlier start has saved."""
         trials = self.long_trials()
         remaining: np.ndarray = trials[~self._known[trials]]
-        return remaining
+        return remaining[world.rank :: world.size]
 
     def local_scores(self) -> dict[int, np.ndarray]:
         """Return the scores of the trials that were added, each (frames,)."""

@@ -114,22 +114,13 @@ def score_and_trace(
     batches = scorer.plan_batches(lengths)
     work = work_of(scorer, utterances, batches, settings, frames)
     rows = ListRows(open_parts(output, "rows", work))
-    of_frames = None
-    if frames:
-        parts = open_parts(output, "frames", work)
-        of_frames = ListFrames(scorer, utterances, lengths, settings.sad, parts)
+    parts = open_parts(output, "frames", work)
+    of_frames = ListFrames(scorer, utterances, lengths, settings.sad, parts) if frames else None
     remaining = _take_up(rows, of_frames, batches, world, what)
     local = remaining[world.rank :: world.size]
-    dataset = WholeUtterances(utterances, settings.sad)
-    loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
-    tracked = track(
-        loader.batches(list(map(keys_of, local))),
-        len(local),
-        what,
-        lines_every=settings.network.scoring_print_interval,
-        shown=world.is_main,
-        unit="batches",
-    )
+    workers = settings.computing.network_dataloader_workers
+    loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
+    tracked = _track_batches(loader, local, settings, world, what)
     with _saving(rows, of_frames):
         for waveforms, batch in zip(tracked, local, strict=True):
             computed = scorer.compute(waveforms)
@@ -139,7 +130,7 @@ def score_and_trace(
             if stop:
                 break
         if of_frames is not None:
-            of_frames.add_long(of_frames.remaining_long_trials()[world.rank :: world.size], stop)
+            of_frames.add_long(of_frames.remaining_long_trials(world), stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
     gathered = world.gather(rows.of_all())
@@ -149,6 +140,20 @@ def score_and_trace(
     rows.save_the_rest()
     table = of_frames.gather(world) if of_frames is not None else None
     return _divide(assembled[0], table) if assembled else None
+
+
+def _track_batches(
+    loader: BatchLoader, batches: list[ScoringBatch], settings: Sections, world: World, what: str
+) -> Iterator[Tensor]:
+    """Read the waveforms of batches, and show how far they are."""
+    return track(
+        loader.batches(list(map(keys_of, batches))),
+        len(batches),
+        what,
+        lines_every=settings.network.scoring_print_interval,
+        shown=world.is_main,
+        unit="batches",
+    )
 
 
 def _take_up(
