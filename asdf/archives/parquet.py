@@ -37,6 +37,11 @@ PARQUET = ".parquet"
 _NAMES = ("path", "file", "file_name", "filename")
 _LATER_NAMES = ("utterance_id", "id")
 _MAX_BYTES = 2**26
+# What a column of a group of rows may take in memory. Speech hardly shrinks: where so few bytes
+# promise so many, they are no recordings.
+_MAX_GROUP = 2**31
+_MAX_INFLATED = 2**28
+_MAX_RATIO = 20
 # What the library datasets calls its description of the columns in a file's metadata.
 _DESCRIPTION = b"huggingface"
 
@@ -98,8 +103,8 @@ class ParquetTable:
         with self._explained():
             # Read by offset, so that forked processes share the handle.
             self._file = library.ParquetFile(path, pre_buffer=False)
-        self.schema: Any = self._file.schema_arrow
-        self.columns: tuple[str, ...] = tuple(self.schema.names)
+            self.schema: Any = self._file.schema_arrow
+            self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.audio = _find_audio(self.schema)
         metadata = self._file.metadata
         sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
@@ -115,25 +120,33 @@ class ParquetTable:
         return group, row - self._first_rows[group]
 
     def read(self, columns: Sequence[str]) -> dict[str, list[Any]]:
-        """Read some columns whole, as Python's values; a column of a struct is `outer.inner`."""
+        """Read some columns whole, as Python's values; a column of a struct is `outer.inner`.
+
+        Raises:
+            AsdfError: the file is damaged, or a column would take too much memory.
+        """
+        for group in range(len(self._first_rows) - 1):
+            self._check_size(group, columns)
+        values = {}
         with self._explained():
             table = self._file.read(columns=list(columns), use_threads=False)
-        values = {}
-        for name in columns:
-            outer, _, inner = name.partition(".")
-            column = table.column(outer).to_pylist()
-            if inner:
-                column = [None if value is None else value[inner] for value in column]
-            values[name] = column
+            for name in columns:
+                outer, _, inner = name.partition(".")
+                # Here text shows whether it is text.
+                column = table.column(outer).to_pylist()
+                if inner:
+                    column = [None if value is None else value[inner] for value in column]
+                values[name] = column
         return values
 
     def read_audio(self, group: int) -> Any:
         """Read the recordings of a group of rows, as an array of pyarrow.
 
         Raises:
-            AsdfError: the file is damaged.
+            AsdfError: the file is damaged, or the group would take too much memory.
         """
         assert self.audio is not None
+        self._check_size(group, [self.audio.leaf])
         with self._explained():
             table = self._file.read_row_group(group, columns=[self.audio.leaf], use_threads=False)
             column = table.column(0).combine_chunks()
@@ -141,12 +154,31 @@ class ParquetTable:
                 column = column.field("bytes")
         return column
 
+    def _check_size(self, group: int, columns: Sequence[str]) -> None:
+        """Raise an AsdfError where columns of a group of rows would take too much memory."""
+        rows = self._file.metadata.row_group(group)
+        for number in range(rows.num_columns):
+            column = rows.column(number)
+            path = column.path_in_schema
+            if not any(path == name or path.startswith(f"{name}.") for name in columns):
+                continue
+            size = column.total_uncompressed_size
+            is_inflated = size > max(_MAX_INFLATED, _MAX_RATIO * column.total_compressed_size)
+            if size > _MAX_GROUP or is_inflated:
+                raise AsdfError(
+                    f"{self.path}: column {path} of group of rows {group} states {size:,} bytes, "
+                    f"packed into {column.total_compressed_size:,}, and is not read. If it is "
+                    "from a trusted source, write it again in smaller groups, "
+                    "pyarrow.parquet.write_table(table, PATH, row_group_size=100); else leave the "
+                    "file out."
+                )
+
     def descriptions(self) -> Mapping[str, Any]:
         """Return what the library datasets says of the columns; nothing where it says nothing."""
         metadata = self.schema.metadata or {}
         try:
             features = json.loads(metadata[_DESCRIPTION])["info"]["features"]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             return {}
         return features if isinstance(features, dict) else {}
 
@@ -159,7 +191,13 @@ class ParquetTable:
             yield
         except (FileNotFoundError, PermissionError):
             raise
-        except (pyarrow.ArrowException, OSError) as error:
+        except MemoryError:
+            raise AsdfError(
+                f"{self.path} needs more memory than there is to read a group of its rows. Write "
+                "it again in smaller ones: pyarrow.parquet.write_table(table, PATH, "
+                "row_group_size=100)."
+            ) from None
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).split("\n")[0].rstrip(".")
             raise AsdfError(
                 f"{self.path} is not a whole parquet file ({reason}). It was likely cut off or "

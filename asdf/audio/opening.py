@@ -65,6 +65,9 @@ _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
 
 
+_last_opened: AnySource | None = None
+
+
 class _Inspection(NamedTuple):
     """What a file's container shows that libsndfile does not; '' for nothing.
 
@@ -86,6 +89,8 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
         AsdfError: it is missing, not audio, without samples, cut off, longer than its limits allow,
             or its header is damaged.
     """
+    global _last_opened
+    _last_opened = path
     inspection = _Inspection()
     try:
         # By a descriptor, since a name may be no text at all, which libsndfile's binding cannot
@@ -114,6 +119,11 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     # before.
     file.seekable = lambda: False
     return file
+
+
+def last_opened() -> AnySource | None:
+    """Return what this process began to open last, for the message on a read that hangs."""
+    return _last_opened
 
 
 def _inspect_container(

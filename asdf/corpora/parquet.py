@@ -291,7 +291,8 @@ def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list
     for row, text in enumerate(values):
         try:
             entries = json.loads(str(text)) if text else {}
-        except ValueError:
+        except (ValueError, RecursionError):
+            # Brackets within brackets by the thousands are text as well.
             entries = None
         if not isinstance(entries, dict):
             return {"notes": [" ".join(str(value or "").split()) for value in values]}

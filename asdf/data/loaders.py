@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from asdf.audio import fallbacks
+from asdf.audio.opening import last_opened
 from asdf.data.batches import Batch, Clip, collate
 from asdf.data.threads import threads
 from asdf.distributed.allocator import keep_freed_memory
@@ -24,6 +25,7 @@ from asdf.distributed.cores import usable_cores
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs.log import LOG
 
 # What keeps a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -31,6 +33,8 @@ _CORES_OF_THE_HOST = 2
 # How long a batch is waited for before a stop request is looked at, and how long after one.
 _POLL_S = 0.5
 _PATIENCE_S = 8.0
+# How long a read may take before the log says so.
+_REMARK_S = 60.0
 
 
 class BatchLoader:
@@ -55,8 +59,7 @@ class BatchLoader:
         Args:
             workers: how many are requested; 0: this process reads by itself, when a batch is
                 needed.
-            stop: if present, a worker that does not come back from a read does not hold a run that
-                is to stop. (Without workers this process is in the read itself.)
+            stop: if present, a read that does not come back does not hold a run that is to stop.
         """
         self._keys = _Keys()
         self.cores = max(1, usable_cores() // world.local_size)
@@ -76,6 +79,7 @@ class BatchLoader:
             worker_init_fn=_start_worker,
         )
         self._stop = stop
+        self._device = world.device
         self._processes: set[multiprocessing.process.BaseProcess] = set()
         self._to_device = ToDevice(world.device)
         self.decoded_by_ffmpeg: set[str] = set()
@@ -109,23 +113,43 @@ class BatchLoader:
         before = set(multiprocessing.active_children())
         delivered: Iterator[Batch] = iter(self._loader)
         self._processes |= set(multiprocessing.active_children()) - before
-        if self._stop is None or not self.workers:
+        if self._stop is None:
             yield from delivered
             return
         with threads(1) as waiting:
+            if self._device.type == "cuda":
+                # Without workers batches are pinned in the thread, for the device of this process.
+                waiting.submit(torch.cuda.set_device, self._device)
             while True:
-                # A thread waits, so that this one can look at the stop request.
+                # A thread waits, or reads, so that this one can look at the stop request.
                 batch = waiting.submit(next, delivered, None)
-                waited_s = 0.0
-                while not wait([batch], timeout=_POLL_S).done:
-                    if self._stop:
-                        waited_s += _POLL_S
-                    if waited_s >= _PATIENCE_S:
-                        self._give_up()
+                self._wait_for(batch)
                 result = batch.result()
                 if result is None:
                     return
                 yield result
+
+    def _wait_for(self, batch: Future[Batch | None]) -> None:
+        """Wait until a batch is read, which a dead file server may never let happen."""
+        waited_s = 0.0
+        stopping_s = 0.0
+        while not wait([batch], timeout=_POLL_S).done:
+            waited_s += _POLL_S
+            if waited_s == _REMARK_S:
+                LOG.warning(
+                    "%s has been read for %g s: does its disk or file server answer?",
+                    self._name_of_read(),
+                    _REMARK_S,
+                )
+            if self._stop:
+                stopping_s += _POLL_S
+            if stopping_s >= _PATIENCE_S:
+                self._give_up()
+
+    def _name_of_read(self) -> str:
+        """Return the recording that is read in this process, or words for one of a worker's."""
+        opened = None if self.workers else last_opened()
+        return "a recording" if opened is None else str(opened)
 
     def _give_up(self) -> None:
         assert self._stop is not None
@@ -133,8 +157,8 @@ class BatchLoader:
             process.terminate()
         raise Stopped(
             self._stop.reason,
-            "while a recording could not be read (its disk or file server does not answer), and "
-            "nothing since the last checkpoint is saved",
+            f"while {self._name_of_read()} could not be read (its disk or file server does not "
+            "answer), and nothing since the last checkpoint is saved",
         )
 
 

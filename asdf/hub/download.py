@@ -17,7 +17,7 @@ from asdf.hub.fetching import fetch_large
 from asdf.hub.library import endpoint, explained, hub_library, is_unreachable, not_a_path
 from asdf.hub.names import SUFFIXES, HubName
 from asdf.runs.log import LOG
-from asdf.text import quoted_and_more
+from asdf.text import quoted_and_more, shorten
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -119,9 +119,21 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
         # A path that leads out of the cache is none of a repository.
         if ".." in PurePosixPath(entry.rfilename).parts or entry.rfilename.startswith("/"):
             continue
+        _check_name(name, entry.rfilename)
         sha256 = entry.lfs.sha256 if entry.lfs else None
         files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
     return str(information.sha), files
+
+
+def _check_name(name: HubName, file_name: str) -> None:
+    """Raise an AsdfError where a name is a path of another system, or no text that can be shown."""
+    if "\\" not in file_name and file_name.isprintable():
+        return
+    raise AsdfError(
+        f"{name} is not downloaded: it holds a file named {shorten(repr(file_name))}, and no "
+        "program names a file so (a backslash or a control character). It was likely made to write "
+        "outside of the cache: report it to the hub."
+    )
 
 
 def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, HubFile]:

@@ -7,8 +7,10 @@ chooses, or an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from asdf.interchange.antideepfake import (
     split_one_class,
 )
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
-from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END, PUBLISHED_FRONT_END, first_names
+from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END, PUBLISHED_FRONT_END
 from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
 from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.network_reading import read_network_file
@@ -53,7 +55,7 @@ from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import Architecture
 from asdf.settings.sections import Sections, assign
 from asdf.settings.weights_names import BUNDLE
-from asdf.text import shorten
+from asdf.text import and_more, shorten
 
 OURS = "a network of ASDF"
 ORIGINAL = "a checkpoint of the original ASDF"
@@ -75,6 +77,15 @@ _READABLE = (
     f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), those of AntiDeepfake "
     f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc), and raw-waveform AASIST, AASIST-L and RawNet2"
 )
+# What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
+# Face and torchaudio. Any other layer may be a head that gives scores.
+_FRONT_END_LAYER = re.compile(
+    r"(wav2vec2\.|hubert\.|wavlm\.|model\.|ssl_model\.model\.|w2v_encoder\.w2v_model\.)?"
+    r"(feature_extractor|feature_projection|encoder|post_extract_proj|layer_norm|mask_emb|"
+    r"masked_spec_embed|quantizer|project_q|project_hid|project_inp|final_proj|label_embs_concat|"
+    r"target_glu|aux|lm_head)\b"
+)
+_LAYERS_SHOWN = 4
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
 _TRAINING = "of the training that made it"
 _COMPUTED = "of positions, which the network computes"
@@ -132,10 +143,11 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
     if content.get("format") == FORMAT:
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
     layers = _unnest(content, path)
+    own_layers = layers.state
     of_antideepfake = is_antideepfake(layers.state)
     # No file says whether it was trained with masks: the user's setting keeps their vector.
     _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
-    kind = _name_class(layers.state, path, of_antideepfake)
+    kind = _name_class(layers.state, own_layers, path, of_antideepfake)
     settings = Sections()
     notes = _set_architecture(settings, kind, layers.state, chosen, path)
     notes += _set_sizes(settings, kind, layers.state, chosen, path)
@@ -171,6 +183,14 @@ def _read_content(path: Path) -> dict[str, Any]:
     if antideepfake is not None:
         return dict(antideepfake)
     if path.is_dir() and folder_of(path) and read_json(path / CONFIG).get("format") != FORMAT:
+        classes = read_json(path / CONFIG).get("architectures")
+        named = str(classes[0]) if isinstance(classes, list) and classes else ""
+        if "Classification" in named:
+            raise AsdfError(
+                f"{path} holds a classifier of Hugging Face ({CONFIG} names {shorten(named)}), of "
+                "which only the front end can be read: front_end.weights="
+                f"{path} in a config or on a recipe's command line trains a network on it."
+            )
         raise AsdfError(_front_end_alone(str(path), "holds a network of Hugging Face"))
     if path.is_dir() or path.suffix == ".safetensors":
         return read_network_file(path).content()
@@ -240,10 +260,16 @@ def _rename(layers: _Layers, masked: bool) -> None:
         layers.leave_out(not_used, _PRETRAINING)
 
 
-def _name_class(state: Mapping[str, Tensor], path: Path, of_antideepfake: bool) -> str:
+def _name_class(
+    state: Mapping[str, Tensor],
+    own_layers: Mapping[str, Tensor],
+    path: Path,
+    of_antideepfake: bool,
+) -> str:
     """Return the name of the class of ours whose layers these are.
 
     Args:
+        own_layers: the layers by the names that the file has for them.
         of_antideepfake: whether they had AntiDeepfake's names.
 
     Raises:
@@ -260,7 +286,7 @@ def _name_class(state: Mapping[str, Tensor], path: Path, of_antideepfake: bool) 
             f"train a network on it, front_end.weights={path}."
         )
     if kind is None:
-        raise AsdfError(_no_detector(path, state))
+        raise AsdfError(_no_detector(path, own_layers))
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:
         raise AsdfError(
@@ -308,12 +334,22 @@ def _set_sizes(
     return notes
 
 
-def _no_detector(path: Path, state: Mapping[str, Tensor]) -> str:
-    has_back_end = any(name.startswith("back_end.") for name in state)
-    has_stem = any("feature_extractor.conv_layers.0." in name for name in state)
-    if has_stem and not has_back_end:
+def _no_detector(path: Path, layers: Mapping[str, Tensor]) -> str:
+    """Return the message on layers, by the names of their file, that are no known detector."""
+    has_stem = any("feature_extractor.conv_layers.0." in name for name in layers)
+    if has_stem and all(_FRONT_END_LAYER.match(name) for name in layers):
         return _front_end_alone(str(path), "holds a pretrained self-supervised network")
-    return f"{path} is no known detector: it holds {first_names(list(state))}. {_READABLE}."
+    return f"{path} is no known detector: {describe_layers(layers)}. {_READABLE}."
+
+
+def describe_layers(layers: Mapping[str, Tensor]) -> str:
+    """Return in words the names and shapes of the first layers, and how many more there are."""
+    shown = [
+        f"{shorten(name)} ({'x'.join(map(str, tensor.shape)) or 'a number'})"
+        for name, tensor in islice(layers.items(), _LAYERS_SHOWN)
+    ]
+    names = [*shown, *list(layers)[_LAYERS_SHOWN:]]
+    return f"it holds {and_more(names, _LAYERS_SHOWN)}"
 
 
 def _front_end_alone(path: str, what: str) -> str:

@@ -23,6 +23,7 @@ from asdf.interchange.numpy_numbers import NUMPY_NUMBERS
 from asdf.interchange.pickle_sizes import check_sizes
 from asdf.interchange.plain_values import check_plain
 from asdf.runs.files import atomic_write, write_advice
+from asdf.runs.log import LOG
 from asdf.text import from_here, printable, shorten
 
 # What torch says of a type or function that it does not know.
@@ -119,6 +120,12 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
     except Exception as error:  # a damaged file can fail anywhere in the unpickler
         raise ValueError(_reason_of(error)) from None
     check_plain(content, path.stat().st_size)
+    if not zipped:
+        LOG.warning(
+            "%s is in the format that torch.save had before version 1.6, which has no checksums: "
+            "a changed number in it would not be noticed. Compare its SHA-256 with its source's.",
+            path,
+        )
     return content
 
 

@@ -63,7 +63,7 @@ class RunFolder:
         """Return a record per start, oldest first (see `asdf.runs.record.environment_record`)."""
         try:
             records = json.loads(_read_text(self.layout.environment) or "[]")
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return []
         if not isinstance(records, list):
             return []
@@ -105,7 +105,7 @@ class RunFolder:
         try:
             rows = json.loads(_read_text(self.layout.results_json) or "[]")
             return [(str(row["epoch"]), str(row["set"])) for row in rows]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return []
 
     def score_file(self, network: str, corpus: str) -> Path:
@@ -158,7 +158,10 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         ValueError: it is no such list.
         AsdfError: it cannot be read.
     """
-    records = json.loads(_read_text(path) or "[]")
+    try:
+        records = json.loads(_read_text(path) or "[]")
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ValueError("not a list of objects")
     return records

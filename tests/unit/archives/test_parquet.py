@@ -169,3 +169,29 @@ def test_a_folder_of_that_name_counts(corpus: Path, packed: Path) -> None:
     packed.unlink()
     shutil.copytree(corpus, packed)
     assert_array_equal(read_audio(packed / NAMES[0]), read_audio(corpus / NAMES[0]))
+
+
+def test_a_group_that_inflates_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    audio = pa.array([bytes(300_000_000), b"a recording"], pa.binary())
+    table = pa.table({"audio": audio, "label": [0, 1]})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
+    assert path.stat().st_size < 100_000
+    del audio, table
+    opened = open_table(path)
+    allocated = pa.total_allocated_bytes()
+    with pytest.raises(AsdfError, match=r"column audio of group of rows 0 states 300,0.* smaller"):
+        opened.read_audio(0)
+    with pytest.raises(AsdfError, match=r"states 300,0"):
+        opened.read(["audio"])
+    assert pa.total_allocated_bytes() - allocated < 10_000_000
+    assert opened.read(["label"]) == {"label": [0, 1]}
+
+
+def test_text_that_is_none_is_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"audio": [b"a"], "speaker": ["a speaker's name"]})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+    path.write_bytes(path.read_bytes().replace(b"a speaker's name", b"a speaker\xff\xfe name"))
+    with pytest.raises(AsdfError, match=r"a\.parquet is not a whole parquet file .*utf-8"):
+        open_table(path).read(["speaker"])

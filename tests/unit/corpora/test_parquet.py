@@ -223,3 +223,12 @@ def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
     pq.write_table(table, folder / "data/labels.parquet")
     with pytest.raises(AsdfError, match="row 1: the label 2 is neither 0 nor 1"):
         read_known(choose("arena:ADD22_eval_31"), tree)
+
+
+@pytest.mark.parametrize("notes", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000, "9" * 5000])
+def test_notes_that_json_cannot_hold_are_text(tmp_path: Path, notes: str) -> None:
+    path = tmp_path / "test.parquet"
+    table = pa.table({"path": ["a"], "audio": [b"a"], "label": ["spoof"], "notes": [notes]})
+    pq.write_table(table, path)
+    trials = read_parquet(open_tree(tmp_path), "test").trials
+    assert list(trials.columns["notes"]) == [notes]

@@ -11,7 +11,7 @@ import soundfile
 import torch
 from torch.utils.data import Dataset
 
-from asdf.audio import audio_length
+from asdf.audio import audio_length, opening
 from asdf.data.batches import Clip
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
@@ -251,3 +251,40 @@ def test_too_little_shared_memory_is_one_message():
     )
     assert done.stdout.rstrip().endswith("lower computing.network_dataloader_workers.")
     assert not done.stderr
+
+
+def test_a_read_that_hangs_without_workers_ends_a_run_that_is_to_stop(
+    utterances, monkeypatch, caplog
+):
+    """As a read of a file server that has gone: the recording opens, and nothing comes."""
+    monkeypatch.setattr("asdf.data.loaders._POLL_S", 0.01)
+    monkeypatch.setattr("asdf.data.loaders._PATIENCE_S", 0.05)
+    monkeypatch.setattr("asdf.data.loaders._REMARK_S", 0.02)
+    reader, writer = os.pipe()
+
+    def open_source(path):
+        return os.dup(reader) if path == utterances.path(1) else real(path)
+
+    real = opening.open_source
+    monkeypatch.setattr(opening, "open_source", open_source)
+    stop = StopRequest()
+    batches = BatchLoader(clips(utterances), 0, World(), stop=stop).batches([[(1, 0)], [(1, 1)]])
+    try:
+        assert len(next(batches)) == 1
+        stop.reason = "a test"
+        with pytest.raises(Stopped) as caught:
+            next(batches)
+        assert f"while {utterances.path(1)} could not be read" in str(caught.value)
+        assert f"{utterances.path(1)} has been read for" in caplog.text
+    finally:
+        os.close(writer)
+        os.close(reader)
+
+
+def test_a_read_in_a_thread_changes_no_sample(utterances):
+    keys = [[(epoch, i) for i in range(3)] for epoch in range(1, 4)]
+    alone = list(BatchLoader(clips(utterances, rawboost=BOOST), 0, World()).batches(keys))
+    stop = StopRequest()
+    loader = BatchLoader(clips(utterances, rawboost=BOOST), 0, World(), stop=stop)
+    read = list(loader.batches(keys))
+    assert len(read) == 3 and all(map(torch.equal, read, alone))

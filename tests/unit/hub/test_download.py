@@ -308,3 +308,14 @@ def test_paths_out_of_the_repository_are_none(hub):
     hub.repository("org/net").commit({"../../../net.pt": WEIGHTS, "/net.pt": WEIGHTS})
     with pytest.raises(AsdfError, match="holds no network"):
         download_network(NAME)
+
+
+@pytest.mark.parametrize("file_name", ["..\\..\\PWNED.pt", "a\0.pt", "a\x1b[2J.pt"])
+def test_names_that_no_program_writes_are_refused(file_name, hub, hub_cache):
+    hub.repository("org/net").commit({"net.pt": WEIGHTS, file_name: WEIGHTS})
+    with pytest.raises(AsdfError) as caught:
+        download_network(NAME)
+    message = str(caught.value)
+    assert message.startswith("hub:org/net is not downloaded: it holds a file named '")
+    assert message.isprintable()
+    assert not hub.contents() and not list(hub_cache.rglob("*.pt"))

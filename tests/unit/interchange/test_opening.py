@@ -123,11 +123,12 @@ def test_a_folder_of_another_program_is_imported(hub, tmp_path):
 def test_what_is_no_detector_is_named(hub, tmp_path):
     content = saved({"layer.weight": torch.ones(2, 300)})
     hub.repository("org/net").commit({"net.pt": content})
-    with pytest.raises(AsdfError, match=r"net.pt is no known detector: it holds layer.weight"):
+    refusal = r"net.pt is no known detector: it holds layer.weight \(2x300\)\."
+    with pytest.raises(AsdfError, match=refusal):
         asdf.Detector("hub:org/net")
     path = tmp_path / "net.pt"
     path.write_bytes(content)
-    with pytest.raises(AsdfError, match=r"net.pt is no known detector: it holds layer.weight"):
+    with pytest.raises(AsdfError, match=refusal):
         asdf.Detector(path)
 
 
@@ -154,3 +155,37 @@ def test_the_folder_of_a_run_is_its_best_network(tmp_path):
     assert find_network(folder) == networks / "epoch.1.pt"
     detector = asdf.Detector(folder, "cpu")
     assert detector.source == str(networks / "epoch.1.pt")
+
+
+def test_a_refused_file_is_described_by_its_own_layers(tmp_path):
+    """It has a front end and more, so it is not called a front end."""
+    state = {
+        "ssl_model.model.feature_extractor.conv_layers.0.0.weight": torch.ones(4, 1, 10),
+        "mamba.layers.0.weight": torch.ones(3, 2),
+        "head.bias": torch.ones(2),
+        "head.scale": torch.tensor(1.0),
+        "other.weight": torch.ones(2),
+    }
+    path = tmp_path / "net.pt"
+    path.write_bytes(saved(state))
+    with pytest.raises(AsdfError) as caught:
+        asdf.Detector(path)
+    assert str(caught.value).startswith(
+        f"{path} is no known detector: it holds "
+        "ssl_model.model.feature_extractor.conv_layers.0.0.weight (4x1x10), "
+        "mamba.layers.0.weight (3x2), head.bias (2), head.scale (a number) and 1 more. Readable"
+    )
+
+
+def test_a_classifier_of_hugging_face_is_not_called_a_front_end(tmp_path):
+    from safetensors.torch import save
+
+    config = b'{"model_type": "wav2vec2", "architectures": ["Wav2Vec2ForSequenceClassification"]}'
+    (tmp_path / "config.json").write_bytes(config)
+    state = {"wav2vec2.encoder.layer_norm.bias": torch.ones(4), "classifier.bias": torch.ones(2)}
+    (tmp_path / "model.safetensors").write_bytes(save(state))
+    with pytest.raises(AsdfError) as caught:
+        asdf.Detector(tmp_path)
+    message = str(caught.value)
+    assert "a classifier of Hugging Face (config.json names Wav2Vec2ForSequenceClas" in message
+    assert "no detector" not in message

@@ -104,3 +104,13 @@ def test_something_else_than_a_dictionary_is_reported(tmp_path):
     torch.save([torch.ones(1)], tmp_path / "weights.pt")
     with pytest.raises(AsdfError, match="holds a list"):
         read_weights_file(tmp_path / "weights.pt")
+
+
+def test_a_file_without_checksums_is_named_in_the_log(tmp_path: Path, caplog) -> None:
+    save_legacy({"weight": torch.ones(3)}, tmp_path / "old.pt")
+    save_zip({"weight": torch.ones(3)}, tmp_path / "new.pt")
+    read_weights_file(tmp_path / "new.pt")
+    assert not caplog.text
+    read_weights_file(tmp_path / "old.pt")
+    assert f"{tmp_path / 'old.pt'} is in the format that torch.save had" in caplog.text
+    assert "no checksums" in caplog.text

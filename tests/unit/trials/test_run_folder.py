@@ -17,7 +17,7 @@ from asdf.report.comparison import (
     different_settings,
 )
 from asdf.trials.how_scored import HowScored
-from asdf.trials.run_folder import open_run_folder
+from asdf.trials.run_folder import RunFolder, open_run_folder, read_records
 from asdf.trials.scored_files import write_how_scored
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from asdf.trials.table import write_trials
@@ -263,3 +263,14 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
         "  dev was scored in different precisions (A, B: fp32, bf16),\n"
         "  which moves scores a little: score both in fp32 for small differences\n"
     ) in out
+
+
+@pytest.mark.parametrize("text", ['[{"a": ' + "9" * 5000 + "}]", "[" * 100_000])
+def test_numbers_and_brackets_without_end_are_no_records(tmp_path, text):
+    run = RunFolder(tmp_path)
+    for path in (run.layout.environment, run.layout.results_json):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert run.environments() == [] and run.reported() == []
+    with pytest.raises(ValueError):
+        read_records(run.layout.results_json)
