@@ -132,7 +132,7 @@ def test_recorded_losses(recipe, capsys, options, recorded):
 
     The tolerance is arithmetic's: a loss comes of some 1,000 roundings in a row by 2^-24 of a
     magnitude of 1, 6e-5 if all go one way. Adam's first steps turn rounding into a full step of a
-    parameter whose gradient is nothing else, which moves no loss. On four sets of instructions the
+    parameter whose gradient is nothing else, which moves no loss. On three sets of instructions the
     losses differ by 3e-7 at most.
     """
     words = ("network.max_epochs=2", "network.print_interval=1", "recipe.end_stage=1", *options)
