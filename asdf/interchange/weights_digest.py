@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from asdf.interchange.base import base_of, saves_only_trained
 from asdf.interchange.fused_file import is_fused_file, read_fused_file
+from asdf.interchange.network_file import OtherLayoutError
 from asdf.interchange.network_reading import read_network_file
 from asdf.interchange.opening import find_network, read_detector
 from asdf.networks.split import tensors_digest
@@ -46,9 +47,13 @@ def network_digest(named: str | os.PathLike[str]) -> str:
         # Not of the calibration, which is no part of raw scores.
         parts = [[network.sha256 for network in system.networks], system.fusion.content()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    file = read_network_file(path)
-    if not file.is_described:
+    try:
+        file = read_network_file(path)
+    except OtherLayoutError:
         file = read_detector(path)[1]
+    else:
+        if not file.is_described:
+            file = read_detector(path)[1]
     return _digest(file.state)
 
 

@@ -21,6 +21,7 @@ import torch
 import asdf
 from asdf.__main__ import main
 from asdf.evaluation import read_scores
+from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.networks.packed import is_available
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -284,7 +285,7 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     for name in ("a", "c"):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
         sizes = [circle.get("r") for circle in root.iter("{http://www.w3.org/2000/svg}circle")]
-        assert sizes == ["2.5"] * len(windows) + ["5"]  # the lowest has a ring
+        assert sizes == ["2.5"] * len(windows) + ["5", "5"]  # the lowest has a ring, as in the key
 
 
 def test_json_says_what_made_it_and_of_which_file(folder, score, network):
@@ -372,6 +373,8 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     np.testing.assert_allclose(written.scores, trials(network, folder), atol=1e-6)
     length = json.loads((folder.parent / "scores.scored.json").read_text())
     assert length.pop("engine") == ("packed" if is_available() else "plain")
+    assert length.pop("network") == network_digest(path)
+    assert length.pop("trials") == 5
     assert length == {"min_samples": 4000, "max_samples": 16000, "precision": "fp32"}
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")

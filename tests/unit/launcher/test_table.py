@@ -42,7 +42,9 @@ def jobs(count):
 @pytest.fixture
 def size(monkeypatch):
     def set_size(columns, lines):
-        monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((columns, lines)))
+        monkeypatch.setattr(
+            "shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, lines))
+        )
 
     return set_size
 

@@ -258,3 +258,11 @@ def test_products_of_large_maps_in_bfloat16_are_near_the_plain_ones(settings):
         _, within = outputs(network, packed, noise(2, 9000))
     # What is not packed is then autocast's.
     torch.testing.assert_close(within[1], plain[1], atol=0.12, rtol=0)
+
+
+def test_a_caller_in_bfloat16_does_not_decide_whether_weights_can_be_packed():
+    from asdf.networks.packed import is_available as available
+
+    available.cache_clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert available()
