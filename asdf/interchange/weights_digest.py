@@ -11,12 +11,14 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
+from asdf.errors import AsdfError
 from asdf.interchange.base import base_of, saves_only_trained
 from asdf.interchange.fused_file import is_fused_file, read_fused_file
 from asdf.interchange.network_file import OtherLayoutError
@@ -50,9 +52,10 @@ def network_digest(named: str | os.PathLike[str]) -> str:
     try:
         file = read_network_file(path)
     except OtherLayoutError:
-        file = read_detector(path)[1]
-    else:
-        if not file.is_described:
+        return _digest(read_detector(path)[1].state)
+    if not file.is_described:
+        # Weights alone: of a published layout, or of a network that only the recipe knows.
+        with suppress(AsdfError):
             file = read_detector(path)[1]
     return _digest(file.state)
 

@@ -147,7 +147,7 @@ def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, cap
     shutil.copytree(own, tmp_path / "copy", copy_function=shutil.copyfile)
     words = (*TRAIN, f"paths.database_folder={tmp_path / 'copy'}")
     outcome = recipe.call(capsys, *words, "network.max_epochs=3")
-    assert outcome.status == 0 and "recordings of demo" not in outcome.output
+    assert outcome.status == 0 and "recordings of demo-train are not those" not in outcome.output
 
 
 def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(

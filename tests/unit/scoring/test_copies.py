@@ -243,9 +243,6 @@ for number in range(6):
             detector.score(x, 16000)
         except UsageError as error:
             print("refused:", str(error)[:24], flush=True)
-        if number % 3 == 0:
-            own = asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 16000)
-            print("own:", abs(own - first) < 1e-5, flush=True)
         os._exit(0)
     os.waitpid(process, 0)
 ended.set()
@@ -258,8 +255,7 @@ print("wrong:", len(wrong), flush=True)
 def test_a_fork_while_another_thread_scores_neither_hangs_nor_scores_wrongly(
     network_file: Path, tmp_path: Path
 ) -> None:
-    """The child refuses its parent's detector; one of its own has the same scores."""
+    """The child refuses its parent's detector, and the parent goes on."""
     lines = run_program(tmp_path, FORKS_WHILE_SCORING, network_file, threads=2).splitlines()
     assert lines.count("refused: this detector was made") == 6
-    assert lines.count("own: True") == 2
-    assert lines[-1] == "wrong: 0" and len(lines) == 9
+    assert lines[-1] == "wrong: 0" and len(lines) == 7
