@@ -132,6 +132,17 @@ class TrainingPlan:
         """Return the number of windows, the last and maybe shorter one included."""
         return -(-self.size // self.window_size)
 
+    def begin_of_last_step(self, epochs: int, position: int) -> float:
+        """Return where the step began that led to a position, in epochs, as 1.5 in the second.
+
+        Args:
+            epochs: whole ones before the position, which is not the very first.
+        """
+        if position == 0:
+            epochs, position = epochs - 1, self.size
+        start = (position - 1) // self.window_size * self.window_size
+        return epochs + start / self.size
+
     def order(self, epoch: int) -> np.ndarray:
         """Return the utterances in the order of their turns in `epoch`, (size,)."""
         if self.orders is not None:

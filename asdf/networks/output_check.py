@@ -205,17 +205,13 @@ def _list_numbers(values: Tensor) -> str:
 
 
 @contextmanager
-def left_unchanged(network: nn.Module) -> Iterator[None]:
-    """Restore the modes and buffers of `network` and all random states after the block."""
+def numbers_unchanged(network: nn.Module) -> Iterator[None]:
+    """Restore the modes and buffers of `network` after the block; no device is waited for."""
     modes = {module: module.training for module in network.modules()}
     buffers = []
     for module in modes:
         for name, buffer in module.named_buffers(recurse=False):
             buffers.append((module, name, buffer, buffer.clone()))
-    torch_state = torch.get_rng_state()
-    numpy_state = np.random.get_state()
-    python_state = random.getstate()
-    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
         yield
     finally:
@@ -224,6 +220,19 @@ def left_unchanged(network: nn.Module) -> Iterator[None]:
         for module, name, buffer, before in buffers:
             # A forward may also have put another tensor at the name.
             setattr(module, name, buffer.copy_(before))
+
+
+@contextmanager
+def left_unchanged(network: nn.Module) -> Iterator[None]:
+    """Restore the modes and buffers of `network` and all random states after the block."""
+    torch_state = torch.get_rng_state()
+    numpy_state = np.random.get_state()
+    python_state = random.getstate()
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        with numbers_unchanged(network):
+            yield
+    finally:
         torch.set_rng_state(torch_state)
         np.random.set_state(numpy_state)
         random.setstate(python_state)

@@ -7,10 +7,10 @@ other ranks get it from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.recipe.located_sets import divide_frames, replace_frames
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from asdf.metrics.results import MetricValue
     from asdf.metrics.validation import ChosenMetric
     from asdf.scoring.score_list import ScoredList
+    from asdf.training.trial_loss import LossOnTrials
     from asdf.trials.how_scored import HowScored
     from asdf.trials.score_file import Scores
     from asdf.trials.source_scores import SourceScores
@@ -33,8 +34,13 @@ if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
 
 
-def score_validation_sets(run: Run, network: nn.Module, name: str) -> ValidationResult | None:
+def score_validation_sets(
+    run: Run, network: nn.Module, name: str, loss: LossOnTrials | None = None
+) -> ValidationResult | None:
     """Score what is validated on with a network, and compute what networks are chosen by.
+
+    Args:
+        loss: of training, whose means are computed as well; None: none is.
 
     Returns:
         None where there is nothing to validate on.
@@ -45,7 +51,8 @@ def score_validation_sets(run: Run, network: nn.Module, name: str) -> Validation
         return None
     metric = ChosenMetric(run.settings, run.recipe_folder)
     measured = list(map(run.validation_utterances, run.validation_sets))
-    result = score_lists(run, network, name, measured, None if metric.is_eer else metric)
+    chosen_by = None if metric.is_eer else metric
+    result = score_lists(run, network, name, measured, chosen_by, loss)
     run.end_scoring()
     recordings = {}
     for utterances, _ in measured:
@@ -59,6 +66,7 @@ def score_lists(
     name: str,
     measured: Iterable[tuple[TrialList, np.ndarray]],
     metric: ChosenMetric | None = None,
+    loss: LossOnTrials | None = None,
 ) -> ValidationResult:
     """Score lists, with the lengths of their utterances; return the EERs by the lists' names.
 
@@ -67,14 +75,14 @@ def score_lists(
 
     Args:
         metric: is computed as well; None: the EER alone.
+        loss: of training, whose means are computed as well; None: none is.
     """
     from asdf.interchange import digest_in_memory
     from asdf.scoring.score_list import build_list_scorer, score_and_trace
     from asdf.trials.how_scored import in_precision
 
-    eers: dict[str, float] = {}
-    values: dict[str, float] = {}
-    scorer = build_list_scorer(network, run.settings, run.world)
+    results: dict[str, _SetResult] = {}
+    scorer = build_list_scorer(network, run.settings, run.world, loss)
     # Of gigabytes of weights it takes seconds: once for all sets, and on the rank that writes it.
     digest = run.world.run_on_main(partial(digest_in_memory, network, run.settings))
     scored = replace(scorer.how_scored, network=digest)
@@ -90,26 +98,48 @@ def score_lists(
         result = run.world.run_on_main(
             partial(_write_scores, run, name, utterances, scores, scored, classes, metric)
         )
-        eers[corpus] = result.eer
-        shown = f"EER {100 * result.eer:.3f} %"
-        if math.isnan(result.eer):
-            shown = "no EER, as all trials are of one class"
-        if metric is not None:
-            values[corpus] = result.value
-            shown += f", {metric.name} {result.value:.4f}"
-        shown += in_precision(scored.precision) + result.words
+        mean = run.world.run_on_main(partial(_mean_loss, loss, scores, utterances))
+        result = replace(result, loss=mean)
+        results[corpus] = result
+        shown = result.describe(metric) + in_precision(scored.precision) + result.words
         LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
-    if metric is None:
-        return ValidationResult(eers)
-    return ValidationResult(eers, ChosenBy(metric.name, values, metric.lower_is_better))
+    return _validation_result(results, metric)
 
 
-class _SetResult(NamedTuple):
-    """The EER on a set, the metric that networks are chosen by, and what else there is to say."""
+def _validation_result(
+    results: Mapping[str, _SetResult], metric: ChosenMetric | None
+) -> ValidationResult:
+    chosen_by = None
+    if metric is not None:
+        values = {corpus: result.value for corpus, result in results.items()}
+        chosen_by = ChosenBy(metric.name, values, metric.lower_is_better)
+    eers = {corpus: result.eer for corpus, result in results.items()}
+    known = {corpus: result.loss for corpus, result in results.items()}
+    losses = {corpus: loss for corpus, loss in known.items() if loss is not None}
+    return ValidationResult(eers, chosen_by, losses=losses)
+
+
+@dataclass(frozen=True)
+class _SetResult:
+    """The EER on a set, the metric that networks are chosen by, and what else there is to say.
+
+    Attributes:
+        loss: mean of the training's loss; None where it is not known.
+    """
 
     eer: float
     value: float
     words: str = ""
+    loss: float | None = None
+
+    def describe(self, metric: ChosenMetric | None) -> str:
+        """Return the numbers for the log."""
+        shown = f"EER {100 * self.eer:.3f} %"
+        if math.isnan(self.eer):
+            shown = "no EER, as all trials are of one class"
+        if metric is not None:
+            shown += f", {metric.name} {self.value:.4f}"
+        return shown if self.loss is None else f"{shown}, loss {self.loss:.4f}"
 
 
 def _write_scores(
@@ -156,6 +186,16 @@ def _write_scores(
             bona_fide, spoof = divide_frames(computed.frames, utterances)
         value = metric.of_set(bona_fide, spoof, traced, utterances.name)
     return _SetResult(rate, value, describe_traced(traced) + training_words(path))
+
+
+def _mean_loss(
+    loss: LossOnTrials | None, computed: ScoredList | None, utterances: TrialList
+) -> float | None:
+    """Return the mean of the loss on a list, on the main rank; None where it is not known."""
+    if loss is None or computed is None or computed.losses is None:
+        return None
+    mean = loss.mean(computed.losses, utterances.labels)
+    return mean if math.isfinite(mean) else None
 
 
 def value_of(

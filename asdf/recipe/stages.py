@@ -44,17 +44,20 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     from asdf.data.orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
     from asdf.training.loop import Trainer
+    from asdf.training.trial_loss import loss_on_trials
 
     settings = run.settings
     world = run.world
     start = find_starting_point(run)
     minibatch = minibatch_per_process(settings.network, world.size)
+    step = _build_step(run, network, utterances, lengths)
 
     def validate(trained: nn.Module, name: NetworkName) -> ValidationResult | None:
-        return score_validation_sets(run, trained, name.file)
+        loss = loss_on_trials(step.objective, trained, settings)
+        return score_validation_sets(run, trained, name.file, loss)
 
     trainer = Trainer(
-        step=_build_step(run, network, utterances, lengths),
+        step=step,
         loader=build_clip_loader(run, utterances, lengths),
         layout=run.folders.layout,
         validate=validate,

@@ -52,11 +52,13 @@ class ValidationResult:
 
     Attributes:
         recordings: digests of the sets' recordings; empty where they were not computed.
+        losses: means of the training's loss by set; sets of which it is not known are left out.
     """
 
     eers: dict[str, float]
     chosen_by: ChosenBy | None = None
     recordings: Mapping[str, str] = field(default_factory=dict)
+    losses: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Evaluation:
         chosen_by: the metric by which networks were chosen then; None for the EER.
         recordings: digests of the sets' recordings; empty where a record does not say.
         stale: sets whose recordings have been replaced since.
+        losses: means of the training's loss by validation set; those not known are left out.
     """
 
     step: int
@@ -82,6 +85,7 @@ class Evaluation:
     chosen_by: ChosenBy | None = None
     recordings: Mapping[str, str] = field(default_factory=dict)
     stale: tuple[str, ...] = ()
+    losses: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:
@@ -110,6 +114,8 @@ class Evaluation:
             record["epoch"] = self.epoch
         record["network"] = self.network.file
         record["eer"] = dict(self.eers)
+        if self.losses:
+            record["loss"] = dict(self.losses)
         if self.scoring_precision is not None:
             record["scoring_precision"] = self.scoring_precision
         chosen_by = self.chosen_by
@@ -146,6 +152,7 @@ class Evaluation:
         if not isinstance(recordings, dict):
             recordings = {}
         stale = record.get("stale")
+        losses = record.get("loss")
         return cls(
             step=step,
             epoch=record.get("epoch"),
@@ -155,6 +162,7 @@ class Evaluation:
             chosen_by=chosen_by,
             recordings=recordings,
             stale=tuple(map(str, stale)) if isinstance(stale, list) else (),
+            losses=losses if _are_values(losses) else {},
         )
 
 

@@ -52,6 +52,8 @@ def work_of(
             "list": [utterances.name, utterances.digest()],
             "set of recordings": sampled_sizes(utterances),
             "division into batches": division.hexdigest(),
+            # A row has its trial's loss, or has none.
+            "loss": None if scorer.trial_loss is None else dict(scorer.trial_loss.depends_on),
             "way of scoring": {
                 **asdict(scorer.how_scored),
                 "score": settings.network.score,

@@ -30,7 +30,7 @@ from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.list_parts import ROWS, TRIALS, ListRows, open_parts, work_of
 from asdf.scoring.precision import agree_on_precision
-from asdf.scoring.scorer import Computed, Scorer
+from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
@@ -38,18 +38,25 @@ from asdf.trials.trial_list import TrialList
 _SHOWN = 5
 
 
-def build_list_scorer(network: nn.Module, settings: Sections, world: World) -> Scorer:
+def build_list_scorer(
+    network: nn.Module, settings: Sections, world: World, loss: TrialLoss | None = None
+) -> Scorer:
     """Return the scorer that all processes share; they come here together.
 
     Its batches are those that the smallest GPU holds, and it computes in the precision that all
     devices have, so that a trial's score does not depend on the process that computes it.
+
+    Args:
+        loss: is computed of each trial too; None: scores alone.
 
     Raises:
         UsageError: a device does not have the requested precision.
     """
     precision = agree_on_precision(settings.computing.scoring_precision, world)
     engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
-    return Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
+    scorer = Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
+    scorer.trial_loss = loss
+    return scorer
 
 
 class ScoredList(NamedTuple):
@@ -60,11 +67,13 @@ class ScoredList(NamedTuple):
         sources: (trials, classes) float32, logits of the network's classes of sources; None where
             it traces none.
         frames: the scores of the frames of all of each recording; None where none are requested.
+        losses: (trials,) float32, of the scorer's loss; None where it has none.
     """
 
     scores: np.ndarray
     sources: np.ndarray | None = None
     frames: FrameTable | None = None
+    losses: np.ndarray | None = None
 
 
 def score_list(
@@ -124,7 +133,7 @@ def score_and_trace(
     with _saving(rows, of_frames):
         for waveforms, batch in zip(tracked, local, strict=True):
             computed = scorer.compute(waveforms)
-            rows.add(batch.trials, _rows_of(computed))
+            rows.add(batch.trials, _rows_of(computed, scorer.trial_loss, utterances, batch.trials))
             if of_frames is not None:
                 of_frames.add(batch, computed.frames_BF)
             if stop:
@@ -136,10 +145,10 @@ def score_and_trace(
     gathered = world.gather(rows.of_all())
     # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
     assembled: list[np.ndarray] = []
-    world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
+    world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances, scorer)))
     rows.save_the_rest()
     table = of_frames.gather(world) if of_frames is not None else None
-    return _divide(assembled[0], table) if assembled else None
+    return _divide(assembled[0], table, scorer) if assembled else None
 
 
 def _track_batches(
@@ -190,20 +199,29 @@ def _saving(rows: ListRows, frames: ListFrames | None) -> Iterator[None]:
         raise
 
 
-def _divide(rows: np.ndarray, frames: FrameTable | None) -> ScoredList:
-    """Divide rows of a score and what is traced, (trials, 1 + classes)."""
+def _divide(rows: np.ndarray, frames: FrameTable | None, scorer: Scorer) -> ScoredList:
+    """Divide rows of a score, what is traced, and the loss, (trials, 1 + classes + losses)."""
     # Copies: a column of rows would hold all of them, and is not laid out as a vector.
     scores_only = np.ascontiguousarray(rows[:, 0])
-    sources = rows[:, 1:].copy() if rows.shape[1] > 1 else None
-    return ScoredList(scores_only, sources, frames)
+    losses = None
+    traced = rows[:, 1:]
+    if scorer.trial_loss is not None:
+        losses = np.ascontiguousarray(rows[:, -1])
+        traced = rows[:, 1:-1]
+    sources = traced.copy() if traced.shape[1] else None
+    return ScoredList(scores_only, sources, frames, losses)
 
 
-def _rows_of(computed: Computed) -> Tensor:
-    """Return a row per trial, (batch, 1 + classes): its score, then what is traced."""
-    scores_B1 = computed.scores_B.unsqueeze(1)
-    if computed.sources_BK is None:
-        return scores_B1
-    return torch.cat([scores_B1, computed.sources_BK], dim=1)
+def _rows_of(
+    computed: Computed, loss: TrialLoss | None, utterances: TrialList, trials: np.ndarray
+) -> Tensor:
+    """Return a row per trial, (batch, 1 + classes + losses): score, what is traced, the loss."""
+    columns = [computed.scores_B.unsqueeze(1)]
+    if computed.sources_BK is not None:
+        columns.append(computed.sources_BK)
+    if loss is not None:
+        columns.append(loss.of_trials(computed, utterances, trials).unsqueeze(1))
+    return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
 
 def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
@@ -217,7 +235,7 @@ def _trials_of(batches: list[ScoringBatch]) -> np.ndarray:
     return np.concatenate([none, *(batch.trials for batch in batches)])
 
 
-def _assemble(parts: list[list[Columns]], utterances: TrialList) -> np.ndarray:
+def _assemble(parts: list[list[Columns]], utterances: TrialList, scorer: Scorer) -> np.ndarray:
     """Put the rows of all ranks into list order, and check them."""
     # A rank without trials does not know how many numbers a row has.
     joined = join_columns([columns for part in parts for columns in part if len(columns[TRIALS])])
@@ -226,7 +244,9 @@ def _assemble(parts: list[list[Columns]], utterances: TrialList) -> np.ndarray:
         raise RuntimeError(f"{utterances.name}: {len(trials)} scores for {len(utterances)} trials")
     scores = np.empty_like(rows)
     scores[trials] = rows
-    wrong = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+    # A loss that is no number spoils no score.
+    counted = scores if scorer.trial_loss is None else scores[:, :-1]
+    wrong = np.flatnonzero(~np.isfinite(counted).all(axis=1))
     if len(wrong):
         names = ", ".join(utterances.ids[index] for index in wrong[:_SHOWN])
         raise AsdfError(

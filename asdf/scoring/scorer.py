@@ -8,10 +8,10 @@ the same network and settings score alike, and `how_scored` is what was really d
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from asdf.scoring.waveform_scorer import Output, WaveformScorer
 from asdf.settings.sections import Network
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import ScoredLength
+from asdf.trials.trial_list import TrialList
 
 
 def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
@@ -52,15 +53,35 @@ class Computed(NamedTuple):
 
     Attributes:
         embeddings: whatever it returns first.
+        logits_B2: (batch, 2) float32, column 1 for bona fide.
         scores_B: (batch,) float32.
         frames_BF: scores of frames: the bona fide minus the spoof logit; None without such a head.
         sources_BK: logits of its classes of sources, float32; None without any.
     """
 
     embeddings: Any
+    logits_B2: Tensor
     scores_B: Tensor
     frames_BF: Tensor | None
     sources_BK: Tensor | None
+
+
+class TrialLoss(Protocol):
+    """A loss of each trial of a list, from the outputs that its score is computed from.
+
+    Attributes:
+        depends_on: whatever its values depend on besides the network, as plain values.
+    """
+
+    depends_on: Mapping[str, Any]
+
+    def of_trials(self, computed: Computed, utterances: TrialList, trials: np.ndarray) -> Tensor:
+        """Return the losses of a batch, (batch,) float32, on the device of the outputs.
+
+        Args:
+            trials: (batch,) indices into the list; none twice in a list.
+        """
+        ...
 
 
 class Scorer(WaveformScorer):
@@ -69,7 +90,10 @@ class Scorer(WaveformScorer):
     Attributes:
         frame_hop: samples per frame of the network's frame-level head; None: it has none.
         source_classes: that the network traces; None: it traces no sources.
+        trial_loss: computed of the trials of lists, next to their scores; None: no loss is.
     """
+
+    trial_loss: TrialLoss | None = None
 
     def __init__(
         self,
@@ -180,11 +204,12 @@ class Scorer(WaveformScorer):
             if outputs.frame_logits_BF2 is not None:
                 logits_BF2 = outputs.frame_logits_BF2.float()
                 frames_BF = logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
-            scores_B = self._scores_from(outputs.logits_B2.float())
+            logits_B2 = outputs.logits_B2.float()
+            scores_B = self._scores_from(logits_B2)
             sources_BK = None
             if self.source_classes is not None and outputs.class_logits_BK is not None:
                 sources_BK = outputs.class_logits_BK.float()
-            return Computed(outputs.embeddings, scores_B, frames_BF, sources_BK)
+            return Computed(outputs.embeddings, logits_B2, scores_B, frames_BF, sources_BK)
 
     def require_frames(self) -> int:
         """Return the samples per frame of the network's frame-level head.

@@ -137,6 +137,10 @@ class Trainer:
         # Not those of the list: a sampler may repeat utterances, or leave them out.
         turns = self.plan.order(1)
         self.step.loss.begin_training(self.step.labels[turns])
+        if self.progress.step:
+            # An evaluation that an earlier start left to this one is by the loss of its last step.
+            epochs, position = self.progress.epochs, self.progress.position
+            self.step.loss.begin_step(self.plan.begin_of_last_step(epochs, position))
         try:
             self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
             self.callbacks.call("on_start", self.progress.step)

@@ -159,10 +159,12 @@ def _evaluation_values(record: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of an evaluation by 'metric/set'."""
     values = {}
     for metric, by_set in record.items():
-        # Everything that is measured per set, the EER and the chosen metric.
+        # Everything that is measured per set: the EER, the loss, and the chosen metric.
         if isinstance(by_set, Mapping):
             for name, value in by_set.items():
-                values[f"{metric}/{name}"] = value
+                # The digests of the sets' recordings are no numbers.
+                if isinstance(value, int | float):
+                    values[f"{metric}/{name}"] = value
     return values
 
 

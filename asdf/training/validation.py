@@ -86,6 +86,7 @@ class Validation:
                 scoring_precision=self._scoring_precision(),
                 chosen_by=result.chosen_by,
                 recordings=result.recordings,
+                losses=result.losses,
                 **position_of(progress, self._plan),
             )
             progress.evaluations.append(evaluation)
