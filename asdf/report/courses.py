@@ -6,7 +6,7 @@ would belong to; the others stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -24,6 +24,7 @@ class TrainingCourse:
     Attributes:
         smooth_loss: the means of stretches of the loss; empty for a short training.
         eers: set -> the course of the EER on it, in %.
+        losses: set -> the course of the training's loss on it.
         chosen: the epochs after which the networks were written whose results are shown.
     """
 
@@ -33,11 +34,12 @@ class TrainingCourse:
     learning_rate: list[float]
     eers: dict[str, list[float]]
     chosen: list[float] = field(default_factory=list)
+    losses: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether no course has a point."""
-        return not (self.loss or self.learning_rate or self.eers)
+        return not (self.loss or self.learning_rate or self.eers or self.losses)
 
 
 def training_course(
@@ -56,7 +58,9 @@ def training_course(
         loss=thinned(epochs, losses),
         smooth_loss=averaged(epochs, losses),
         learning_rate=thinned(rate_epochs, rates),
-        eers=_eer_courses(evaluations),
+        # Rounded: the binary tail of a product is long, and no plot shows it.
+        eers=_set_courses(evaluations, lambda known: known.eers, lambda eer: round(100 * eer, 6)),
+        losses=_set_courses(evaluations, lambda known: known.losses, float),
         chosen=_chosen_epochs(evaluations, shown_networks),
     )
 
@@ -84,17 +88,19 @@ def _step_values(records: Iterable[Record], name: str) -> tuple[list[float], lis
     return epochs, values
 
 
-def _eer_courses(evaluations: Iterable[Evaluation]) -> dict[str, list[float]]:
-    """Return set -> the course of the EER on it."""
+def _set_courses(
+    evaluations: Iterable[Evaluation],
+    values: Callable[[Evaluation], Mapping[str, float]],
+    shown: Callable[[float], float],
+) -> dict[str, list[float]]:
+    """Return set -> the course of a value on it, as it is shown."""
     courses: dict[str, list[float]] = {}
     for evaluation in evaluations:
         if not is_finite_number(evaluation.epoch):
             continue
-        for set_name, eer in evaluation.eers.items():
-            if is_finite_number(eer):
-                # Rounded: the binary tail of a product is long, and no plot shows it.
-                percent = round(100 * eer, 6)
-                courses.setdefault(set_name, []).extend([evaluation.epoch, percent])
+        for set_name, value in values(evaluation).items():
+            if is_finite_number(value):
+                courses.setdefault(set_name, []).extend([evaluation.epoch, shown(value)])
     return courses
 
 

@@ -92,5 +92,6 @@ def _course_record(course: TrainingCourse) -> dict[str, Any]:
         "course": course.smooth_loss,
         "rate": course.learning_rate,
         "eer": course.eers,
+        "losses": course.losses,
         "chosen": course.chosen,
     }

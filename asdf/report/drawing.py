@@ -108,12 +108,11 @@ def training_figure(gathered: Gathered) -> Figure:
     shown = _courses_at_first(gathered, courses)
     sets: dict[str, None] = {}
     for course in courses:
-        sets.update(dict.fromkeys(course.eers))
+        sets.update(dict.fromkeys([*course.eers, *course.losses]))
     first_set = next(iter(sets), "")
-    losses = [course.loss for course in courses]
     rates = [course.learning_rate for course in courses]
     plots = [
-        _draw_courses(shown, losses, "Loss", "loss"),
+        _draw_losses(shown, courses, first_set),
         _draw_courses(shown, rates, "Learning rate", "rate"),
         _draw_eers(shown, courses, first_set),
     ]
@@ -150,13 +149,38 @@ def _draw_eers(
         return None
     _add_lines(frame, shown, eers)
     for index in shown:
-        course = courses[index]
-        for epoch, eer in zip(eers[index][::2], eers[index][1::2], strict=True):
-            # The mark of a network whose results are shown is filled.
-            extra = "chosen" if epoch in course.chosen else ""
-            words = f"{course.name}, epoch {epoch:g}: {eer:g} %"
-            frame.marks.append(marker(index, frame.x(epoch), frame.y(eer), words, extra))
+        _add_marks(frame, index, eers[index], courses[index], " %")
     return frame.plot(f"{title} by epoch", "eer")
+
+
+def _draw_losses(
+    shown: Sequence[int], courses: Sequence[TrainingCourse], set_name: str
+) -> Plot | None:
+    """Draw the losses of training, and with marks those on a validation set."""
+    of_training = [course.loss for course in courses]
+    on_set = [course.losses.get(set_name, []) for course in courses]
+    drawn = [points[index] for points in (of_training, on_set) for index in shown]
+    is_validated = any(on_set[index] for index in shown)
+    title = f"Loss (marked: on {set_name})" if is_validated else "Loss"
+    frame = _course_frame(drawn, title, "Loss")
+    if frame is None:
+        return None
+    _add_lines(frame, shown, of_training)
+    _add_lines(frame, shown, on_set)
+    for index in shown:
+        _add_marks(frame, index, on_set[index], courses[index], f" on {set_name}")
+    return frame.plot(f"{title} by epoch", "loss")
+
+
+def _add_marks(
+    frame: Frame, index: int, points: Sequence[float], course: TrainingCourse, unit: str
+) -> None:
+    """Mark what was measured on a validation set, in the look of the line number `index`."""
+    for epoch, value in zip(points[::2], points[1::2], strict=True):
+        # The mark of a network whose results are shown is filled.
+        extra = "chosen" if epoch in course.chosen else ""
+        words = f"{course.name}, epoch {epoch:g}: {value:g}{unit}"
+        frame.marks.append(marker(index, frame.x(epoch), frame.y(value), words, extra))
 
 
 def _draw_courses(

@@ -110,15 +110,18 @@ class _ResultColumns:
     Attributes:
         sets: whose EERs have a column each.
         others: (metric, set), where networks were chosen by another metric than the EER.
+        losses: sets on which the training's loss is known.
     """
 
     sets: list[str]
     others: list[tuple[str, str]]
+    losses: list[str]
     with_precision: bool
 
     def head(self) -> list[str]:
         head = [f"{set_name} EER %" for set_name in self.sets]
         head += [f"{set_name} {metric}" for metric, set_name in self.others]
+        head += [f"{set_name} loss" for set_name in self.losses]
         if self.with_precision:
             head.append("Scored in")
         return head
@@ -132,6 +135,7 @@ class _ResultColumns:
             row.append(cell)
         for metric, set_name in self.others:
             row.append(_value_cell(evaluation.values(metric).get(set_name)))
+        row += [_value_cell(evaluation.losses.get(set_name)) for set_name in self.losses]
         if self.with_precision:
             row.append(Cell(evaluation.scoring_precision))
         return row
@@ -140,14 +144,16 @@ class _ResultColumns:
 def _columns_of(evaluations: Sequence[Evaluation]) -> _ResultColumns:
     sets: dict[str, None] = {}
     others: dict[tuple[str, str], None] = {}
+    losses: dict[str, None] = {}
     with_precision = False
     for evaluation in evaluations:
         sets.update(dict.fromkeys(evaluation.eers))
+        losses.update(dict.fromkeys(evaluation.losses))
         with_precision = with_precision or bool(in_precision(evaluation.scoring_precision))
         if evaluation.chosen_by is not None:
             for set_name in evaluation.chosen_by.values:
                 others[evaluation.metric, set_name] = None
-    return _ResultColumns(list(sets), list(others), with_precision)
+    return _ResultColumns(list(sets), list(others), list(losses), with_precision)
 
 
 def _eer_cell(eer: float | None) -> Cell:
@@ -158,7 +164,7 @@ def _eer_cell(eer: float | None) -> Cell:
 
 
 def _value_cell(value: float | None) -> Cell:
-    """Return a value of the metric that networks were chosen by."""
+    """Return a loss, or a value of the metric that networks were chosen by."""
     if not is_finite_number(value):
         return Cell(ABSENT)
     return Cell(f"{value:.4f}", value)

@@ -178,9 +178,14 @@ def test_training_curves_end_where_the_training_did(opened):
     assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg[role=img]")) == 3
     label = opened.find_element(By.CSS_SELECTOR, "#training svg.loss").get_attribute("aria-label")
     assert (
-        label
-        == "Loss by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; third: 0.5 at epoch 2"
+        label == "Loss (marked: on dev) by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; "
+        "third: 0.5 at epoch 2; small: 0.75 on dev at epoch 2; large: 0.75 on dev at epoch 2; "
+        "third: 0.75 on dev at epoch 2"
     )
+    marks = opened.find_elements(By.CSS_SELECTOR, "#training svg.loss .marker")
+    assert len(marks) == 6 and len(opened.find_elements(By.CSS_SELECTOR, ".loss .chosen")) == 3
+    titles = [mark.find_element(By.CSS_SELECTOR, "title") for mark in marks]
+    assert titles[0].get_attribute("textContent") == "small, epoch 1: 1.5 on dev"
     assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg.eer .marker")) == 6
 
 

@@ -34,16 +34,21 @@ def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figur
     names = labels_of([course.name for course in courses], _LABEL)
     run_lines: list[Any] = []
     eer_lines: list[Any] = []
+    loss_lines: list[Any] = []
     for index, (name, course) in enumerate(zip(names, courses, strict=True)):
         style = line_style(index)
         run_lines += losses.plot(course.loss[::2], course.loss[1::2], label=name, **style)
         rates.plot(course.learning_rate[::2], course.learning_rate[1::2], **style)
         # Each set has a look of its own, next to that of its run.
-        for set_name, points in course.eers.items():
+        for set_name in dict.fromkeys([*course.eers, *course.losses]):
+            points = course.eers.get(set_name, [])
             label = f"{name}, {set_name}"
             style = _marked_line_style(len(eer_lines))
             eer_lines += eers.plot(points[::2], points[1::2], label=label, **style)
-    losses.set(ylabel="training loss", title=title)
+            on_set = course.losses.get(set_name, [])
+            # The same look: the legend of the EERs is theirs.
+            loss_lines += losses.plot(on_set[::2], on_set[1::2], **style) if on_set else []
+    losses.set(ylabel="loss" if loss_lines else "training loss", title=title)
     rates.set(ylabel="learning rate")
     eers.set(ylabel="EER (%)", xlabel="epoch")
     for axes in (losses, rates, eers):

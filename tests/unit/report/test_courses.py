@@ -20,7 +20,7 @@ def test_a_course_has_every_record():
     records = [
         step(0.5, 0.7),
         step(1.0, 0.5, 0.05),
-        evaluation(1.0, "epoch.1.pt", {"dev": 0.25, "eval": 1 / 3}),
+        {**evaluation(1.0, "epoch.1.pt", {"dev": 0.25, "eval": 1 / 3}), "loss": {"dev": 1.5}},
         evaluation(2.0, "epoch.2.pt", {"dev": 0.125}),
         {"kind": "end", "epoch": 2.0},
     ]
@@ -29,6 +29,8 @@ def test_a_course_has_every_record():
     assert course.loss == [0.5, 0.7, 1.0, 0.5]
     assert course.learning_rate == [0.5, 0.1, 1.0, 0.05]
     assert course.eers == {"dev": [1.0, 25.0, 2.0, 12.5], "eval": [1.0, 33.333333]}
+    # An older record has no loss.
+    assert course.losses == {"dev": [1.0, 1.5]}
     assert course.chosen == [2.0]
     assert not course.is_empty
 
@@ -41,11 +43,14 @@ def test_what_is_no_number_is_left_out():
         step(3, 0.5, None),
         evaluation(1, "epoch.1.pt", {"dev": NAN, "eval": 0.5}),
         evaluation(None, "epoch.1.pt", {"dev": 0.5}),
+        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "loss": {"dev": NAN, "eval": 2}},
+        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "loss": "low"},
         evaluation(2, None, 0.5),
     ]
     course = training_course("net", records, ["epoch.1"])
     assert course.loss == [3, 0.5]
     assert course.learning_rate == [1, 0.1, 2, 0.1]
     assert course.eers == {"eval": [1, 50.0]}
-    assert course.chosen == [1]
+    assert course.losses == {"eval": [1, 2.0]}
+    assert course.chosen == [1, 1, 1]
     assert training_course("net", []).is_empty

@@ -170,6 +170,7 @@ def test_training_is_in_the_data(page):
         "course": [],
         "rate": [1, 0.001, 2, 0.0005],
         "eer": {"dev": [1, 50, 2, 25]},
+        "losses": {"dev": [1, 1.5, 2, 0.75]},
         "chosen": [2],
     }
 
@@ -273,6 +274,18 @@ def test_plots_stand_in_the_page_without_a_script(page):
         f"small: EER {small['eer']['']:.2f} %"
     )
     assert body.count('class="marker') > 4
+    label, _ = drawings[8]
+    assert label == "Loss (marked: on dev) by epoch"
+    loss = body[body.index(f'aria-label="{label}"') :]
+    loss = loss[: loss.index("Learning rate by epoch")]
+    # Two runs: lines of training and of the set, and a mark for each evaluation.
+    assert len(re.findall(r'class="line c\d"', loss)) == 4
+    words = re.findall(r"<title>(.*?)</title>", loss)
+    assert words == [
+        f"{name}, epoch {epoch}: {1.5 / epoch:g} on dev"
+        for name in ("small", "large")
+        for epoch in (1, 2)
+    ]
 
 
 def test_title_and_command_of_the_page(runs, tmp_path, capsys):

@@ -22,11 +22,17 @@ from asdf.runs.network_names import NetworkName
 
 RECORDS = [
     {"step": 7, "epoch": 1, "network": "epoch.1.pt", "eer": {"dev": 0.1 + 0.2}},
-    {"step": 14, "epoch": 2, "network": "epoch.2.pt", "eer": {"dev": 0.25, "eval": 0}},
+    {
+        "step": 14,
+        "epoch": 2,
+        "network": "epoch.2.pt",
+        "eer": {"dev": 0.25, "eval": 0},
+        "loss": {"dev": 0.5},
+    },
 ]
 EVALUATIONS = [
     Evaluation(7, 1, NetworkName("epoch.1"), {"dev": 0.1 + 0.2}),
-    Evaluation(14, 2, NetworkName("epoch.2"), {"dev": 0.25, "eval": 0}),
+    Evaluation(14, 2, NetworkName("epoch.2"), {"dev": 0.25, "eval": 0}, losses={"dev": 0.5}),
 ]
 DAMAGES = [
     b"",

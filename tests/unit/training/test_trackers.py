@@ -24,7 +24,15 @@ STEP = {
     "utterances_per_s": 9.0,
     "data_wait": 0.2,
 }
-EVALUATION = {"step": 4, "epoch": 1.0, "network": "epoch.1.pt", "eer": {"dev": 0.25}}
+EVALUATION = {
+    "step": 4,
+    "epoch": 1.0,
+    "network": "epoch.1.pt",
+    "eer": {"dev": 0.25},
+    "loss": {"dev": 0.75},
+    # No number, and not drawn.
+    "recordings": {"dev": "0123456789abcdef"},
+}
 ROWS = [{"epoch": "epoch.1", "set": "eval", "eer": 0.125, "min_dcf": 0.5, "full": True}]
 
 
@@ -65,7 +73,8 @@ def test_mlflow_has_the_run(tmp_path: Path) -> None:
     assert run.data.params["network.max_epochs"] == "1000"
     losses = client.get_metric_history(run.info.run_id, "training/loss")
     assert [(metric.step, metric.value) for metric in losses] == [(2, 0.7), (4, 0.5)]
-    assert run.data.metrics["eer/dev"] == 0.25
+    assert run.data.metrics["eer/dev"] == 0.25 and run.data.metrics["loss/dev"] == 0.75
+    assert "recordings/dev" not in run.data.metrics
     assert run.data.metrics["results/epoch.1/eval/eer"] == 0.25
     assert run.data.metrics["results/epoch.1/eval/min_dcf"] == 0.5
     assert "results/epoch.1/eval/full" not in run.data.metrics
@@ -95,6 +104,8 @@ def test_weights_and_biases_saves_the_run(tmp_path: Path) -> None:
     losses = [row["training/loss"] for row in history if "training/loss" in row]
     assert losses == [0.7, 0.5]
     assert [row["eer/dev"] for row in history if "eer/dev" in row] == [0.25]
+    assert [row["loss/dev"] for row in history if "loss/dev" in row] == [0.75]
+    assert not [row for row in history if "recordings/dev" in row]
     assert summary["results/epoch.1/eval/eer"] == 0.125
     assert config["network"]["max_epochs"] == 1000
 

@@ -29,10 +29,14 @@ def test_training_curves_show_every_record():
     records = [
         {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
         {"kind": "step", "epoch": 1.0, "loss": 0.5, "learning_rate": 0.05},
-        {**EVALUATION, "eer": {"dev": 0.25, "eval": 0.5}},
+        {**EVALUATION, "eer": {"dev": 0.25, "eval": 0.5}, "loss": {"eval": 0.9}},
         {"kind": "end", "epoch": 1.0},
     ]
     losses, rates, eers = training_curves([training_course("one", records)]).axes
     assert losses.lines[0].get_xydata().tolist() == [[0.5, 0.7], [1.0, 0.5]]
+    # In the look of its set.
+    assert losses.lines[1].get_xydata().tolist() == [[1.0, 0.9]] and len(losses.lines) == 2
+    assert losses.lines[1].get_marker() == eers.lines[1].get_marker()
+    assert losses.get_ylabel() == "loss"
     assert rates.lines[0].get_ydata().tolist() == [0.1, 0.05]
     assert [line.get_xydata().tolist() for line in eers.lines] == [[[1.0, 25.0]], [[1.0, 50.0]]]
