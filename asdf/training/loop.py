@@ -139,8 +139,8 @@ class Trainer:
         self.step.loss.begin_training(self.step.labels[turns])
         if self.progress.step:
             # An evaluation that an earlier start left to this one is by the loss of its last step.
-            epochs, position = self.progress.epochs, self.progress.position
-            self.step.loss.begin_step(self.plan.begin_of_last_step(epochs, position))
+            begun = self.plan.begin_of_last_step(self.progress.epochs, self.progress.position)
+            self.step.loss.begin_step(begun)
         try:
             self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
             self.callbacks.call("on_start", self.progress.step)

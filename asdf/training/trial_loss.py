@@ -9,6 +9,7 @@ Shapes: B trials of a batch, N trials of a list.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +23,7 @@ from asdf.networks.output_check import numbers_unchanged
 from asdf.networks.outputs import Outputs
 from asdf.networks.trained_loss import loss_of
 from asdf.runs.log import LOG
+from asdf.scoring.scorer import Computed
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Sections
 from asdf.training.losses import Loss, Targets
@@ -39,7 +41,7 @@ class LossOnTrials:
     def __init__(self, loss: Loss, settings: Sections) -> None:
         """Compute `loss`, on the device of the network that scores."""
         kind = type(loss)
-        self.depends_on: dict[str, Any] = {
+        self.depends_on: Mapping[str, Any] = {
             "class": f"{kind.__module__}.{kind.__qualname__}",
             "class weights": list(settings.network.class_weights),
             **asdict(settings.loss),
@@ -47,14 +49,13 @@ class LossOnTrials:
         self._loss = loss
         self._failed: set[str] = set()
 
-    def of_trials(self, computed: Any, utterances: TrialList, trials: np.ndarray) -> Tensor:
+    def of_trials(self, computed: Computed, utterances: TrialList, trials: np.ndarray) -> Tensor:
         """Return the losses of a batch with class weights, (B,) float32.
 
         They are no numbers where the loss fails, which a warning says once per list: one of a
         user's own may need a column that the list lacks.
 
         Args:
-            computed: the batch's outputs (`asdf.scoring.scorer.Computed`).
             trials: (B,) indices into the list.
         """
         try:
@@ -82,7 +83,7 @@ class LossOnTrials:
         weight = self._loss.normaliser(torch.from_numpy(labels))
         return total / weight if weight else np.nan
 
-    def _compute(self, computed: Any, utterances: TrialList, trials: np.ndarray) -> Tensor:
+    def _compute(self, computed: Computed, utterances: TrialList, trials: np.ndarray) -> Tensor:
         columns = {}
         for name in self._loss.columns:
             if name not in utterances.columns:

@@ -40,6 +40,11 @@ class Failing(CrossEntropy):
         return super().per_utterance(*arguments)
 """
 OPTIONS = ("debug", f"network.class_weights={WEIGHTS}", "network.max_epochs=2")
+DIVIDED = (
+    "network.network_class=asdf.networks.SSL_ASP",
+    "front_end.architecture=tiny",
+    "computing.shard_network=True",
+)
 
 
 @pytest.fixture
@@ -149,3 +154,33 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
     assert sorted(set(attacks)) == ["-", "A01", "A02", "A03"]
     expected = float((losses_N * weights_N * factors_N).sum() / weights_N.sum())
     assert evaluations(system)[1]["loss"] == {"demo-dev": pytest.approx(expected, rel=1e-5)}
+
+
+@pytest.mark.parametrize(
+    ("words", "processes"),
+    [
+        ((*DIVIDED, "network.loss=oc_softmax"), 2),
+        (("network.loss=oc_softmax", "network.ema_decay=0.5"), 1),
+        (("network.score=difference", "computing.scoring_precision=bf16"), 1),
+        (("network.score=llr",), 2),
+    ],
+    ids=["divided", "averaged", "bf16", "likelihood ratios"],
+)
+def test_the_loss_is_that_of_the_scores(recipe, bfloat16, words, processes):
+    outcome = recipe.run(*OPTIONS, *words, "recipe.end_stage=1", processes=processes)
+    assert outcome.status == 0, outcome.output
+    system = recipe.system("system1")
+    for record in evaluations(system):
+        name = record["network"].removesuffix(".pt")
+        scores = read_scores(system / "scores" / name / "demo-dev.txt")
+        is_bona_fide = scores.labels == 1
+        if "network.loss=oc_softmax" in words:
+            # A score is a cosine c: softplus of alpha (.9 - c) or of alpha (c - .2).
+            wrong = np.where(is_bona_fide, 0.9 - scores.scores, scores.scores - 0.2) * 20
+        else:
+            # The posterior log odds have the priors: 13 utterances of each class, weighted.
+            prior = np.log(WEIGHTS[1] / WEIGHTS[0]) * ("network.score=llr" in words)
+            wrong = np.where(is_bona_fide, -1, 1) * (scores.scores + prior)
+        weights = np.array(WEIGHTS)[scores.labels]
+        expected = (np.logaddexp(0, wrong) * weights).sum() / weights.sum()
+        assert record["loss"] == {"demo-dev": pytest.approx(expected, rel=1e-4)}
