@@ -48,6 +48,17 @@ def test_ranks_share_out_what_one_process_does_alone():
     assert [sorted(a + b) for a, b in zip(*two, strict=True)] == alone
 
 
+def test_the_last_step_before_a_position_began_where_its_window_does():
+    plan = TrainingPlan(50, 4, step_interval=2, world_size=2)
+    for epoch in (1, 2):
+        for window in plan.windows(epoch):
+            ends_epoch = window.end == plan.size
+            position = 0 if ends_epoch else window.end
+            begun = plan.begin_of_last_step(epoch if ends_epoch else epoch - 1, position)
+            # As `Step` has it before it takes the window.
+            assert begun == epoch - 1 + window.start / window.epoch_size
+
+
 def test_the_windows_from_the_middle_are_the_rest_of_all():
     plan = TrainingPlan(45, 4, 2, 2, 1, seed=5)
     windows = list(plan.windows(3))
