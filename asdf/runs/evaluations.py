@@ -115,7 +115,7 @@ class Evaluation:
         record["network"] = self.network.file
         record["eer"] = dict(self.eers)
         if self.losses:
-            record["loss"] = dict(self.losses)
+            record["validation_loss"] = dict(self.losses)
         if self.scoring_precision is not None:
             record["scoring_precision"] = self.scoring_precision
         chosen_by = self.chosen_by
@@ -152,7 +152,7 @@ class Evaluation:
         if not isinstance(recordings, dict):
             recordings = {}
         stale = record.get("stale")
-        losses = record.get("loss")
+        losses = record.get("validation_loss")
         return cls(
             step=step,
             epoch=record.get("epoch"),

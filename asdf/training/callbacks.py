@@ -129,9 +129,9 @@ class Callback:
         """After a whole epoch: step, epoch, and loss, the mean over the epoch."""
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        """After the validation sets have been scored: step, epoch, network, eer and loss (by set).
+        """After the validation sets have been scored: step, epoch, network, eer (by set).
 
-        loss is the mean of the training's loss, without sets of which it is not known.
+        validation_loss is the mean of the training's loss by set, where it is known.
         Where networks are chosen by another metric, validation_metric is its name, and the entry of
         that name has its values by set.
         """

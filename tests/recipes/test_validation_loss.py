@@ -94,20 +94,20 @@ def test_every_record_has_the_weighted_cross_entropy(recipe, corpus, processes, 
     system = recipe.system("system1")
     records = evaluations(system)
     lines = map(json.loads, (system / "metrics.jsonl").read_text().splitlines())
-    assert [line["loss"] for line in lines if line["kind"] == "evaluation"] == [
-        record["loss"] for record in records
+    assert [line["validation_loss"] for line in lines if line["kind"] == "evaluation"] == [
+        record["validation_loss"] for record in records
     ]
     assert [record["network"] for record in records] == ["epoch.1.pt", "epoch.2.pt"]
     for record in records:
         name = record["network"].removesuffix(".pt")
-        [(corpus_name, loss)] = record["loss"].items()
+        [(corpus_name, loss)] = record["validation_loss"].items()
         assert corpus_name == "demo-dev"
         losses_N, weights_N = expected_losses(system, name, corpus)
         expected = float((losses_N * weights_N).sum() / weights_N.sum())
         assert loss == pytest.approx(expected, rel=1e-5)
         line = f"{name} on demo-dev: EER {100 * record['eer']['demo-dev']:.3f} %, loss {loss:.4f}"
         assert line in outcome.output
-    assert records[0]["loss"] != records[1]["loss"]
+    assert records[0]["validation_loss"] != records[1]["validation_loss"]
 
 
 def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recipe, capsys):
@@ -123,7 +123,10 @@ def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recip
     # Another margin is another number.
     without_evaluation(system, "epoch.2.pt")
     assert recipe.call(capsys, *words, "loss.margin_warmup_epochs=2").status == 0
-    assert evaluations(system)[1]["loss"]["demo-dev"] > before[1]["loss"]["demo-dev"]
+    assert (
+        evaluations(system)[1]["validation_loss"]["demo-dev"]
+        > before[1]["validation_loss"]["demo-dev"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def test_no_number_is_recorded_where_none_is_right(mine, capsys, words, said):
     outcome = mine.call(capsys, *OPTIONS, *words, "recipe.end_stage=1")
     assert outcome.status == 0, outcome.output
     [first, second] = evaluations(mine.system("system1"))
-    assert "loss" not in first and "loss" not in second
+    assert "validation_loss" not in {**first, **second}
     assert re.search(r"epoch\.2 on demo-dev: EER \d+\.\d{3} %\n", outcome.output)
     warning = "warning: no loss on demo-dev is known"
     assert outcome.output.count(warning) == 2 * bool(said) and said in outcome.output
@@ -153,7 +156,9 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
     factors_N = torch.tensor([1 + (attack == "A02") for attack in attacks])
     assert sorted(set(attacks)) == ["-", "A01", "A02", "A03"]
     expected = float((losses_N * weights_N * factors_N).sum() / weights_N.sum())
-    assert evaluations(system)[1]["loss"] == {"demo-dev": pytest.approx(expected, rel=1e-5)}
+    assert evaluations(system)[1]["validation_loss"] == {
+        "demo-dev": pytest.approx(expected, rel=1e-5)
+    }
 
 
 @pytest.mark.parametrize(
@@ -183,4 +188,4 @@ def test_the_loss_is_that_of_the_scores(recipe, bfloat16, words, processes):
             wrong = np.where(is_bona_fide, -1, 1) * (scores.scores + prior)
         weights = np.array(WEIGHTS)[scores.labels]
         expected = (np.logaddexp(0, wrong) * weights).sum() / weights.sum()
-        assert record["loss"] == {"demo-dev": pytest.approx(expected, rel=1e-4)}
+        assert record["validation_loss"] == {"demo-dev": pytest.approx(expected, rel=1e-4)}

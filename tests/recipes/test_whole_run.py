@@ -53,9 +53,8 @@ def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
     assert outcome.status == 0, outcome.output
     assert re.search(r"\nscoring in bf16(: this CPU .* emulated.*)?\n", outcome.output)
     # One validation, and two evaluation sets.
-    assert (
-        len(re.findall(r"epoch\.1 on demo-\w+: EER \d+\.\d{3} %, in bf16\n", outcome.output)) == 3
-    )
+    said = re.findall(r"epoch\.1 on demo-\w+: EER \d+\.\d{3} %(.*), in bf16\n", outcome.output)
+    assert len(said) == 3 and said[1:] == ["", ""] and re.fullmatch(r", loss \d\.\d{4}", said[0])
     system = recipe.system()
     [evaluation] = json.loads((system / "networks" / "evaluations.json").read_text())
     assert evaluation["scoring_precision"] == "bf16"

@@ -20,7 +20,10 @@ def test_a_course_has_every_record():
     records = [
         step(0.5, 0.7),
         step(1.0, 0.5, 0.05),
-        {**evaluation(1.0, "epoch.1.pt", {"dev": 0.25, "eval": 1 / 3}), "loss": {"dev": 1.5}},
+        {
+            **evaluation(1.0, "epoch.1.pt", {"dev": 0.25, "eval": 1 / 3}),
+            "validation_loss": {"dev": 1.5},
+        },
         evaluation(2.0, "epoch.2.pt", {"dev": 0.125}),
         {"kind": "end", "epoch": 2.0},
     ]
@@ -43,8 +46,8 @@ def test_what_is_no_number_is_left_out():
         step(3, 0.5, None),
         evaluation(1, "epoch.1.pt", {"dev": NAN, "eval": 0.5}),
         evaluation(None, "epoch.1.pt", {"dev": 0.5}),
-        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "loss": {"dev": NAN, "eval": 2}},
-        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "loss": "low"},
+        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "validation_loss": {"dev": NAN, "eval": 2}},
+        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "validation_loss": "low"},
         evaluation(2, None, 0.5),
     ]
     course = training_course("net", records, ["epoch.1"])

@@ -27,7 +27,7 @@ RECORDS = [
         "epoch": 2,
         "network": "epoch.2.pt",
         "eer": {"dev": 0.25, "eval": 0},
-        "loss": {"dev": 0.5},
+        "validation_loss": {"dev": 0.5},
     },
 ]
 EVALUATIONS = [

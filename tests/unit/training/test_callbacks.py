@@ -108,7 +108,7 @@ def test_tensorboard_shows_losses_rates_and_eers(tmp_path):
         board.on_start(start)
         for step in steps:
             board.on_step({**STEP, "step": step, "loss": step / 8 + start})
-        on_dev = {"loss": {"dev": 0.75}, "recordings": {"dev": "0123456789abcdef"}}
+        on_dev = {"validation_loss": {"dev": 0.75}, "recordings": {"dev": "0123456789abcdef"}}
         board.on_evaluation({**EVALUATION, **on_dev, "step": steps[-1]})
         board.on_checkpoint(tmp_path)
         board.on_end({})
@@ -120,7 +120,9 @@ def test_tensorboard_shows_losses_rates_and_eers(tmp_path):
     losses = [(event.step, event.value) for event in shown.Scalars("training/loss")]
     assert losses == [(2, 0.25), (4, 0.5), (6, 4.75), (8, 5.0)]
     assert [(event.step, event.value) for event in shown.Scalars("eer/dev")] == [(8, 0.25)]
-    assert [(event.step, event.value) for event in shown.Scalars("loss/dev")] == [(8, 0.75)]
+    assert [(event.step, event.value) for event in shown.Scalars("validation_loss/dev")] == [
+        (8, 0.75)
+    ]
     assert set(shown.Tags()["scalars"]) >= {
         "training/learning_rate",
         "training/utterances_per_s",

@@ -29,7 +29,7 @@ EVALUATION = {
     "epoch": 1.0,
     "network": "epoch.1.pt",
     "eer": {"dev": 0.25},
-    "loss": {"dev": 0.75},
+    "validation_loss": {"dev": 0.75},
     # No number, and not drawn.
     "recordings": {"dev": "0123456789abcdef"},
 }
@@ -73,7 +73,7 @@ def test_mlflow_has_the_run(tmp_path: Path) -> None:
     assert run.data.params["network.max_epochs"] == "1000"
     losses = client.get_metric_history(run.info.run_id, "training/loss")
     assert [(metric.step, metric.value) for metric in losses] == [(2, 0.7), (4, 0.5)]
-    assert run.data.metrics["eer/dev"] == 0.25 and run.data.metrics["loss/dev"] == 0.75
+    assert run.data.metrics["eer/dev"] == 0.25 and run.data.metrics["validation_loss/dev"] == 0.75
     assert "recordings/dev" not in run.data.metrics
     assert run.data.metrics["results/epoch.1/eval/eer"] == 0.25
     assert run.data.metrics["results/epoch.1/eval/min_dcf"] == 0.5
@@ -104,7 +104,7 @@ def test_weights_and_biases_saves_the_run(tmp_path: Path) -> None:
     losses = [row["training/loss"] for row in history if "training/loss" in row]
     assert losses == [0.7, 0.5]
     assert [row["eer/dev"] for row in history if "eer/dev" in row] == [0.25]
-    assert [row["loss/dev"] for row in history if "loss/dev" in row] == [0.75]
+    assert [row["validation_loss/dev"] for row in history if "validation_loss/dev" in row] == [0.75]
     assert not [row for row in history if "recordings/dev" in row]
     assert summary["results/epoch.1/eval/eer"] == 0.125
     assert config["network"]["max_epochs"] == 1000

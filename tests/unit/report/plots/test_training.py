@@ -29,7 +29,7 @@ def test_training_curves_show_every_record():
     records = [
         {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
         {"kind": "step", "epoch": 1.0, "loss": 0.5, "learning_rate": 0.05},
-        {**EVALUATION, "eer": {"dev": 0.25, "eval": 0.5}, "loss": {"eval": 0.9}},
+        {**EVALUATION, "eer": {"dev": 0.25, "eval": 0.5}, "validation_loss": {"eval": 0.9}},
         {"kind": "end", "epoch": 1.0},
     ]
     losses, rates, eers = training_curves([training_course("one", records)]).axes
