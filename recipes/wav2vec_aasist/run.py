@@ -1,6 +1,6 @@
 """wav2vec 2.0 + AASIST: train a detector of spoofed speech, score it, report.
 
-    python run.py quickstart                               # a demo of every stage
+    python run.py quickstart                               # a demo
     python run.py train-ssl-aasist                         # one process
     torchrun --nproc_per_node=2 run.py train-ssl-aasist    # two GPUs
     python run.py train-ssl-aasist network.max_epochs=2    # change a setting

@@ -77,8 +77,13 @@ def main() -> None:
     folder = Path(sys.argv[1])
     with open_world(Sections().computing) as world:
         trainer = Resumed()
+        settings = Sections()
+        settings.recipe.training_sets = ()
         run = SimpleNamespace(
-            folders=SimpleNamespace(networks=folder, layout=Layout(folder.parent)), world=world
+            folders=SimpleNamespace(networks=folder, layout=Layout(folder.parent)),
+            world=world,
+            settings=settings,
+            validation_sets=(),
         )
         resume_training(run, trainer, "auto")
         gc.collect()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from asdf.evaluation import eer, read_scores
+from asdf.interchange import network_digest
 from asdf.networks.packed import is_available
 from asdf.settings import Settings
 
@@ -23,8 +24,10 @@ def test_all_stages_write_what_they_say(recipe, capsys):
     for name, count in (("demo-dev", 8), ("demo-eval", 8)):
         scores = read_scores(system / "scores" / "epoch.3" / f"{name}.txt")
         assert len(scores) == count
-        length = (system / "scores" / "epoch.3" / f"{name}.scored.json").read_text()
-        assert json.loads(length) == {
+        entry = (system / "scores" / "epoch.3" / f"{name}.scored.json").read_text()
+        assert json.loads(entry) == {
+            "network": network_digest(system / "networks" / "epoch.3.pt"),
+            "trials": count,
             "min_samples": 4000,
             "max_samples": 1000000,
             "precision": "fp32",

@@ -25,6 +25,6 @@ def test_progress_lines_come_often_at_first(capsys, monkeypatch):
     log_to_screen()
     list(track(range(60), 60, "measuring", unit="utterances"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "measuring: 2 of 60, 0.3 utterances/s"
+    assert lines[0] == "measuring: 2 of 60, 3.0 s per utterance"
     shown = [int(line.split()[1]) for line in lines]
     assert shown == [2, 4, 6, 8, 10, 12, 14, 16, 18, 28, 38, 48, 58]

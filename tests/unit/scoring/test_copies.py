@@ -242,7 +242,7 @@ for number in range(6):
         try:
             detector.score(x, 16000)
         except UsageError as error:
-            print("refused:", str(error)[:24], flush=True)
+            print("refused:", str(error)[:22], flush=True)
         os._exit(0)
     os.waitpid(process, 0)
 ended.set()
