@@ -93,6 +93,7 @@ def _score(
 ) -> int:
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
+    from asdf.commands.made_by import describe_provenance, made_by
     from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
@@ -116,7 +117,8 @@ def _score(
     heading = make_heading(detector, detector.source, are_trials)
     _show_heading(heading, args.network, detector)
     if args.json:
-        heading = replace(heading, made_by=_describe_origin(detector, are_trials, window))
+        origin = describe_provenance(detector)
+        heading = replace(heading, made_by=made_by(origin, are_trials, window))
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
@@ -152,26 +154,6 @@ def _describe_work(
         # The same of digests.
         work["sha256"] = True
     return work
-
-
-def _describe_origin(
-    detector: Detector, are_trials: bool, window: tuple[float, float] | None
-) -> dict[str, Any]:
-    """Return what JSON has as `made_by`."""
-    from asdf.scoring.provenance import made_by
-
-    window_s, hop_s = window or (None, None)
-    options = {
-        "threshold": detector.threshold,
-        "precision": detector.precision,
-        "engine": detector.engine,
-        "device": detector.device.type,
-        "max_samples": detector.length.max_samples,
-        "trial": are_trials,
-        "window": window_s,
-        "hop": hop_s,
-    }
-    return made_by(detector.source, options)
 
 
 def open_detector(args: argparse.Namespace, window: tuple[float, float] | None = None) -> Detector:

@@ -25,6 +25,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asdf.commands.made_by import describe_provenance, made_by
 from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import show
 from asdf.commands.score_options import add_detector_options, check_threshold
@@ -118,31 +119,10 @@ def document_maker(
         table.add(Line(None, result, windows))
         table.end(complete=True)
         document: dict[str, Any] = json.loads(text.getvalue())
-        window, hop = question.window or (None, None)
-        asked = {"trial": question.trial, "window": window, "hop": hop}
-        made = provenance.now().entry()
-        document["made_by"] = {**made, "options": {**made["options"], **asked}}
+        document["made_by"] = made_by(provenance, question.trial, question.window)
         return document
 
     return make
-
-
-def describe_provenance(detector: Detector) -> Provenance:
-    """Return the versions, the network's digest and the options of a detector.
-
-    Raises:
-        AsdfError: the network's file is gone.
-    """
-    from asdf.scoring.provenance import describe
-
-    options = {
-        "threshold": detector.threshold,
-        "precision": detector.precision,
-        "engine": detector.engine,
-        "device": detector.device.type,
-        "max_samples": detector.length.max_samples,
-    }
-    return describe(detector.source, options)
 
 
 def describe_detector(

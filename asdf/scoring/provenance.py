@@ -68,11 +68,6 @@ def describe(network: str | os.PathLike[str], options: Mapping[str, Any]) -> Pro
     return Provenance(__version__, str(torch.__version__), network_digest(network), _now(), plain)
 
 
-def made_by(network: str | os.PathLike[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what JSON has as `made_by`. Arguments and errors as of `describe`."""
-    return describe(network, options).entry()
-
-
 def network_digest(network: str | os.PathLike[str]) -> str:
     """Digest a network's file with SHA-256.
 

@@ -16,7 +16,7 @@ import torch
 import asdf
 from asdf.errors import AsdfError
 from asdf.interchange import read_network_file, write_hub_folder
-from asdf.scoring.provenance import describe, made_by, network_digest, recording_digest
+from asdf.scoring.provenance import describe, network_digest, recording_digest
 from tests.unit.conftest import write_small_network
 
 
@@ -34,7 +34,7 @@ def sha256sum(path: Path) -> str:
 
 def test_all_of_it_is_there_and_is_plain(network):
     before = datetime.now(timezone.utc) - timedelta(seconds=1)
-    entry = made_by(network, {"window": (4.0, 2.0), "trial": False, "folder": Path("a/b")})
+    entry = describe(network, {"window": (4.0, 2.0), "trial": False, "folder": Path("a/b")}).entry()
     assert list(entry) == ["asdf", "torch", "network_sha256", "date", "options"]
     assert entry["asdf"] == asdf.__version__
     assert entry["torch"] == str(torch.__version__)

@@ -19,7 +19,8 @@ import pytest
 import soundfile
 
 import asdf
-from asdf.commands.serve import describe_detector, describe_provenance, document_maker
+from asdf.commands.made_by import describe_provenance
+from asdf.commands.serve import describe_detector, document_maker
 from asdf.service import ServiceLimits
 from asdf.service.app import make_app
 from asdf.service.listener import listen
