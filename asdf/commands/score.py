@@ -41,6 +41,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from asdf.commands.made_by import describe_provenance, made_by
 from asdf.commands.outputs import show, text_stream
 from asdf.commands.score_options import check_options, parser, window_option
 from asdf.errors import AsdfError, UsageError
@@ -93,7 +94,6 @@ def _score(
 ) -> int:
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
-    from asdf.commands.made_by import describe_provenance, made_by
     from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
@@ -117,8 +117,8 @@ def _score(
     heading = make_heading(detector, detector.source, are_trials)
     _show_heading(heading, args.network, detector)
     if args.json:
-        origin = describe_provenance(detector)
-        heading = replace(heading, made_by=made_by(origin, are_trials, window))
+        made = made_by(describe_provenance(detector), are_trials, window)
+        heading = replace(heading, made_by=made)
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:

@@ -56,7 +56,8 @@ def work(network, utterances, settings, frames=True):
 
 
 def test_frames_are_those_that_a_recording_has_by_itself(network, utterances, settings, tmp_path):
-    scores, _, table = work(network, utterances, settings)
+    scored = work(network, utterances, settings)
+    scores, table = scored.scores, scored.frames
     write_network_file(tmp_path / "n.pt", NetworkFile.from_network(network, settings))
     detector = Detector(tmp_path / "n.pt", device="cpu")
     assert table.ids == utterances.ids
