@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from asdf.scoring.provenance import Provenance
 
 
-def describe_provenance(detector: Detector) -> Provenance:
+def provenance_of(detector: Detector) -> Provenance:
     """Return the versions, the network's digest and the options of a detector.
 
     Raises:

@@ -41,7 +41,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asdf.commands.made_by import describe_provenance, made_by
+from asdf.commands.made_by import made_by, provenance_of
 from asdf.commands.outputs import show, text_stream
 from asdf.commands.score_options import check_options, parser, window_option
 from asdf.errors import AsdfError, UsageError
@@ -117,8 +117,7 @@ def _score(
     heading = make_heading(detector, detector.source, are_trials)
     _show_heading(heading, args.network, detector)
     if args.json:
-        made = made_by(describe_provenance(detector), are_trials, window)
-        heading = replace(heading, made_by=made)
+        heading = replace(heading, made_by=made_by(provenance_of(detector), are_trials, window))
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:

@@ -25,7 +25,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.made_by import describe_provenance, made_by
+from asdf.commands.made_by import made_by, provenance_of
 from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import show
 from asdf.commands.score_options import add_detector_options, check_threshold
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
         show(f"serving {args.network} at {url} (Ctrl-C ends it)", sys.stderr)
         show(f"recordings take up to {limits.memory_mb:,.0f} MB of memory together", sys.stderr)
 
-    provenance = describe_provenance(detector)
+    provenance = provenance_of(detector)
     make_document = document_maker(detector, args.network, provenance)
     about = describe_detector(detector, args.network, limits, provenance)
     serve(detector, make_document, about, address, limits, announce)
@@ -105,7 +105,7 @@ def document_maker(
     Its arguments are a result, its windows, and what was asked.
 
     Args:
-        provenance: of the detector, as of `describe_provenance`.
+        provenance: of the detector, as of `provenance_of`.
     """
     from asdf.commands.score_result_files import JsonTable, Line
 

@@ -19,7 +19,7 @@ import pytest
 import soundfile
 
 import asdf
-from asdf.commands.made_by import describe_provenance
+from asdf.commands.made_by import provenance_of
 from asdf.commands.serve import describe_detector, document_maker
 from asdf.service import ServiceLimits
 from asdf.service.app import make_app
@@ -112,7 +112,7 @@ def running(
     **options: Any,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
-    provenance = describe_provenance(detector)
+    provenance = provenance_of(detector)
     about = describe_detector(detector, "plain.pt", limits, provenance)
     service = Service(detector, document_maker(detector, "plain.pt", provenance), limits)
     secret = Token(token) if token else None
