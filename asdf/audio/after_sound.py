@@ -39,9 +39,9 @@ class _Layout(NamedTuple):
     """How the chunks of a format lie.
 
     Attributes:
-        first: where the first chunk begins.
+        first: Position at which the first chunk begins.
         name, size: bytes of a chunk's name and of its size.
-        order: of the bytes of a number.
+        order: Order of the bytes of a number.
         samples: what the name of the chunk of samples begins with.
         step: chunks begin at multiples of it.
         counts_header: whether the size is that of the chunk with its name and size.

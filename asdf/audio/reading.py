@@ -37,7 +37,7 @@ _INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_
 _NUMBERS_AT_ONCE = 2**24
 
 # Full scale is 1. Samples of 16 bits that a program put into a file of floats unscaled reach this;
-# what is larger has no loudness that a recording can have, and beside it speech is silence.
+# what is larger has no loudness that a recording can have, and next to it speech is silence.
 _LARGEST = 2.0**15
 
 _FLAC_ADVICE = (

@@ -105,7 +105,7 @@ def document_maker(
     Its arguments are a result, its windows, and what was asked.
 
     Args:
-        provenance: of the detector, as of `provenance_of`.
+        provenance: Provenance of the detector, as of `provenance_of`.
     """
     from asdf.commands.score_result_files import JsonTable, Line
 

@@ -98,7 +98,9 @@ def measure_lengths(
         stop = StopRequest()
     path = world.run_on_main(lambda: lengths_file(folder, utterances, sad))
     # On the main rank alone: the whole table is three times what the others need.
-    found = read_table(path, utterances) if world.is_main else None
+    tables: list[np.ndarray | None] = []
+    world.run_on_main(lambda: tables.append(read_table(path, utterances)))
+    found = tables[0] if tables else None
     usable = world.run_on_main(lambda: _usable_lengths(found, utterances, check))
     if usable is not None:
         return usable
@@ -112,8 +114,8 @@ def measure_lengths(
     lengths = world.run_on_main(
         lambda: _lengths_of(_save(path, utterances, found, gathered or [], skip_broken))
     )
-    if world.is_main:
-        parts.remove()
+    # A failure reaches all ranks: the others would wait for this one.
+    world.run_on_main(parts.remove)
     if check and found is not None and (found[:, 1] >= 0).all():
         _log_looking_up(utterances, time.monotonic() - started)
     log_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
@@ -138,7 +140,7 @@ class _Local:
     Attributes:
         numbers: three for each: millions of rows as Python objects take gigabytes.
         broken: messages on recordings that cannot be read.
-        saved: how many of its utterances are in a part already.
+        saved: Number of its utterances that are in a part already.
     """
 
     numbers: array[int] = field(default_factory=lambda: array("q"))

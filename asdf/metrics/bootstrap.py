@@ -249,7 +249,7 @@ def difference_interval(
     Args:
         measured: (2,), of the first and of the second.
         drawn: (2, replicates), both on the same draws.
-        groups: how many speakers were drawn; None where trials were drawn.
+        groups: Number of speakers that were drawn; None where trials were drawn.
         of_seeds: the variance of the difference that seeds add, with `seed_degrees` degrees of
             freedom.
     """

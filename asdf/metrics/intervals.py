@@ -74,7 +74,7 @@ class Rates:
         weights: (kinds,), the cost of each where it is 1.
         trials: (kinds,), how many each is a rate of.
         drawn: (kinds, replicates); None where trials are drawn and they are of one network.
-        networks: how many networks the rates are the mean of.
+        networks: Number of networks that the rates are the mean of.
     """
 
     values: Floats
@@ -103,7 +103,7 @@ def rate_interval(
 
     Args:
         drawn: (replicates,), its values on replicates.
-        trials: how many trials it is a rate of: the smaller class for an EER.
+        trials: Number of trials it is a rate of: the smaller class for an EER.
         groups: how many speakers or recordings were drawn; None where trials were drawn.
 
     Without an error all replicates are 0, and the interval is the exact binomial one: Clopper and
@@ -205,7 +205,7 @@ def lowest_interval(
     Args:
         minima: (replicates,), the lowest cost of each replicate.
         rates: at the threshold of `value`.
-        groups: how many speakers were drawn; None where trials were drawn.
+        groups: Number of speakers that were drawn; None where trials were drawn.
     """
     bias = lowest_bias(value, minima)
     centre = value + bias
@@ -283,7 +283,7 @@ def tested_interval(
 
     Args:
         deviation: the standard deviation of the difference.
-        degrees: of freedom of Student's t; infinity: the normal distribution.
+        degrees: Degrees of freedom of Student's t; infinity: the normal distribution.
     """
     if not deviation:
         return Interval(difference, difference, difference, float(difference == 0))

@@ -43,7 +43,7 @@ class Parts:
         """Prepare parts in `folder`, which all processes see; nothing is read or written yet.
 
         Args:
-            prefix: of the names of the parts' files.
+            prefix: Beginning of the names of the parts' files.
             work: returns all that the numbers depend on, as plain values; called when a part is
                 read or written, as it may take seconds.
         """

@@ -41,7 +41,7 @@ def embed_list(
 
     Args:
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
-        parts: what has been computed, and what is added.
+        parts: Parts of what has been computed, and of what is added.
 
     Raises:
         AsdfError: a recording cannot be read, an embedding is not finite, or a batch does not fit

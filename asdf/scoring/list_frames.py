@@ -39,7 +39,7 @@ class ListFrames:
 
     Args:
         lengths: of all trials, in samples.
-        parts: where frames are saved from time to time; None: nowhere.
+        parts: Parts in which frames are saved from time to time; None: nowhere.
 
     Raises:
         UsageError: the network has no frame-level head, or does not hear whole recordings.

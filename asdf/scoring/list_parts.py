@@ -83,7 +83,7 @@ class ListRows:
     """A row of numbers per trial, on the device until it is saved or needed.
 
     Args:
-        parts: where rows are saved from time to time; None: nowhere.
+        parts: Parts in which rows are saved from time to time; None: nowhere.
     """
 
     def __init__(self, parts: Parts | None) -> None:
@@ -95,7 +95,7 @@ class ListRows:
         """Take the rows of earlier starts, on the main process; return which trials they are of.
 
         Args:
-            count: of the trials of the list.
+            count: Number of trials of the list.
         """
         known = np.zeros(count, bool)
         saved = self._parts.read(what) if self._parts is not None else []

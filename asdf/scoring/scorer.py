@@ -157,7 +157,7 @@ class Scorer(WaveformScorer):
             torch.set_num_threads(before)
 
     def network_state(self) -> list[str]:
-        """Return what tells the network from others: its structure and the digest of its state."""
+        """Return what identifies the network: its structure and the digest of its state."""
         # The structure has what the state does not, such as the strides of convolutions.
         return [repr(self._network), state_digest(self._network)]
 
