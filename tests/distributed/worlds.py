@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,8 @@ def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], numbe
 
 
 def _work(rank: int, compute: Compute, folder: str) -> None:
+    # A crash in a library's own code says where it was called.
+    faulthandler.enable()
     torch.set_num_threads(1)
     # One start of processes for all worlds: importing torch takes longer than the work.
     for processes in SIZES:
