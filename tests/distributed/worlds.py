@@ -22,10 +22,13 @@ def compute_in_worlds(compute: Compute, folder: Path) -> dict[int, dict[str, Any
     """Return what the main rank of each world computes, by the number of processes.
 
     Args:
-        compute: of a module, so that it can be sent to other processes.
-        folder: for the files of this, of no other call.
+        compute: Function of a module, so that it can be sent to other processes.
+        folder: Folder for the files of this call alone.
     """
-    start_processes(_work, (compute, str(folder)), max(SIZES))
+    # Each world has processes of its own, as a run does: torch keeps groups that were left alive
+    # in what it cached, and a process in which a second group came after a first has crashed.
+    for processes in SIZES:
+        start_processes(_work, (processes, compute, str(folder)), processes)
     return {number: torch.load(folder / f"results{number}.pt") for number in SIZES}
 
 
@@ -38,19 +41,15 @@ def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], numbe
     mp.start_processes(work, arguments, nprocs=number, start_method="forkserver")
 
 
-def _work(rank: int, compute: Compute, folder: str) -> None:
+def _work(rank: int, processes: int, compute: Compute, folder: str) -> None:
     # A crash in a library's own code says where it was called.
     faulthandler.enable()
     torch.set_num_threads(1)
-    # One start of processes for all worlds: importing torch takes longer than the work.
-    for processes in SIZES:
-        if rank >= processes:
-            return
-        store = f"file://{folder}/store{processes}"
-        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
-        world = World(rank, processes, rank, processes, backend="gloo")
-        results = compute(world)
-        if rank == 0:
-            torch.save(results, f"{folder}/results{processes}.pt")
-        world.barrier()
-        dist.destroy_process_group()
+    store = f"file://{folder}/store{processes}"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
+    world = World(rank, processes, rank, processes, backend="gloo")
+    results = compute(world)
+    if rank == 0:
+        torch.save(results, f"{folder}/results{processes}.pt")
+    world.barrier()
+    dist.destroy_process_group()
