@@ -1,9 +1,11 @@
 """Imports point only downward: who reads a room needs to know only the rooms below it."""
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
+import asdf
 
 ROOT = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms that stand before it.
@@ -40,6 +42,9 @@ ROOMS = [
 ]
 FLOOR = {room: number for number, room in enumerate(ROOMS)}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
+# What the package itself offers of the rooms, each of which stands below it.
+OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
     "archives",
@@ -64,52 +69,76 @@ def room_of(path: Path) -> str:
     return path.relative_to(ROOT / "asdf").parts[0].removesuffix(".py")
 
 
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    modules = {
-        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
-    }
-    return modules | {
-        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-    }
+    """Return the modules that a file imports, also those that `from a.room import` names."""
+    modules: set[str] = set()
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            modules.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{relative(path)}: a relative import hides where it points"
+            modules.add(node.module or "")
+            members = {f"{node.module}.{name.name}" for name in node.names}
+            modules.update(members & MODULES | members & OFFERED)
+    return modules
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_downward(path: Path) -> None:
-    own = room_of(path)
-    for module in imported_modules(path):
+def imported_rooms(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield each module of another room that a file imports, after its room."""
+    for module in sorted(imported_modules(path)):
         parts = module.split(".")
-        if parts[0] == "asdf" and len(parts) > 1 and parts[1] != own:
-            assert FLOOR[parts[1]] < FLOOR[own], f"{own} imports {module}, which stands above it"
+        if parts[0] == "asdf" and len(parts) > 1 and parts[1] != room_of(path):
+            # What the package's own door offers (`from asdf import Detector`) is above all rooms.
+            yield parts[1] if parts[1] in FLOOR else "__init__", module
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_annexes_are_entered_by_their_doors(path: Path) -> None:
-    own = room_of(path)
-    for module in imported_modules(path):
-        parts = module.split(".")
-        if parts[0] == "asdf" and len(parts) > 1 and parts[1] in ANNEXES:
-            assert parts[1] == own or module in DOORS, f"{own} imports {module}, not its door"
+def test_imports_point_downward() -> None:
+    upward = [
+        f"{relative(path)} imports {module}, which stands above it"
+        for path in FILES
+        for room, module in imported_rooms(path)
+        if FLOOR[room] >= FLOOR[room_of(path)]
+    ]
+    assert upward == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_recipe_floor_reads_the_singleton(path: Path) -> None:
-    if FLOOR[room_of(path)] >= FLOOR["recipe"] or room_of(path) == "settings":
-        return
-    names = {
-        node.id
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Name)
-    }
-    assert "Settings" not in names
+def test_annexes_are_entered_by_their_doors() -> None:
+    past = [
+        f"{relative(path)} imports {module}, not its door"
+        for path in FILES
+        for room, module in imported_rooms(path)
+        if room in ANNEXES and module not in DOORS
+    ]
+    assert past == []
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if room_of(p) in NUMPY_ONLY], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_the_lowest_rooms_do_without_torch(path: Path) -> None:
-    assert not {
-        module
-        for module in imported_modules(path)
+def test_only_the_recipe_floor_reads_the_singleton() -> None:
+    readers = [
+        relative(path)
+        for path in FILES
+        if FLOOR[room_of(path)] < FLOOR["recipe"] and room_of(path) != "settings"
+        if any(
+            isinstance(node, ast.Name) and node.id == "Settings" for node in ast.walk(parse(path))
+        )
+    ]
+    assert readers == []
+
+
+def test_the_lowest_rooms_do_without_torch() -> None:
+    heavy = [
+        f"{relative(path)} imports {module}"
+        for path in FILES
+        if room_of(path) in NUMPY_ONLY
+        for module in sorted(imported_modules(path))
         if module.split(".")[0] in ("torch", "torchaudio", "scipy")
-    }
+    ]
+    assert heavy == []

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
@@ -32,10 +31,12 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
 def docstring_lines(tree: ast.AST) -> set[int]:
     """The numbers of all lines that belong to texts standing alone, as docstrings do."""
     lines: set[int] = set()
@@ -69,33 +70,34 @@ def only_builds_a_table(function: ast.AST) -> bool:
     return not any(inner_nodes(function, branches))
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_expressions_are_not_nested(path: Path) -> None:
+def test_expressions_are_not_nested() -> None:
     nested = []
-    for node in ast.walk(parse(path)):
-        if isinstance(node, COMPREHENSIONS) and any(inner_nodes(node, COMPREHENSIONS)):
-            nested.append(f"line {node.lineno}: a comprehension in a comprehension")
-        if isinstance(node, ast.IfExp) and any(inner_nodes(node, ast.IfExp)):
-            nested.append(f"line {node.lineno}: a conditional expression in another")
+    for path in FILES:
+        for node in ast.walk(parse(path)):
+            where = f"{relative(path)}, line {getattr(node, 'lineno', 0)}"
+            if isinstance(node, COMPREHENSIONS) and any(inner_nodes(node, COMPREHENSIONS)):
+                nested.append(f"{where}: a comprehension in a comprehension")
+            if isinstance(node, ast.IfExp) and any(inner_nodes(node, ast.IfExp)):
+                nested.append(f"{where}: a conditional expression in another")
     assert nested == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_functions_are_short(path: Path) -> None:
-    tree = parse(path)
+def test_functions_are_short() -> None:
     long = []
-    for node in ast.walk(tree):
-        if isinstance(node, FUNCTIONS) and not only_builds_a_table(node):
-            lines = code_lines(path, tree, node.lineno, node.end_lineno)
-            if lines > MAX_FUNCTION_LINES:
-                long.append(f"{node.name}: {lines} lines of code")
+    for path in FILES:
+        tree = parse(path)
+        for node in ast.walk(tree):
+            if isinstance(node, FUNCTIONS) and not only_builds_a_table(node):
+                lines = code_lines(path, tree, node.lineno, node.end_lineno)
+                if lines > MAX_FUNCTION_LINES:
+                    long.append(f"{relative(path)}, {node.name}: {lines} lines of code")
     assert long == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_names_are_plain_words(path: Path) -> None:
+def test_names_are_plain_words() -> None:
     names = [
-        node.name
+        f"{relative(path)}, {node.name}"
+        for path in FILES
         for node in ast.walk(parse(path))
         if isinstance(node, (*FUNCTIONS, ast.ClassDef))
         and DIALECT.search(node.name)
