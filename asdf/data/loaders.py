@@ -35,6 +35,9 @@ _POLL_S = 0.5
 _PATIENCE_S = 8.0
 # How long a read may take before the log says so.
 _REMARK_S = 60.0
+# The share of `computing.timeout_s` that a read may take: other processes wait for this one as
+# long, and their messages, which name no recording, must not come first.
+_READS_SHARE = 0.9
 
 
 class BatchLoader:
@@ -59,7 +62,8 @@ class BatchLoader:
         Args:
             workers: how many are requested; 0: this process reads by itself, when a batch is
                 needed.
-            stop: if present, a read that does not come back does not hold a run that is to stop.
+            stop: Request to stop; a read that does not come back does not hold a run that is to
+                stop.
         """
         self._keys = _Keys()
         self.cores = max(1, usable_cores() // world.local_size)
@@ -79,6 +83,7 @@ class BatchLoader:
             worker_init_fn=_start_worker,
         )
         self._stop = stop
+        self._limit_s = _READS_SHARE * world.timeout_s
         self._device = world.device
         self._processes: set[multiprocessing.process.BaseProcess] = set()
         self._to_device = ToDevice(world.device)
@@ -96,7 +101,7 @@ class BatchLoader:
         """Yield the same before RawBoost, where that is computed on the device.
 
         Raises:
-            AsdfError: a recording of the batch cannot be read.
+            AsdfError: a recording of the batch cannot be read, or not within the world's timeout.
             Stopped: a stop was requested, and the workers did not come back from their reads.
         """
         self._keys.keys = keys
@@ -113,9 +118,6 @@ class BatchLoader:
         before = set(multiprocessing.active_children())
         delivered: Iterator[Batch] = iter(self._loader)
         self._processes |= set(multiprocessing.active_children()) - before
-        if self._stop is None:
-            yield from delivered
-            return
         with threads(1) as waiting:
             if self._device.type == "cuda":
                 # Without workers batches are pinned in the thread, for the device of this process.
@@ -143,22 +145,32 @@ class BatchLoader:
                 )
             if self._stop:
                 stopping_s += _POLL_S
-            if stopping_s >= _PATIENCE_S:
-                self._give_up()
+            if self._stop and stopping_s >= _PATIENCE_S:
+                self._end_workers()
+                raise Stopped(
+                    self._stop.reason,
+                    f"while {self._name_of_read()} could not be read (its disk or file server does "
+                    "not answer), and nothing since the last checkpoint is saved",
+                )
+            if waited_s >= self._limit_s:
+                self._end_workers()
+                raise AsdfError(self._describe_hang(waited_s))
 
     def _name_of_read(self) -> str:
         """Return the recording that is read in this process, or words for one of a worker's."""
         opened = None if self.workers else last_opened()
         return "a recording" if opened is None else str(opened)
 
-    def _give_up(self) -> None:
-        assert self._stop is not None
+    def _end_workers(self) -> None:
         for process in self._processes:
             process.terminate()
-        raise Stopped(
-            self._stop.reason,
-            f"while {self._name_of_read()} could not be read (its disk or file server does not "
-            "answer), and nothing since the last checkpoint is saved",
+
+    def _describe_hang(self, waited_s: float) -> str:
+        return (
+            f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or file "
+            "server does not answer (see df and mount). Once it does, the same command goes on "
+            "from what is saved. If it is only slow, give computing.timeout_s more seconds, of "
+            "which a read may take nine tenths."
         )
 
 

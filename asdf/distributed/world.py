@@ -8,6 +8,7 @@ process group.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +54,8 @@ class World:
     """What a process knows of itself and the others.
 
     Attributes:
-        backend: of the process group; '' in a world of one.
+        backend: Name of the process group's; '' in a world of one.
+        timeout_s: Seconds that a process waits for another, or for a read, before the run ends.
     """
 
     rank: int = 0
@@ -63,6 +65,7 @@ class World:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     backend: str = ""
     _control: Any = None
+    timeout_s: float = math.inf
 
     @property
     def is_main(self) -> bool:
@@ -181,9 +184,11 @@ def _join_world(computing: Computing) -> Iterator[World]:
     keep_freed_memory()
     if launch.size == 1:
         taken = take_device(computing, 0, 1)
-        yield World(device=_prepare_device(computing, taken.name, 1))
+        device = _prepare_device(computing, taken.name, 1)
+        yield World(device=device, timeout_s=computing.timeout_s)
         return
-    timeout = timedelta(seconds=computing.timeout_s)
+    limit_s = computing.timeout_s
+    timeout = timedelta(seconds=limit_s)
     store = _next_store(launch, timeout)
     launch = agree_on_local_ranks(store, launch)
     local_rank = launch.local_rank or 0
@@ -209,7 +214,9 @@ def _join_world(computing: Computing) -> Iterator[World]:
         control = None  # the group itself
         if backend != "gloo":
             control = dist.new_group(backend="gloo", timeout=timeout)
-        world = World(launch.rank, launch.size, local_rank, local_size, device, backend, control)
+        world = World(
+            launch.rank, launch.size, local_rank, local_size, device, backend, control, limit_s
+        )
         yield world
         # A process that closes its connections while another still uses them can end that one.
         world.barrier()

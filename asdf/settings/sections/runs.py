@@ -61,7 +61,8 @@ class Computing(KnownNames):
     )
     timeout_s: float = setting(
         1800.0,
-        "a process that waits longer than this for another ends the run",
+        "a process that waits longer than this for another, or for 0.9 of it for a recording to be "
+        "read, ends the run",
         unit="s",
         above=0,
         at_most=MAX_SECONDS,

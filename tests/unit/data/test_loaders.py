@@ -288,3 +288,31 @@ def test_a_read_in_a_thread_changes_no_sample(utterances):
     loader = BatchLoader(clips(utterances, rawboost=BOOST), 0, World(), stop=stop)
     read = list(loader.batches(keys))
     assert len(read) == 3 and all(map(torch.equal, read, alone))
+
+
+class Unanswered(Blocking):
+    """Its items are opened as recordings are; the samples of item 1 never come."""
+
+    def __getitem__(self, key: int) -> Clip:
+        opening.open_recording(self.pipe.parent / f"{key}.wav").close()
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_read_that_hangs_ends_the_run_after_its_timeout(utterances, workers):
+    pipe = utterances.path(0).parent / "pipe"
+    os.mkfifo(pipe)
+    loader = BatchLoader(Unanswered(pipe), workers, World(timeout_s=5.0))
+    batches = loader.batches([[0], [1], [2]])
+    assert len(next(batches)) == 1
+    with pytest.raises(AsdfError) as caught:
+        next(batches)
+    name = "a recording" if workers else utterances.path(1)
+    assert str(caught.value) == (
+        f"{name} could not be read within 4.5 s: its disk or file server does not answer (see df "
+        "and mount). Once it does, the same command goes on from what is saved. If it is only "
+        "slow, give computing.timeout_s more seconds, of which a read may take nine tenths."
+    )
+    for process in loader._processes:
+        process.join(PATIENCE_S)
+        assert process.exitcode == 0
