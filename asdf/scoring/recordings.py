@@ -11,7 +11,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +134,16 @@ class ArrayRecording(Recording):
     sample_rate: int
     limits: Limits
 
-    @cached_property
+    @property
     def _waveform(self) -> np.ndarray:
-        return as_waveform(self.samples, self.sample_rate, self.limits)
+        """The samples at 16 kHz, computed once."""
+        # Not a cached_property, which before Python 3.12 has one lock for all recordings: threads
+        # would wait for each other, and a process that is forked meanwhile without end.
+        attributes = vars(self)
+        if "waveform" not in attributes:
+            attributes["waveform"] = as_waveform(self.samples, self.sample_rate, self.limits)
+        waveform: np.ndarray = attributes["waveform"]
+        return waveform
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
         speech = cut_to_speech(self._waveform, sad)

@@ -259,3 +259,45 @@ def test_a_fork_while_another_thread_scores_neither_hangs_nor_scores_wrongly(
     lines = run_program(tmp_path, FORKS_WHILE_SCORING, network_file, threads=2).splitlines()
     assert lines.count("refused: this detector was made") == 6
     assert lines[-1] == "wrong: 0" and len(lines) == 7
+
+
+FORKS_WHILE_READING = """
+import os, sys, threading
+import numpy as np
+import asdf
+
+x = np.sin(np.arange(16000) / 9).astype(np.float32)
+begun, go_on = threading.Event(), threading.Event()
+
+class Stored:
+    def __array__(self, dtype=None, copy=None):
+        begun.set()
+        go_on.wait()
+        return x
+
+detector = asdf.Detector(sys.argv[1], "cpu", threads=2)
+print(detector.score(x, 16000))
+thread = threading.Thread(target=lambda: print(detector.score(Stored(), 16000), flush=True))
+thread.start()
+begun.wait()
+sys.stdout.flush()
+process = os.fork()
+if not process:
+    print(asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 16000), flush=True)
+    os._exit(0)
+os.waitpid(process, 0)
+print(detector.score(x, 16000), flush=True)
+go_on.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_another_thread_reads_samples_can_score(
+    network_file: Path, tmp_path: Path
+) -> None:
+    """Neither the child nor another thread of the parent waits for what that thread reads."""
+    lines = run_program(tmp_path, FORKS_WHILE_READING, network_file, threads=2).splitlines()
+    assert len(lines) == 4
+    first, *others = map(float, lines)
+    assert others == [pytest.approx(first, abs=1e-4)] * 3
