@@ -10,6 +10,7 @@ licence), network and all; nothing is downloaded.
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from importlib import import_module
@@ -29,6 +30,15 @@ _OLDEST = 5
 
 _of_thread = threading.local()
 _loading = threading.Lock()
+
+
+def _replace_lock() -> None:
+    """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_replace_lock)
 
 
 def silero_version() -> str:

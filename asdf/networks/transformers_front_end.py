@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -183,7 +182,7 @@ class TransformersFrontEnd(FrontEnd):
 
         return {**super().feature_settings(), "transformers": transformers.__version__}
 
-    @cached_property
+    @property
     def takes_waveforms(self) -> bool:
         """Whether no features are computed before the encoder."""
         return isinstance(self.inputs, Waveforms)

@@ -7,7 +7,6 @@ the same network and settings score alike, and `how_scored` is what was really d
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +26,7 @@ from asdf.networks.outputs import as_outputs
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.engine import PACKED, Engine, choose_engine
+from asdf.scoring.forks import new_computing_lock
 from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import ScoringPrecision
@@ -122,7 +122,7 @@ class Scorer(WaveformScorer):
         self._engine = Engine(self.engine, self._network, precision, owns_network)
         self.source_classes = source_classes_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
-        self._lock = threading.Lock()
+        self._lock = new_computing_lock()
         self._threads: int | None = None
         self._settings = settings
         _check_score(network, settings)

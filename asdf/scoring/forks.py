@@ -1,0 +1,47 @@
+"""Forks of the process between the batches that its threads compute, never within one.
+
+Invariant: while the process forks, none of its threads computes a network. torch and the libraries
+below it have locks, and a forked process has those that another thread held, without that thread:
+it would wait for them without end. A batch that is to begin meanwhile waits for the fork.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+from weakref import WeakSet
+
+# Whatever a thread is at: a fork that waited without end would be no better.
+_PATIENCE_S = 60.0
+
+_locks: WeakSet[Any] = WeakSet()
+# Of the thread that forks, in the order in which it took them.
+_forking = threading.local()
+
+
+def new_computing_lock() -> Any:
+    """Return a lock for a network's computing, which a fork waits for.
+
+    It is one that a thread may take again, as a network may fork while it computes.
+    """
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def _take_locks() -> None:
+    # In one order, as two threads may fork at once.
+    locks = sorted(_locks, key=id)
+    _forking.taken = [lock for lock in locks if lock.acquire(timeout=_PATIENCE_S)]
+
+
+def _release_locks() -> None:
+    for lock in _forking.taken:
+        lock.release()
+    _forking.taken = []
+
+
+os.register_at_fork(
+    before=_take_locks, after_in_parent=_release_locks, after_in_child=_release_locks
+)
