@@ -1,16 +1,18 @@
 """Turn a network's scores into log-likelihood ratios (LLR) with a threshold.
 
     python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
+    python -m asdf calibrate output/system1 --out calibrated.pt      # a run's best network
     python -m asdf calibrate network.pt dev.txt --out calibrated.pt  # leave network.pt as it is
     python -m asdf calibrate network.pt dev.txt --protocol P         # labels of a label file
     # threshold of these costs
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
 
 The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python
--m asdf score ... --scores`. Its recordings should be like those that are to be judged, and none of
-them one that the network was trained on. Mapping and threshold are saved in the network file, with
-what they were learnt from; `score` and `asdf.Detector` then use them. Calibrating again replaces
-them. NETWORK2 of --out has no state of the training.
+-m asdf score ... --scores`. Of the folder of a run the best network is taken, and without SCORES
+its score file of the first validation set. Its recordings should be like those that are to be
+judged, and none of them one that the network was trained on. Mapping and threshold are saved in the
+network file, with what they were learnt from; `score` and `asdf.Detector` then use them.
+Calibrating again replaces them. NETWORK2 of --out has no state of the training.
 
 That the scores are of this network is checked by the digest next to them, or else by scoring two of
 their recordings; scores of another network, or with their sign turned, are refused.
@@ -29,6 +31,7 @@ import numpy as np
 
 from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
+from asdf.commands.run_scores import choose_of_run
 from asdf.commands.score_files import add_protocol, read_protocol_option, read_system_scores
 from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
@@ -57,6 +60,7 @@ def main(arguments: list[str]) -> int:
         check_file(args.out)
     elif parse_name(args.network):
         raise UsageError(f"{args.network} is on the hub: name the file to write with --out.")
+    args.network, args.scores = choose_of_run(args.network, args.scores)
     # Before the scores are read: standard input can be read once only.
     check_inputs([args.scores, args.protocol])
     protocol = read_protocol_option(args)
@@ -159,14 +163,15 @@ def _network_writer(args: argparse.Namespace) -> Callable[[Path, Calibration], N
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("calibrate", __doc__, "NETWORK SCORES [options]")
+    parser = command_parser("calibrate", __doc__, "NETWORK [SCORES] [options]")
     parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument(
         "scores",
         type=Path,
+        nargs="?",
         metavar="SCORES",
         help="its score file: 'path label score' per line, or 'path score' with --protocol; - is "
-        "standard input",
+        "standard input; of a run it may be left out",
     )
     add_protocol(parser)
     parser.add_argument(

@@ -128,9 +128,8 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
     layout = layout_of_score_file(path.absolute())
     if layout is None:
         return
-    setting = RunFolder(layout.system).settings().get("paths.database_folder")
-    if setting is not None:
-        database = Path(setting.text.strip("'\""))
+    database = RunFolder(layout.system).database_folder()
+    if database is not None:
         yield database
         # A set lies in the folder of its corpus.
         if database.is_dir():

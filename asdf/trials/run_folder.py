@@ -9,6 +9,7 @@ yet (or what was taken away) is empty, not an error, so that a run can be looked
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,25 @@ class RunFolder:
             source = assignment.comment.lstrip("# ")
             settings[assignment.target] = KeptSetting(assignment.text, source)
         return settings
+
+    def database_folder(self) -> Path | None:
+        """Return `paths.database_folder` of the last start; None where it is not known.
+
+        A relative one starts in the folder of the recipe's run.py, which the start's record has.
+        """
+        setting = self.settings().get("paths.database_folder")
+        if setting is None:
+            return None
+        folder = Path(setting.text.strip("'\""))
+        starts = self.environments()
+        if folder.is_absolute() or not starts:
+            return folder
+        working_directory = str(starts[-1].get("working_directory", ""))
+        try:
+            _, program, *_ = shlex.split(str(starts[-1].get("command", "")))
+        except ValueError:
+            return folder
+        return (Path(working_directory) / program).parent / folder
 
     def environments(self) -> list[dict[str, Any]]:
         """Return a record per start, oldest first (see `asdf.runs.record.environment_record`)."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,3 +275,22 @@ def test_numbers_and_brackets_without_end_are_no_records(tmp_path, text):
     assert run.environments() == [] and run.reported() == []
     with pytest.raises(ValueError):
         read_records(run.layout.results_json)
+
+
+@pytest.mark.parametrize(
+    ("setting", "command", "folder"),
+    [
+        ("'/data'", "python recipes/net/run.py debug", "/data"),
+        ("'data'", "python recipes/net/run.py debug", "/work/recipes/net/data"),
+        ("'data'", "python '/my recipes/run.py'", "/my recipes/data"),
+        ("'data'", "python 'run.py", "data"),
+        ("'data'", "", "data"),
+    ],
+)
+def test_a_relative_database_folder_starts_in_the_recipe(tmp_path, setting, command, folder):
+    run = open_run_folder(make_run(tmp_path / "net"))
+    assert run.database_folder() is None
+    run.layout.settings.write_text(f"paths.database_folder = {setting}\n")
+    record = {"command": command, "working_directory": "/work"}
+    run.layout.environment.write_text(json.dumps([{}, record]))
+    assert run.database_folder() == Path(folder)

@@ -1,0 +1,54 @@
+"""A run's best network, with the scores that it has on what it was chosen by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asdf.errors import UsageError
+from asdf.hub import parse_name
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import NetworkName
+from asdf.trials.run_folder import RunFolder, open_run_folder
+
+
+def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
+    """Return the paths of a network and of its score file, where the network may be a run.
+
+    Args:
+        network: Network as it is named; of the folder of a run its best network is taken.
+        scores: Score file; None: that of the first validation set of the run.
+
+    Raises:
+        UsageError: no score file is named, and the network is not a run that has one.
+        AsdfError: the run has no network yet.
+    """
+    folder = Path(network)
+    if parse_name(network) is not None or not Layout(folder).settings.is_file():
+        if scores is None:
+            raise UsageError(
+                f"name the score file of {network} too: python -m asdf calibrate {network} SCORES. "
+                "Only of the folder of a run may it be left out."
+            )
+        return network, scores
+    # It imports torch, which takes seconds.
+    from asdf.interchange import find_network
+
+    path = find_network(network)
+    name = NetworkName.parse(path.name)
+    return str(path), scores or _validation_scores(open_run_folder(folder), folder, name)
+
+
+def _validation_scores(run: RunFolder, folder: Path, name: NetworkName) -> Path:
+    """Return the score file of the first validation set that a network was evaluated on."""
+    layout = Layout(folder)
+    for evaluation in run.evaluations():
+        if evaluation.network == name:
+            path = layout.score_file(name, next(iter(evaluation.eers)))
+            if path.is_file():
+                return path
+    files = run.score_files().get(str(name), {})
+    there = ", ".join(str(layout.score_file(name, corpus)) for corpus in files)
+    raise UsageError(
+        f"{name}, the best network of {folder}, has no scores of a validation set. Name a score "
+        f"file of it: {there or 'there is none; run stage 2 of the recipe'}."
+    )
