@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from asdf.archives.archive import Archive, FileState, Member, read_state
+from asdf.archives.archive import Archive, ArchiveState, FileState, Member, read_state
 from asdf.archives.index import NameIndex, encode_name
 from asdf.errors import AsdfError, UsageError
 
@@ -82,9 +82,13 @@ class AudioColumn:
 
 
 class ParquetTable:
-    """An open parquet file: its columns, of which only those that are named are read.
+    """A parquet file: its columns, of which only those that are named are read.
+
+    It is open only while a part of it is read: a data set may have thousands of such files, and
+    reading a group of rows takes hundreds of times as long as opening a file.
 
     Attributes:
+        state: State of the file whose footer was read; another file is not read in its place.
         columns: the names of its columns.
         audio: the column that holds recordings, the one called 'audio' if there are several; None
             if there is none.
@@ -98,15 +102,16 @@ class ParquetTable:
             AsdfError: it is no parquet file, or not a whole one.
             UsageError: pyarrow is not installed.
         """
-        library = parquet_library()
+        parquet_library()
         self.path = path
-        with self._explained():
-            # Read by offset, so that forked processes share the handle.
-            self._file = library.ParquetFile(path, pre_buffer=False)
-            self.schema: Any = self._file.schema_arrow
+        self.state: ArchiveState | None = None
+        self._metadata: Any = None
+        with self._opened() as file:
+            self._metadata = file.metadata
+            self.schema: Any = file.schema_arrow
             self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.audio = _find_audio(self.schema)
-        metadata = self._file.metadata
+        metadata = self._metadata
         sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         # The first row of each group, and the number of rows.
         self._first_rows = [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
@@ -123,13 +128,14 @@ class ParquetTable:
         """Read some columns whole, as Python's values; a column of a struct is `outer.inner`.
 
         Raises:
-            AsdfError: the file is damaged, or a column would take too much memory.
+            AsdfError: the file is damaged, gone or replaced, or a column would take too much
+                memory.
         """
         for group in range(len(self._first_rows) - 1):
             self._check_size(group, columns)
         values = {}
-        with self._explained():
-            table = self._file.read(columns=list(columns), use_threads=False)
+        with self._opened() as file:
+            table = file.read(columns=list(columns), use_threads=False)
             for name in columns:
                 outer, _, inner = name.partition(".")
                 # Here text shows whether it is text.
@@ -143,12 +149,13 @@ class ParquetTable:
         """Read the recordings of a group of rows, as an array of pyarrow.
 
         Raises:
-            AsdfError: the file is damaged, or the group would take too much memory.
+            AsdfError: the file is damaged, gone or replaced, or the group would take too much
+                memory.
         """
         assert self.audio is not None
         self._check_size(group, [self.audio.leaf])
-        with self._explained():
-            table = self._file.read_row_group(group, columns=[self.audio.leaf], use_threads=False)
+        with self._opened() as file:
+            table = file.read_row_group(group, columns=[self.audio.leaf], use_threads=False)
             column = table.column(0).combine_chunks()
             if "." in self.audio.leaf:
                 column = column.field("bytes")
@@ -156,7 +163,7 @@ class ParquetTable:
 
     def _check_size(self, group: int, columns: Sequence[str]) -> None:
         """Raise an AsdfError where columns of a group of rows would take too much memory."""
-        rows = self._file.metadata.row_group(group)
+        rows = self._metadata.row_group(group)
         for number in range(rows.num_columns):
             column = rows.column(number)
             path = column.path_in_schema
@@ -183,14 +190,32 @@ class ParquetTable:
         return features if isinstance(features, dict) else {}
 
     @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """Open the file for the block, whose errors become messages."""
+        import pyarrow
+
+        with self._explained(), pyarrow.OSFile(os.fspath(self.path)) as handle:
+            state = read_state(os.fstat(handle.fileno()))
+            if self.state not in (None, state):
+                raise AsdfError(
+                    f"{self.path} is not the file that was opened: it was likely replaced while it "
+                    "was being read. Start the same command again."
+                )
+            self.state = state
+            # The footer, which may be of megabytes, is read once.
+            yield parquet_library().ParquetFile(handle, metadata=self._metadata, pre_buffer=False)
+
+    @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn what pyarrow says of a damaged file into one message."""
         import pyarrow
 
         try:
             yield
-        except (FileNotFoundError, PermissionError):
-            raise
+        except (FileNotFoundError, PermissionError) as error:
+            if self.state is None:
+                raise
+            raise _unreadable(self.path, error) from None
         except MemoryError:
             raise AsdfError(
                 f"{self.path} needs more memory than there is to read a group of its rows. Write "
@@ -215,11 +240,13 @@ def open_table(path: Path) -> ParquetTable:
     try:
         return ParquetTable(path)
     except OSError as error:
-        # pyarrow writes the path and the number of the error around the reason.
-        reason = os.strerror(error.errno) if error.errno else error
-        raise AsdfError(
-            f"cannot read {path}: {reason}. Check the path and its permissions."
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> AsdfError:
+    # pyarrow writes the path and the number of the error around the reason.
+    reason = os.strerror(error.errno) if error.errno else error
+    return AsdfError(f"cannot read {path}: {reason}. Check the path and its permissions.")
 
 
 def _find_audio(schema: Any) -> AudioColumn | None:
@@ -267,12 +294,13 @@ class ParquetMember(Member):
 
 
 class ParquetArchive(Archive):
-    """An open parquet file of recordings."""
+    """A parquet file of recordings."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.state = read_state(path.stat())
         self.table = ParquetTable(path)
+        assert self.table.state is not None  # it has been opened
+        self.state = self.table.state
         if self.table.audio is None:
             raise AsdfError(
                 f"{path} has no column of recordings (bytes, or a struct with 'bytes'): its "

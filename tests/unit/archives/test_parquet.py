@@ -136,6 +136,36 @@ def test_a_replaced_file_is_opened_anew(corpus: Path, packed: Path) -> None:
     assert_array_equal(read_audio(packed / NAMES[-1]), before)
 
 
+def test_no_file_stays_open(corpus: Path, packed: Path) -> None:
+    """A data set has thousands of them, and a process may have a thousand open."""
+    archives = []
+    for number in range(3):
+        copy = packed.with_name(f"{number}.parquet")
+        shutil.copy(packed, copy)
+        archives.append(open_archive(copy))
+        assert_array_equal(read_audio(copy / NAMES[number]), read_audio(corpus / NAMES[number]))
+    if Path("/proc/self/fd").is_dir():
+        opened = [entry.resolve() for entry in Path("/proc/self/fd").iterdir()]
+        assert not [path for path in opened if path.suffix == ".parquet"]
+    assert len(archives) == 3
+
+
+def test_a_file_that_is_replaced_or_goes_while_it_is_read_is_one_message(
+    corpus: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives_parquet, "_groups", archives_parquet._Groups())
+    member = open_archive(packed).find(NAMES[0])
+    pack_rows(corpus, list(reversed(NAMES)), [None] * 5)
+    with pytest.raises(AsdfError, match=r"is not the file that was opened: it was likely replaced"):
+        member.open()
+    # Whoever looks it up again gets the new one.
+    assert open_archive(packed).find(NAMES[0]).open().read() == (corpus / NAMES[-1]).read_bytes()
+    member = open_archive(packed).find(NAMES[-1])
+    packed.unlink()
+    with pytest.raises(AsdfError, match=r"cannot read .*\.parquet: No such file"):
+        member.open()
+
+
 def test_what_is_no_whole_file_is_one_message(corpus: Path, packed: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.parquet"
     cut.write_bytes(packed.read_bytes()[:-50])
