@@ -18,8 +18,9 @@ from asdf.audio.file_bytes import FileBytes
 # Sizes of samples from here on are placeholders of programs that wrote to a pipe: all is read.
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
-# Bytes that are neither a chunk nor a tag. Some programs leave a few behind; so many are 32 ms of
-# 16 bits at 16 kHz, less than a frame of most networks.
+# Bytes that are neither a chunk nor a tag: chunks that were cut off, lines of text, what was in a
+# recorder's buffer. They cannot be told from samples, and a set with such files would be refused
+# for at most 32 ms of 16 bits at 16 kHz at their ends, which change no score that counts.
 _MAX_UNKNOWN = 1024
 
 _BLOCK = 2**16
@@ -89,6 +90,18 @@ def describe_unheard(content: FileBytes) -> str:
         if name.startswith(layout.samples):
             return f"other samples follow at byte {position:,}"
         position = stop
+
+
+def end_to_heed(content: FileBytes) -> int | None:
+    """Return the position at which libsndfile has to be stopped; None where it stops by itself.
+
+    Of W64 files it reads all to the end as samples, with the chunks and tags there, which are noise
+    then.
+    """
+    if not content.read(0, len(_W64_START)).startswith(_W64_START):
+        return None
+    end = _find_end_of_samples(content)
+    return end if end is not None and end < content.size else None
 
 
 def _find_second_movie(content: FileBytes) -> str:

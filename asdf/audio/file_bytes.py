@@ -6,8 +6,9 @@ on a file server would cost another request per recording.
 
 from __future__ import annotations
 
+import io
 import os
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 class FileBytes:
@@ -46,3 +47,35 @@ class FileBytes:
         content = self._opened.read(count)
         self._opened.seek(before)
         return content
+
+
+class FirstBytes(io.RawIOBase):
+    """The first `size` bytes of an open file, as a file of its own."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        """Take an open file, which is closed with this one."""
+        self._file = file
+        self._size = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_END:
+            return self._file.seek(self._size + offset)
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(max(0, min(len(buffer), self._size - self.tell())))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

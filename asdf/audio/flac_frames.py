@@ -5,7 +5,9 @@ of samples or of a second stream that was joined to the first, is found without 
 of a frame may look like a header by chance, so what counts is two frames of which the second goes
 on where the first ends.
 
-Small files are looked through whole; of a large one, parts at equal distances and its end.
+Small files are looked through whole; of a large one, parts at equal distances and its end. So a
+stream that begins and ends between two parts is not seen, where the numbers of the header fit all
+others: looking through ten minutes takes 40 times as long as reading a clip of them.
 
 Source: RFC 9639, sections 8.2 and 9.1.
 """

@@ -18,7 +18,7 @@ import soundfile
 
 from asdf.archives import find_folder, not_ordinary
 from asdf.audio import after_sound, fallbacks, flac_frames, mp3, pyav
-from asdf.audio.file_bytes import FileBytes
+from asdf.audio.file_bytes import FileBytes, FirstBytes
 from asdf.audio.long_track import LongTrack
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.audio.sources import (
@@ -75,11 +75,13 @@ class _Inspection(NamedTuple):
         misread: why libsndfile, which opens the file, reads it wrongly.
         missing_end: what is missing at its end.
         unheard: what sound it holds that libsndfile would not read.
+        end: Position behind the samples, where libsndfile would read on; None where it would not.
     """
 
     misread: str = ""
     missing_end: str = ""
     unheard: str = ""
+    end: int | None = None
 
 
 def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
@@ -98,6 +100,9 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
         opened = open_source(path)
         file = soundfile.SoundFile(opened)
         inspection = _inspect_container(file, FileBytes(opened), path)
+        if inspection.end is not None:
+            file.close()
+            file = soundfile.SoundFile(FirstBytes(open_file(path), inspection.end))
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(path, error.error_string.strip(" ."))
     except (OSError, ValueError) as error:
@@ -145,7 +150,8 @@ def _inspect_container(
         return _Inspection(unheard=mp3.describe_unheard(opened, file.frames))
     if not file.frames and after_sound.states_no_samples(opened):
         return _Inspection(misread=_UNSTATED)
-    return _Inspection(unheard=after_sound.describe_unheard(opened))
+    unheard = after_sound.describe_unheard(opened)
+    return _Inspection(unheard=unheard, end=after_sound.end_to_heed(opened))
 
 
 def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
