@@ -37,7 +37,12 @@ def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
     process_id = uuid.uuid4().hex
     store.set(f"{_CAME}/{rank}", process_id)
     until = time.monotonic() + timeout_s
+    awaits_main = rank > 0
     while time.monotonic() < until:
+        if awaits_main and store.check([f"{_CAME}/0"]):
+            # It ends the start for all, with one message, however much later it came.
+            until = time.monotonic() + timeout_s + _GRACE_S
+            awaits_main = False
         if rank == 0:
             name = _offer_name(store, size)
         else:

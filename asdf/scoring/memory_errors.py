@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor
@@ -23,30 +23,46 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 @contextmanager
-def memory_errors_as_messages(
-    waveforms_BT: Tensor, settings: Network, length: ScoredLength, device: torch.device
-) -> Iterator[None]:
-    """Raise one message for a batch that does not fit into the device's memory.
+def memory_errors_as(describe: Callable[[str], str]) -> Iterator[None]:
+    """Raise one message where the block needs more memory than there is.
 
     Args:
-        length: how much of a recording is scored.
+        describe: Function that makes the message from torch's reason.
 
     Raises:
-        AsdfError: a batch does not fit; names the setting that makes batches smaller.
+        AsdfError: torch could not get memory.
     """
     try:
         yield
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise AsdfError(describe(reason)) from error
+
+
+def memory_errors_as_messages(
+    waveforms_BT: Tensor, settings: Network, length: ScoredLength, device: torch.device
+) -> AbstractContextManager[None]:
+    """Raise one message for a batch that does not fit into the device's memory.
+
+    Args:
+        length: Samples of a recording that are scored.
+
+    Raises:
+        AsdfError: a batch does not fit; names the setting that makes batches smaller.
+    """
+
+    def describe(reason: str) -> str:
         count, samples = waveforms_BT.shape
         recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"
-        reason = str(error).partition("\n")[0].rstrip(".")
         advice = _how_to_need_less(count, samples, settings, length)
-        raise AsdfError(
+        return (
             f"{device} has not enough memory to score {recordings} at once: {reason}. "
             f"{advice}; {_CPU_ADVICE}."
-        ) from error
+        )
+
+    return memory_errors_as(describe)
 
 
 def _how_to_need_less(count: int, samples: int, settings: Network, length: ScoredLength) -> str:

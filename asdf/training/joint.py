@@ -11,16 +11,16 @@ Shapes: N utterances of a step, B of a minibatch, E numbers in an embedding, 2 c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
 from asdf.distributed.world import World
+from asdf.networks.output_check import numbers_unchanged
 from asdf.networks.outputs import Outputs, as_outputs
 from asdf.training.losses import Targets
 from asdf.training.objective import Objective
@@ -126,7 +126,7 @@ def prepare_joint_passes(
         seed: seeds the random numbers of the minibatch of a number.
     """
     outputs = []
-    with torch.no_grad(), _buffers_unchanged(passes.model):
+    with torch.no_grad(), numbers_unchanged(passes.model):
         for minibatch in minibatches:
             seed(minibatch.number)
             embeddings_BE, logits_B2 = _in_one_type(_outputs(passes, minibatch.clips))
@@ -189,14 +189,3 @@ def differentiate(
     )
     slopes: list[_Slope] = list(zip(parameters, by_parameters, strict=True))
     return losses_N.detach(), by_outputs_NX, slopes
-
-
-@contextmanager
-def _buffers_unchanged(model: nn.Module) -> Iterator[None]:
-    """Restore the buffers of `model`, such as the statistics of batch norm, after the block."""
-    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    try:
-        yield
-    finally:
-        for buffer, numbers in before:
-            buffer.copy_(numbers)

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
 
-from asdf.errors import AsdfError
-from asdf.scoring.memory_errors import is_out_of_memory
+from asdf.scoring.memory_errors import memory_errors_as
 from asdf.settings.sections import Sections
 
 
-@contextmanager
 def step_memory_errors_as_messages(
     settings: Sections, step: int, per_process: int, device: torch.device
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Raise one message for a training step that does not fit into the device's memory.
 
     Args:
-        step: the number of the step, from 1.
-        per_process: utterances that this process computes at once.
+        step: Number of the step, from 1.
+        per_process: Utterances that this process computes at once.
 
     Raises:
         AsdfError: the step does not fit; names the settings that make it smaller.
     """
-    try:
-        yield
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise AsdfError(
+
+    def describe(reason: str) -> str:
+        return (
             f"{device} has not enough memory for step {step} of training, with {per_process} "
             f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
             f"{' '.join(_how_to_need_less(settings))}"
-        ) from error
+        )
+
+    return memory_errors_as(describe)
 
 
 def _how_to_need_less(settings: Sections) -> Iterator[str]:

@@ -15,11 +15,9 @@ ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEM
 
 def why_not(tool: Path) -> str:
     """Why the lab cannot be brought up here; '' where it can."""
-    if not tool.is_file():
-        return f"no {tool.name} next to the checkout"
-    if shutil.which("sbatch") is None:
-        return f"no sbatch here ({tool.name} up installs Slurm)"
-    return "" if os.geteuid() == 0 else f"{tool.name} needs root"
+    if not tool.is_file() or shutil.which("sbatch") is None:
+        return "no Slurm here"
+    return "" if os.geteuid() == 0 else "no Slurm here: starting it needs root"
 
 
 @dataclass
