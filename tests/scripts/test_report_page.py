@@ -391,6 +391,14 @@ def test_settings_are_stacked_and_links_are_high_enough_on_a_phone(phone):
     assert all(after[1] >= before[2] for before, after in pairwise(cells))
 
 
+def test_the_results_fit_on_a_phone(phone):
+    widths = phone.execute_script(
+        "const box = document.querySelector('table.overview').closest('.scroll');"
+        "return [box.scrollWidth, box.clientWidth, box.querySelector('tr').cells.length];"
+    )
+    assert widths[0] <= widths[1] and widths[2] >= 3
+
+
 def test_the_first_column_stays_where_a_table_is_scrolled(phone):
     moved = phone.execute_script(
         "const box = document.querySelector('#set-0 table.metrics').closest('.scroll');"
