@@ -140,7 +140,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return " Did you mean 'x'?" for the nearest known name, or ''.
 
     Args:
-        prefix: what is written before the name.
+        prefix: Text that is written before the name.
     """
     near = closest(name, known)
     if not near:

@@ -23,6 +23,11 @@ MAX_DENSITY = {
 # Words that a reader of this field would have to translate: logged, index, result, saved.
 DIALECT = re.compile(r"(^|_)(told|tells?|place|found|kept|given|aloud)(_|$)")
 
+# An entry of a docstring that has no noun of its own: "names: of the systems.".
+BARE_ENTRY = re.compile(
+    r"^    (?!\w*(?:Error|Exception):)[\w`*][\w`*, ]*: (?:that|of|which|how|what)\b.*", re.MULTILINE
+)
+
 # What Python itself calls a method: the position in a file.
 NAMES_OF_PYTHON = {"tell"}
 
@@ -104,6 +109,15 @@ def test_names_are_plain_words() -> None:
         and node.name not in NAMES_OF_PYTHON
     ]
     assert names == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_entries_of_docstrings_begin_with_a_noun(path: Path) -> None:
+    bare = []
+    for node in ast.walk(parse(path)):
+        if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
+            bare += BARE_ENTRY.findall(ast.get_docstring(node) or "")
+    assert bare == []
 
 
 def test_lines_carry_one_thought() -> None:

@@ -99,7 +99,7 @@ class Index(NameIndex):
     """Members of a tar in the order of their names: a million of them take some 80 MB.
 
     Attributes:
-        offsets, sizes: of the members' bytes in the archive, int64.
+        offsets, sizes: Offsets and sizes of the members' bytes in the archive, int64.
         headers: checksums of the header blocks before these bytes, uint32.
     """
 

@@ -43,7 +43,7 @@ class _Layout(NamedTuple):
         first: Position at which the first chunk begins.
         name, size: bytes of a chunk's name and of its size.
         order: Order of the bytes of a number.
-        samples: what the name of the chunk of samples begins with.
+        samples: Beginning of the name of the chunk of samples.
         step: chunks begin at multiples of it.
         counts_header: whether the size is that of the chunk with its name and size.
     """

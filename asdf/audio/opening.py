@@ -73,8 +73,8 @@ class _Inspection(NamedTuple):
 
     Attributes:
         misread: why libsndfile, which opens the file, reads it wrongly.
-        missing_end: what is missing at its end.
-        unheard: what sound it holds that libsndfile would not read.
+        missing_end: Part that is missing at its end.
+        unheard: Sound in it that libsndfile would not read.
         end: Position behind the samples, where libsndfile would read on; None where it would not.
     """
 

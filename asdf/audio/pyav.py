@@ -52,7 +52,7 @@ class Decoded:
     Attributes:
         dropped: frames that were decoded and are not among the samples, see `decode`.
         stated_s: the duration that the file states; None where it states none.
-        missing_end: what its container says is missing at its end, in words; '' for nothing.
+        missing_end: Part that its container says is missing at its end, in words; '' for nothing.
     """
 
     samples: np.ndarray
@@ -86,8 +86,8 @@ def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None 
     """Decode the first sound track of a file from its start to its end.
 
     Args:
-        max_bytes: that samples may take. Those of a longer track are counted and `dropped`: a small
-            file may hold many hours.
+        max_bytes: Bytes that samples may take. Those of a longer track are counted and `dropped`: a
+            small file may hold many hours.
 
     Raises:
         NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it
@@ -161,7 +161,7 @@ class _Blocks:
 
     Attributes:
         held: the blocks; an empty one where they are not held.
-        frames: of all blocks.
+        frames: Frames of all blocks.
         dropped: those that are not held.
     """
 

@@ -45,7 +45,7 @@ class Unboosted:
     None for a noise that is left out. A DataLoader pins it as it pins tensors.
 
     Attributes:
-        rows_R: which of the waveforms are augmented.
+        rows_R: Indices of the waveforms that are augmented.
         parallel: LnL and ISD are both of the waveform itself, and are summed.
         lnl_RKL: LnL's filters.
         positions_N, factors_N: the samples that ISD disturbs, counted through all R rows, and what
@@ -134,7 +134,7 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
     """Return waveforms (B, T) float32 with what `Unboosted.boosted` needs to add their noises.
 
     Args:
-        waveforms_BT: of the host; what is made of the draws is on the host, too.
+        waveforms_BT: Waveforms of the host; what is made of the draws is on the host, too.
         draws: for each waveform, by `asdf.audio.rawboost.draw` with `settings`; None: it stays as
             it is.
     """

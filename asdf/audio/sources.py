@@ -61,7 +61,7 @@ class Source:
 
     Attributes:
         name: its path; or what messages call it, if it has `content`.
-        content: of a file; None: the file at `name` is read.
+        content: Content of a file; None: the file at `name` is read.
     """
 
     name: str

@@ -32,7 +32,7 @@ class Beginning:
 
     Attributes:
         waveform: (T,) float32.
-        length: of all of the speech, and of the recording.
+        length: Length of all of the speech, and of the recording.
     """
 
     waveform: np.ndarray

@@ -47,7 +47,7 @@ class Comparison:
     """Two runs, the network of each (None: no scores yet), and what differs.
 
     Attributes:
-        refused: of each set whose results could not be tested, the reason.
+        refused: Reason for each set whose results could not be tested.
     """
 
     runs: tuple[RunFolder, RunFolder]

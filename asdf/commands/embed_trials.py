@@ -29,8 +29,9 @@ def read_recordings(named: str, folder: Path | None, subset: str | None = None) 
     Args:
         named: a folder of recordings; a list or table of trials; a protocol of any corpus; or a
             corpus by its name.
-        folder: what paths are relative to, or where the recordings of a protocol or corpus are.
-        subset: of a protocol.
+        folder: Folder that paths are relative to, or where the recordings of a protocol or corpus
+            are.
+        subset: Subset of a protocol.
 
     Raises:
         UsageError: there is no such file or corpus, or it needs a folder.

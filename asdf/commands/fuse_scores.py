@@ -36,10 +36,10 @@ class DevelopmentSet:
 
     Attributes:
         set: its name, or ''.
-        names: of the systems.
-        paths: of their score files.
+        names: Names of the systems.
+        paths: Paths of their score files.
         scores: by each system, of the same trials in one order.
-        speakers: of each trial; None where they are not known.
+        speakers: Speaker of each trial; None where they are not known.
     """
 
     set: str
@@ -54,11 +54,11 @@ class Applied:
     """Fused scores of another set.
 
     Attributes:
-        names: of the systems.
+        names: Names of the systems.
         systems: the scores by each.
         fused: those of the fusion; labels are all 0 where none are known.
         labelled: whether labels are known.
-        scored: how much of each recording was scored, where that is the same for all systems.
+        scored: Part of each recording that was scored, where that is the same for all systems.
     """
 
     names: list[str]

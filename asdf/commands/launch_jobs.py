@@ -32,8 +32,8 @@ def open_slots(gpus: str | None, count: int | None) -> Slots:
     """Return the GPUs of this machine, or slots on its CPU.
 
     Args:
-        gpus: of --gpus.
-        count: of --slots.
+        gpus: GPUs of --gpus.
+        count: Number in --slots.
 
     Raises:
         UsageError: a GPU that does not exist, or no slot.

@@ -36,10 +36,10 @@ class Row:
     """A network class and its costs.
 
     Attributes:
-        parameters: of the whole network.
+        parameters: Parameters of the whole network.
         back_end_parameters: those that are not the front end's.
         multiply_adds: for one clip.
-        takes: which lengths, in words.
+        takes: Lengths that it takes, in words.
     """
 
     name: str

@@ -35,7 +35,7 @@ def command_parser(
 
     Args:
         description: the module's docstring, shown by --help as it is written.
-        usage: what follows the name; None where argparse's own line is readable.
+        usage: Words that follow the name; None where argparse's own line is readable.
     """
     program = f"{program_name()} {name}"
     return argparse.ArgumentParser(

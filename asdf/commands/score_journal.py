@@ -38,7 +38,7 @@ class Journal:
         """Continue the journal of `output`, or begin one.
 
         Args:
-            work: what the entries depend on; plain values.
+            work: Facts that the entries depend on; plain values.
             count: the number of indices.
             is_valid: whether an entry of an earlier command still holds.
 

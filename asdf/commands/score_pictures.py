@@ -104,7 +104,7 @@ def svg_plot(
     their values stand below the axes, where they cover nothing.
 
     Args:
-        kind: what the scores are, for the axis: 'score' or 'LLR'.
+        kind: Kind of the scores, for the axis: 'score' or 'LLR'.
     """
     low, high = _score_range(windows, threshold)
     axes = _Axes(low, high, windows[-1].end_s)

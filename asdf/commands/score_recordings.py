@@ -100,7 +100,7 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     first line shows.
 
     Args:
-        folder: what the paths in lists are relative to; None: the list's own folder.
+        folder: Folder that the paths in lists are relative to; None: the list's own folder.
 
     Raises:
         UsageError: there is no such file or folder, a folder holds no audio, or a list is empty or

@@ -42,13 +42,13 @@ class Heading:
     """What the scores of a table are.
 
     Attributes:
-        scores: what was scored, in words: trials or whole recordings, and their length.
+        scores: Recordings that were scored, in words: trials or whole recordings, and their length.
         network: path of the network file, or its name on the hub with the commit.
         kind: 'score' or 'llr'.
         threshold: bona fide from this score on; None: no verdicts.
         decision: the threshold in words.
         precision: the number format that the network computed in.
-        source_column: of a network that traces sources, what its classes are; ''.
+        source_column: Meaning of the classes of a network that traces sources; ''.
         made_by: Versions, digest, date and options (`asdf.scoring.provenance`), for JSON; None:
             left out.
     """

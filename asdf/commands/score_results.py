@@ -104,7 +104,7 @@ class Results:
         """Continue from what an earlier command with the same outputs has saved.
 
         Args:
-            work: what the scores depend on, apart from the network's file and the recordings.
+            work: Facts that the scores depend on, apart from the network's file and the recordings.
             screen: where lines are shown.
             stdin_path: the path of the file that standard input was copied to.
 

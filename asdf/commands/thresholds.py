@@ -101,8 +101,9 @@ def threshold_of(args: argparse.Namespace, index: int, scores: Scores) -> Thresh
     """Return the threshold of a system; None where none is requested.
 
     Args:
-        index: of the system among those of the command line.
-        scores: that are judged. A warning is shown where the threshold comes from trials of them.
+        index: Index of the system among those of the command line.
+        scores: Scores that are judged. A warning is shown where the threshold comes from trials of
+            them.
 
     Raises:
         AsdfError: a file cannot be read, or the network is not calibrated.

@@ -30,13 +30,13 @@ class Layout:
     Attributes:
         homes: the folders in the tree that may hold it; the first one with a recording that fits
             counts, else the tree itself.
-        pattern: of a whole path below that folder. Its named groups are the columns.
+        pattern: Pattern of a whole path below that folder. Its named groups are the columns.
         bona_fide: the values of the group 'kind', or else 'attack', that mean bona fide; all others
             are spoofs.
         subset_of: returns the subset of a recording from the groups of its path; None where the
             corpus has no subsets.
         columns: columns that are the same for all recordings.
-        renamed: what a group is called of bona fide recordings: {'attack': 'source'} where the
+        renamed: Name of a group in bona fide recordings: {'attack': 'source'} where the
             folder that names a spoof's system names a corpus there.
     """
 

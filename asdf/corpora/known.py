@@ -23,7 +23,7 @@ class Reading:
         trials: their ids are names in the tree.
         audio: the folders that the recordings lie in.
         others: names in the tree of recordings that the label file has, but in another subset.
-        notes: what the user should know of the corpus at hand.
+        notes: Sentences that the user should know of the corpus at hand.
     """
 
     trials: TrialList
@@ -38,15 +38,15 @@ class KnownCorpus:
 
     Attributes:
         homepage, licence: where it comes from, and under which licence as far as is known.
-        needs: what has to lie in its folder.
+        needs: Files that have to lie in its folder.
         folders: where it is looked for below paths.database_folder; the first one that has one of
             `marks` is taken.
         marks: files or folders that the corpus is known by.
         read: the reader; it gets one of `subsets`, any value of `subset_of`, or '' for everything.
         subsets: the names of its subsets, if they are fixed.
         usual: the subset that published numbers are of.
-        subset_of: what else a subset may be named by: 'language', 'system'; then a name without a
-            subset means everything.
+        subset_of: Column that a subset may be named by, too: 'language', 'system'; then a name
+            without a subset means everything.
         published: numbers of trials, by subset ('' for everything); see `asdf.facts`.
         source: where these numbers are from.
     """
@@ -104,7 +104,7 @@ class _Location(NamedTuple):
     """Where a name of a tree leads: into the tree itself, or into an archive that is a folder.
 
     Attributes:
-        prefix: what the names of `tree` begin with in the outer tree.
+        prefix: Beginning of the names of `tree` in the outer tree.
         name: the name in `tree`.
     """
 

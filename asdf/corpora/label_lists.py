@@ -46,11 +46,11 @@ class Format:
         columns: the columns, 'utterance' and 'key' among them. Of lines with white space between
             the columns their names in order, '' for nothing; of a csv with a header what its
             columns are called here. Where it has two names for one, either will do.
-        keys: what words of the key mean, 1 bona fide, 0 spoof, None: the line is left out; others
-            are those of `asdf.corpora.words`.
-        attacks: what values of the column 'attack' are called here. A file without that column has
+        keys: Meanings of the words of the key, 1 bona fide, 0 spoof, None: the line is left out;
+            others are those of `asdf.corpora.words`.
+        attacks: Names here of the values of the column 'attack'. A file without that column has
             it from its keys.
-        suffix: of the recordings, where the file leaves it out.
+        suffix: Suffix of the recordings, where the file leaves it out.
         is_in: whether a row belongs to a subset.
         match: by which part of its path a recording belongs to a line; None: its file name.
     """

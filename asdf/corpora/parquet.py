@@ -44,7 +44,7 @@ class Columns:
     """How the columns of a data set are to be read.
 
     Attributes:
-        names: what a column is called in the shards, by what it is called here: 'label', 'path',
+        names: Name of a column in the shards, by what it is called here: 'label', 'path',
             or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
         bona_fide: the value of the label that means bona fide, in words or as a number; '' where
             its words say so.

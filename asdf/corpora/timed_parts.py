@@ -18,8 +18,8 @@ def with_parts(
     localisation refuses it, and detection does without.
 
     Args:
-        recordings: what the files say of a recording, by its name there.
-        names: that name of each trial.
+        recordings: Facts that the files state of a recording, by its name there.
+        names: Name in the files of each trial.
         source: the file, as notes name it.
     """
     values = []

@@ -31,7 +31,7 @@ class Clip:
         draws: RawBoost's, for the batch; None: the clip stays as it is.
         error: why the clip cannot be read.
         partner: the clip that this one is mixed with, where that happens with its batch.
-        weight: of this clip in the sum of the two.
+        weight: Weight of this clip in the sum of the two.
     """
 
     samples: np.ndarray | None = None
@@ -49,7 +49,7 @@ class Batch:
     Attributes:
         samples: (batch, ...) float32 waveforms, or features; None in the two cases below.
         unboosted: the waveforms, where RawBoost is still to be computed on the device.
-        mixing: what is to be mixed after that; the partners of clips are further waveforms then.
+        mixing: Clips to be mixed after that; the partners of clips are further waveforms then.
         error: why the first of the clips that cannot be read cannot be.
         decoded_by_ffmpeg: paths of recordings that libsndfile could not decode. A worker has no
             other way to let the main process know.

@@ -24,7 +24,7 @@ class Crop:
 
     Attributes:
         start: the first sample.
-        samples: how many there are; a shorter recording is repeated.
+        samples: Number of samples; a shorter recording is repeated.
         speed: in percent.
     """
 
@@ -39,7 +39,8 @@ def draw_crop(
     """Return the crop for a clip of `clip_size` samples out of `length` samples.
 
     Args:
-        rng: of the clip; a crop is the first that it draws: the speed, then the start.
+        rng: Random numbers of the clip; a crop is the first that it draws: the speed, then the
+            start.
     """
     speed = augmentation.draw_speed(rng)
     samples = source_samples(clip_size, speed)

@@ -46,9 +46,9 @@ class ClipFrames:
         """Read the column `spoofed_s` of the list; a spoof without a value is spoofed as a whole.
 
         Args:
-            lengths: of the utterances, in samples.
+            lengths: Lengths of the utterances, in samples.
             hop: samples per frame.
-            augmentation: of the clips.
+            augmentation: Augmentation of the clips.
 
         Raises:
             AsdfError: a value of the column is malformed, or contradicts the label.

@@ -31,13 +31,13 @@ class TrainingClips(Dataset[Clip]):
     """Crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance).
 
     Attributes:
-        lengths: of the utterances, in samples, after speech activity detection.
+        lengths: Lengths of the utterances, in samples, after speech activity detection.
         rawboost: with `on_device` a clip comes without its noises, and with what was drawn for
             them; they are added to the whole batch, on the device.
         position: where an utterance is cut: at 'random', or always at its 'start'.
-        augmentation: what is done to a clip before RawBoost.
-        vocoders: of the utterances that are copies; what they draw is a stream of its own.
-        mixup: how a clip is mixed with another one after RawBoost; None: not at all.
+        augmentation: Changes that are made to a clip before RawBoost.
+        vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
+        mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
     """
 
     utterances: TrialList

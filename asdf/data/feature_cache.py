@@ -34,8 +34,8 @@ class FeatureCache:
     """The features of all clips of a training list, in one file of one array.
 
     Attributes:
-        folder: of all caches.
-        identity: what the features depend on: plain values, as JSON has them.
+        folder: Folder of all caches.
+        identity: Facts that the features depend on: plain values, as JSON has them.
         shape: (clips, frames, dimension), or (clips, layers, frames, dimension).
     """
 
@@ -125,9 +125,9 @@ def identity_of(
     """Return all that the features of the training clips depend on.
 
     Args:
-        front_end: what they depend on in addition to the waveforms
+        front_end: Facts that they depend on in addition to the waveforms
             (`asdf.networks.split.feature_identity`).
-        lengths: of the utterances, in samples, after speech activity detection.
+        lengths: Lengths of the utterances, in samples, after speech activity detection.
     """
     identity = {
         "format": FORMAT,

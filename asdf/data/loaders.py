@@ -48,8 +48,8 @@ class BatchLoader:
     faster, and training on a CPU, which alone could use it, by less than 2 %.
 
     Attributes:
-        workers: how many there are.
-        cores: how many cores the workers can have; there are no more workers.
+        workers: Number of workers.
+        cores: Number of cores that the workers can have; there are no more workers.
         decoded_by_ffmpeg: paths of this pass that libsndfile could not decode (see
             `asdf.audio.fallbacks`).
     """
@@ -60,7 +60,7 @@ class BatchLoader:
         """Prepare to read items of `dataset`.
 
         Args:
-            workers: how many are requested; 0: this process reads by itself, when a batch is
+            workers: Number that is requested; 0: this process reads by itself, when a batch is
                 needed.
             stop: Request to stop; a read that does not come back does not hold a run that is to
                 stop.

@@ -29,7 +29,7 @@ class Mixture:
 
     Attributes:
         partner: the other utterance, as an index into the list.
-        weight: of the clip itself, 0 to 1, a number of float32; the other's is the rest.
+        weight: Weight of the clip itself, 0 to 1, a number of float32; the other's is the rest.
     """
 
     partner: int
@@ -49,10 +49,10 @@ class Mixup:
     """How the clips of a training list are mixed.
 
     Attributes:
-        seed: of the recipe.
+        seed: Seed of the recipe.
         probability: the proportion of the clips that are mixed.
         alpha: weights are drawn from a beta distribution with this for both parameters.
-        utterances: of the list.
+        utterances: Utterances of the list.
     """
 
     seed: int
@@ -109,8 +109,8 @@ class Mixing:
     """What is still to be mixed of a batch: tensors of one device.
 
     Attributes:
-        rows_R: which of the clips are mixed.
-        weights_R1: of these clips themselves.
+        rows_R: Indices of the clips that are mixed.
+        weights_R1: Weights of these clips themselves.
     """
 
     rows_R: Tensor

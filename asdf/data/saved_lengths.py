@@ -32,7 +32,7 @@ class Row(NamedTuple):
     """What was measured of a recording.
 
     Attributes:
-        samples: of speech.
+        samples: Samples of speech.
         size, changed: bytes and time of change (ns) of the file that was decoded to its end, or
             `NOT_DECODED` for both.
     """

@@ -39,9 +39,9 @@ class ScoringPlan:
     """The rules by which trials become batches.
 
     Attributes:
-        length: how much of a recording counts.
+        length: Part of a recording that counts.
         grid: the samples that the network really uses of as many (its `scoring_length`).
-        max_batch_samples: that a batch holds, unless it is of one trial.
+        max_batch_samples: Samples that a batch holds, unless it is of one trial.
         max_cut_proportion: the part of its end that a trial may lose to share a batch.
     """
 

@@ -57,11 +57,11 @@ class Share:
 
     Attributes:
         utterances: indices into the list.
-        counted: how many of them count, from the first on; the others are fillers, which weigh
+        counted: Number of those that count, from the first on; the others are fillers, which weigh
             nothing in the loss.
-        draws: what stands for the epoch in the random draws of each clip: the epoch, or a number
-            above all epochs where the utterance has had a turn in it before.
-        positions: of its turns in the epoch's order; a filler has that of another turn.
+        draws: Number that stands for the epoch in the random draws of each clip: the epoch, or a
+            number above all epochs where the utterance has had a turn in it before.
+        positions: Positions of its turns in the epoch's order; a filler has that of another turn.
     """
 
     utterances: np.ndarray
@@ -111,7 +111,7 @@ class TrainingPlan:
         step_interval: minibatches per optimiser step.
         synchronised: whether batch norm is over all ranks, so that a rank may have a single
             utterance.
-        orders: of a sampler; None: `size` utterances have a turn each.
+        orders: Orders of a sampler; None: `size` utterances have a turn each.
     """
 
     size: int

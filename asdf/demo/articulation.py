@@ -51,7 +51,7 @@ class Target:
     Attributes:
         shape: (3,), the lowest formants in Hz.
         voice, breath, hiss: levels.
-        centre_hz, width_hz: of the hiss.
+        centre_hz, width_hz: Centre and width of the hiss.
     """
 
     shape: Array

@@ -29,7 +29,7 @@ class Making:
     """How a corpus is made.
 
     Attributes:
-        name: what messages call it.
+        name: Name of it in messages.
         count: its number of utterances.
         write: writes it into a folder and yields after each utterance.
     """

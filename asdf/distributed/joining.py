@@ -100,7 +100,7 @@ def _count_on_host(launch: Launch, hosts: list[str]) -> Launch:
     """Return `launch` with its position among the processes on the same host.
 
     Args:
-        hosts: of all processes, in the order of ranks.
+        hosts: Hosts of all processes, in the order of ranks.
     """
     here = [rank for rank, host in enumerate(hosts) if host == hosts[launch.rank]]
     return replace(launch, local_rank=here.index(launch.rank), local_size=len(here))
@@ -129,7 +129,7 @@ def agree_on_devices(
 
     Args:
         store: has keys of this agreement alone.
-        names: what decides on the device, for a message.
+        names: Settings and variables that decide on the device, for a message.
 
     Raises:
         UsageError: `choose` failed in some process, two processes would use the same GPU, or only

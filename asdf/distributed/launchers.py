@@ -28,8 +28,8 @@ class Launch:
     """What a process knows from what started it.
 
     Attributes:
-        local_rank: which of the processes of its node it is, or None if the launcher does not say.
-        local_size: how many those are, or None.
+        local_rank: Index among the processes of its node, or None if the launcher does not say.
+        local_size: Number of those, or None.
         launcher: 'torchrun', 'srun', 'mpirun' ..., or '' if the user started the process directly.
         address, port: where rank 0 listens; '' and 0 for a process alone.
     """

@@ -81,7 +81,7 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
     """End this process some seconds after a failure, unless it is `over` by then.
 
     Args:
-        failures: of this process; the first is logged here, as nothing else would do it.
+        failures: Failures of this process; the first is logged here, as nothing else would do it.
     """
     while not over.wait(_LOOK_S):
         failed = _failed_rank(store)

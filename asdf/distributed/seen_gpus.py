@@ -25,11 +25,12 @@ class SeenGpus:
     """What is known of the GPUs here.
 
     Attributes:
-        count: how many this process can compute on.
-        on_node: how many GPUs of NVIDIA the machine has, whether or not this process may use them.
+        count: Number of GPUs that this process can compute on.
+        on_node: Number of GPUs of NVIDIA that the machine has, whether or not this process may use
+            them.
         shown: CUDA_VISIBLE_DEVICES, or None if it is not set.
         driver: version of NVIDIA's driver, '' if none is loaded.
-        failure: what CUDA said when it did not start.
+        failure: Reason that CUDA gave for not starting.
         other: GPUs that ASDF does not compute on, such as 'MPS'.
     """
 

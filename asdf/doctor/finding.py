@@ -29,7 +29,7 @@ class Step:
 
     Attributes:
         look: returns the findings; what it raises is a finding as well.
-        mend: what to do when it fails, crashes or does not end.
+        mend: Advice for when it fails, crashes or does not end.
         failed: the status then.
     """
 

@@ -33,8 +33,8 @@ class HubFile:
 
     Attributes:
         size: in bytes.
-        git_digest: of the content as git counts it; of large files that of a pointer.
-        sha256: of the content of a large file; None of a small one.
+        git_digest: Digest of the content as git counts it; of large files that of a pointer.
+        sha256: SHA-256 of the content of a large file; None of a small one.
     """
 
     size: int

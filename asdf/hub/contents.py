@@ -17,7 +17,7 @@ class Contents:
 
     Attributes:
         name: with the commit as its revision.
-        sizes: of the files, in bytes.
+        sizes: Sizes of the files, in bytes.
         cached: names of the files that are in the cache.
     """
 

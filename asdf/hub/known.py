@@ -37,16 +37,16 @@ class KnownDetector:
     """A detector that can be had, and what is known of it; None where the sources say nothing.
 
     Attributes:
-        name: of the repository on the hub, or what its authors call it.
+        name: Name of the repository on the hub, or what its authors call it.
         on_hub: whether it is downloaded by its name.
         trained_on, trained_on_short: the sets, in words, and in few words for a table.
-        overlap: which sets are training data, so that EERs on them mean little, in words.
-        protocol: how much of a recording the authors score.
+        overlap: Sets that are training data, so that EERs on them mean little, in words.
+        protocol: Part of a recording that the authors score.
         parameters: their number as stated.
-        licence: of the weights.
-        size_bytes, sha256: of the file with the weights.
+        licence: Licence of the weights.
+        size_bytes, sha256: Size and SHA-256 of the file with the weights.
         weights: where they are.
-        command: how ASDF takes them.
+        command: Command by which ASDF takes them.
         paper: its arXiv number, or the conference.
     """
 

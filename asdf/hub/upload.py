@@ -22,7 +22,7 @@ class Pushed:
 
     Attributes:
         name: the repository at the commit that holds the folder.
-        address: of the commit's page.
+        address: Address of the commit's page.
     """
 
     name: HubName

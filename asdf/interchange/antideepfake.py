@@ -43,8 +43,8 @@ class _Pretraining:
     """Sizes of the layers of pretraining that fairseq's network has and scores do not depend on.
 
     Attributes:
-        width: of the space in which targets are compared (`final_dim`).
-        targets: of HuBERT, the classes in its dictionary; None for wav2vec 2.0.
+        width: Width of the space in which targets are compared (`final_dim`).
+        targets: Targets of HuBERT, the classes in its dictionary; None for wav2vec 2.0.
     """
 
     width: int

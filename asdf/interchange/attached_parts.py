@@ -35,10 +35,10 @@ def check_numbers(
     """Check that a file has the numbers of the part that `build` makes; only shapes are made.
 
     Args:
-        prefix: of the names of the part's layers in the file.
+        prefix: Prefix of the names of the part's layers in the file.
         state: the layers of the file.
-        class_path: of the part.
-        source: what messages call the file.
+        class_path: Class path of the part.
+        source: Name of the file in messages.
 
     Raises:
         AsdfError: a layer is missing, or has another shape.

@@ -35,8 +35,8 @@ class Base:
     """Pretrained weights, by what `front_end.weights` calls them.
 
     Attributes:
-        digest: of the numbers that a file leaves out, with their names.
-        names: of these layers, in a network's state dict.
+        digest: Digest of the numbers that a file leaves out, with their names.
+        names: Names of these layers, in a network's state dict.
     """
 
     weights: str
@@ -104,7 +104,7 @@ def check_base(
 
     Args:
         state: the layers that the file has.
-        entry: what the file says of its base.
+        entry: Entry of the file about its base.
 
     Raises:
         AsdfError: they have others.

@@ -69,7 +69,7 @@ def build_for(
 
     Args:
         state: the layers of the file, which those of a class of ours are compared with.
-        source: what messages call the file.
+        source: Name of the file in messages.
         folder: where the module of a user's own network class lies.
         advice, ignored: as of `check_layers`.
 
@@ -166,7 +166,8 @@ def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.S
     """Return names and shapes of the layers of the network of ours that `settings` build.
 
     Args:
-        layers: how many the file holds; a network of more modules than that is not even outlined.
+        layers: Number that the file holds; a network of more modules than that is not even
+            outlined.
 
     Raises:
         AsdfError: the settings ask for more layers than there are, or build no network.

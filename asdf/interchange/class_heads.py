@@ -59,10 +59,10 @@ def add_class_head(
     """Make the head that a file describes a part of `network`; its numbers are not loaded.
 
     Args:
-        entry: of the file, as `describe_sources` made it; None: the file has no head.
-        settings: of the file.
+        entry: Entry of the file, as `describe_sources` made it; None: the file has no head.
+        settings: Settings of the file.
         state: the layers of the file.
-        source: what messages call the file.
+        source: Name of the file in messages.
         folder: where the module of a user's own head lies.
 
     Raises:

@@ -87,8 +87,8 @@ def check_layers(
     """Check that a file has each layer of a network, in its shape, and no others.
 
     Args:
-        network, source: what the message calls the network, and the file.
-        advice: what the user may do about layers that differ.
+        network, source: Names of the network and of the file in the message.
+        advice: Advice about layers that differ.
         ignored: names that the file may hold and the network need not have.
 
     Raises:

@@ -35,7 +35,7 @@ class FrontEndWeights:
     """A front end's weights: layers by torchaudio's names, and the architecture that they fit.
 
     Attributes:
-        source: what `front_end.weights` calls them.
+        source: Name that `front_end.weights` has for them.
         left_out: names of the file's layers that are of no use for features.
         mask_embedding: (dimension,), the vector of masked frames in pretraining; None where the
             file has none.
@@ -138,7 +138,7 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
     """Log that waveforms reach pretrained weights otherwise than they did in pretraining.
 
     Args:
-        source: what `front_end.weights` calls the weights.
+        source: Name that `front_end.weights` has for the weights.
         trained: whether they were trained on normalised waveforms; None where that is not known.
         normalizes: whether the front end normalises.
     """

@@ -34,7 +34,7 @@ class FusedNetwork:
 
     Attributes:
         path: as it is in the file: relative to it, absolute, or a name of the hub.
-        sha256: of its file, or of the files of its folder.
+        sha256: SHA-256 of its file, or of the files of its folder.
     """
 
     path: str
@@ -47,8 +47,8 @@ class FusedSystem:
 
     Attributes:
         networks: in the order of the fusion's weights.
-        calibration: of fused scores; None: none.
-        development: what is known of the set that it was fitted to; plain values.
+        calibration: Calibration of fused scores; None: none.
+        development: Facts about the set that it was fitted to; plain values.
         others: further entries, as of a newer version, which are written again.
     """
 
@@ -170,7 +170,7 @@ def check_network(network: FusedNetwork, path: Path, file: Path) -> None:
 
     Args:
         path: where it is.
-        file: of the fused system.
+        file: File of the fused system.
 
     Raises:
         AsdfError: it is missing or was changed.

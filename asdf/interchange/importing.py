@@ -27,7 +27,7 @@ class Imported:
 
     Attributes:
         network: in eval mode, on the CPU.
-        file: what a network file holds of it.
+        file: Content of a network file of it.
         recognised: as what it was read, and what was left out.
     """
 

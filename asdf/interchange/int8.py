@@ -87,7 +87,7 @@ def describe_effect(
 
     Args:
         before, after: the two graphs.
-        sizes: of their files, in bytes.
+        sizes: Sizes of their files, in bytes.
         lengths: numbers of samples to compare the scores at.
     """
     scores = []

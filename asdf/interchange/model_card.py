@@ -63,7 +63,7 @@ def model_card_text(
     """Return the card in Markdown.
 
     Args:
-        address: what its users name in commands.
+        address: Name that its users write in commands.
         licence: its name on the hub, such as 'cc-by-4.0'; empty: not stated.
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """

@@ -93,18 +93,18 @@ class NetworkFile:
         state: the weights by the names of the network's layers.
         format: 'asdf' in all files of ours; None in those of the original ASDF.
         network_class: the class path of the network.
-        loss: of a loss that is a part of the network, how it is built (`trained_losses`).
-        sources: of a network that traces sources, its classes and how its head is built
+        loss: Description of a loss that is a part of the network (`trained_losses`).
+        sources: Classes and head of a network that traces sources
             (`class_heads`).
         settings: plain values of all sections, by section and name.
-        base: which pretrained weights give the layers that `state` lacks; None where it has all.
+        base: Pretrained weights that give the layers that `state` lacks; None where it has all.
         pretrained: the repository of the hub, with its commit, whose weights training began with;
             None without one.
         merged: the section `lora` of a network whose updates are merged into its weights.
-        optimiser_state, scaler_state, progress: what going on with the training needs.
+        optimiser_state, scaler_state, progress: States that going on with the training needs.
         unaveraged_state: where `state` holds moving averages, the weights that training goes on
             from (`asdf.training.weight_average`).
-        calibration: how scores become log-likelihood ratios.
+        calibration: Map by which scores become log-likelihood ratios.
         evaluation: error rates that were measured.
         averaged: names of the files whose weights were averaged.
         others: further entries, by their keys.

@@ -136,7 +136,7 @@ def fill_for_scoring(
 
     Args:
         folder: where the module of a user's own loss lies.
-        settings: of the file, if they are known already.
+        settings: Settings of the file, if they are known already.
 
     Raises:
         AsdfError: the file is of another network, or its loss cannot be built.

@@ -54,7 +54,7 @@ class _Graph:
         content: the file.
         lengths: the numbers of samples that it was compared at; those that it takes, where `any`
             is False.
-        words: what it takes, and what was compared.
+        words: Sentences on what it takes and what was compared.
     """
 
     content: bytes

@@ -61,7 +61,7 @@ def describe_source(named: str | os.PathLike[str], path: Path) -> str:
     """Return where a network is from: its path, or the repository with its commit.
 
     Args:
-        path: what `find_network` returned.
+        path: Path that `find_network` returned.
     """
     name = name_of(path)
     if name is not None:
@@ -73,7 +73,7 @@ def note_source(file: NetworkFile, path: Path) -> None:
     """Note in a network's file which commit of the hub it was downloaded from, if it was.
 
     Args:
-        path: what `find_network` returned.
+        path: Path that `find_network` returned.
     """
     name = name_of(path)
     if name is not None:

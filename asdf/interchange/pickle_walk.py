@@ -76,7 +76,7 @@ class _Walk:
     """The stack and the memo of a pickle, as far as they matter here.
 
     Attributes:
-        copies_left: how many values further calls may copy.
+        copies_left: Number of values that further calls may copy.
     """
 
     def __init__(self, copies: int) -> None:

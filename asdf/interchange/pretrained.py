@@ -120,9 +120,9 @@ class _Start:
     """What is known before a network is built.
 
     Attributes:
-        architecture: of its front end, as `front_end.architecture` names it.
+        architecture: Architecture of its front end, as `front_end.architecture` names it.
         source: `front_end.weights`, of the hub with a commit.
-        weights: what was read already, by `source`.
+        weights: Weights that were read already, by `source`.
     """
 
     architecture: str

@@ -78,7 +78,7 @@ class Layout:
 
     Attributes:
         name: whose layout it is.
-        front_end, back_end: how the names of their layers begin.
+        front_end, back_end: Beginnings of the names of their layers.
     """
 
     name: str

@@ -56,7 +56,7 @@ class _Download:
     """One file on its way from a server.
 
     Attributes:
-        version: how the server marks this version of the file; only the rest of the same one fits.
+        version: Server's mark for this version of the file; only the rest of the same one fits.
     """
 
     def __init__(self, url: str, path: Path) -> None:

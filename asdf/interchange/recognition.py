@@ -97,12 +97,12 @@ class Recognised:
     """A detector as it was read.
 
     Attributes:
-        layout: what the file was recognised as.
+        layout: Layout that the file was recognised as.
         state: layers under our names.
         left_out: names of layers and entries that were left out, by reason.
-        notes: what the user should know of the settings.
+        notes: Sentences that the user should know of the settings.
         filled: names of layers that the file lacks and that scores do not depend on: zeros.
-        loss: of a detector whose loss gives the scores, how it is built (`trained_losses`).
+        loss: Description of the loss of a detector whose loss gives the scores (`trained_losses`).
         calibration, evaluation: entries of a file of ours.
     """
 

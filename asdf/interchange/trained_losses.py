@@ -56,10 +56,10 @@ def add_loss(
     """Make the loss that a file describes a part of `network`, if it gives the scores.
 
     Args:
-        entry: of the file, as `describe_loss` made it; None: the file has no loss.
-        settings: of the file.
+        entry: Entry of the file, as `describe_loss` made it; None: the file has no loss.
+        settings: Settings of the file.
         state: the layers of the file.
-        source: what messages call the file.
+        source: Name of the file in messages.
         folder: where the module of a user's own loss lies.
 
     Returns:

@@ -53,7 +53,7 @@ def read_weights_file(
     """Return the dictionary that a file of `torch.save` holds, on the CPU.
 
     Args:
-        kind: what the message calls the file: "cannot read KIND PATH".
+        kind: Kind of the file in the message: "cannot read KIND PATH".
         mapped: numbers are read from the file when they are copied, and the processes of a node
             share the memory. Copy them at once: whoever writes into the file ends this process.
 

@@ -32,7 +32,7 @@ class Submission:
 
     Attributes:
         job: its number.
-        file: of runs, a line for each task.
+        file: File of runs, a line for each task.
         folder: where it was submitted; the script's output lies there.
     """
 
@@ -100,8 +100,8 @@ def submit_array(
     Args:
         recipe: its run.py.
         script: the job script.
-        max_running: how many tasks run at a time; None for all.
-        options: of sbatch.
+        max_running: Number of tasks that run at a time; None for all.
+        options: Options of sbatch.
 
     Raises:
         AsdfError: the file cannot be written, or sbatch refuses the job; its reason is named.

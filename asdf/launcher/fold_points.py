@@ -33,7 +33,7 @@ class PlannedPoint:
     """A config with a point on top of it.
 
     Attributes:
-        overrides: of the point, and those for all runs.
+        overrides: Overrides of the point, and those for all runs.
         fold: the name of the fold that it is; '' for none.
     """
 

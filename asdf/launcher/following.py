@@ -96,8 +96,8 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
 
     Args:
         status: as `subprocess` reports it; -9 where SIGKILL ended the run.
-        lines: of the log; the last that names an error is the reason. A last line of another kind
-            is shown as what it is: how far the run came, not why it ended.
+        lines: Lines of the log; the last that names an error is the reason. A last line of another
+            kind is shown as what it is: how far the run came, not why it ended.
     """
     reason = _last_match(_ERROR.match, lines)
     killed = _KILLED.search(reason)

@@ -27,7 +27,8 @@ def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") 
     """Return the name of a point such as 'hidden_64-initial_learning_rate_1e-05-seed3'.
 
     Args:
-        values: of the settings of the point by their full names, in the form of their settings.
+        values: Values of the settings of the point by their full names, in the form of their
+            settings.
         catalogue: all settings of the config, of which a short name may be that of several.
         fold: the name of the fold that the point is of, which stands before the seed.
     """

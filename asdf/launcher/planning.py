@@ -25,7 +25,7 @@ class PlannedRun:
     """A run of a launch: a config with a point on top of it.
 
     Attributes:
-        name: of the config and the point, for the screen.
+        name: Name of the config and the point, for the screen.
         overrides: everything behind the config's name on the command line of its run.py.
         output: the folder of all systems, in which the run's own one usually lies.
     """
@@ -87,7 +87,7 @@ def plan_runs(
         recipe: its run.py.
         configs: names of configs, or patterns of them.
         overrides: the user's, for all runs.
-        launchers: what the launcher sets on top.
+        launchers: Overrides that the launcher sets on top.
 
     Raises:
         UsageError: names every mistake in the options, in the configs and in all points; or two

@@ -55,8 +55,8 @@ class PointOptions:
 
     Attributes:
         sweeps: texts 'section.name=value,value'.
-        draws: how many points of the grid; None for all.
-        draw_seed: what the draw follows from.
+        draws: Number of points of the grid; None for all.
+        draw_seed: Seed that the draw follows from.
         folds: 'attack:2'; each point is then a run per fold (see `asdf.recipe.folds`).
     """
 
@@ -73,7 +73,7 @@ class Points:
 
     Attributes:
         swept: without the seeds, in the order of the grid; one () where nothing is swept.
-        grid_size: of how many `swept` were drawn.
+        grid_size: Number of points that `swept` were drawn from.
         seeds: the last choice of each point; () where no seeds are named.
     """
 
@@ -97,9 +97,9 @@ def read_points_options(
     """Return the points that the options mean.
 
     Args:
-        overrides: what holds for all runs; a setting of these cannot be swept as well.
+        overrides: Overrides that hold for all runs; a setting of these cannot be swept as well.
         collector: gets everything that is wrong with the options, which is then left out.
-        typed: what makes of a typed override, such as a relative path, the one of a run.
+        typed: Function that makes of a typed override, such as a relative path, the one of a run.
     """
     grid = _Grid(collector, typed)
     for override in overrides:

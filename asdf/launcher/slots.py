@@ -57,7 +57,7 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
     Args:
         requested: indices of visible GPUs with commas between them, as `computing.gpu_ids` counts
             them; None for all.
-        visible: how many GPUs are visible.
+        visible: Number of GPUs that are visible.
         shown: the value of CUDA_VISIBLE_DEVICES, if it is set; a scheduler may have put numbers or
             UUIDs there.
 

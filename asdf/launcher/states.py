@@ -44,8 +44,8 @@ class JobResult:
     Attributes:
         network: 'epoch.20', 'best', ...
         set: its name, with the precision of its scores where that is not fp32.
-        metric: what networks were chosen by where it is not the EER; '' where it is.
-        value: of that metric on the set.
+        metric: Metric that networks were chosen by where it is not the EER; '' where it is.
+        value: Value of that metric on the set.
     """
 
     network: str
@@ -81,11 +81,11 @@ class Job:
 
     Attributes:
         overrides: everything behind the config's name on the run's command line.
-        digest: of the settings; see `settings_digest`.
-        slots_needed: how many slots the run takes.
-        detail: what the table shows behind the state.
+        digest: Digest of the settings; see `settings_digest`.
+        slots_needed: Number of slots that the run takes.
+        detail: Words that the table shows behind the state.
         results: the rows of the run's results.json.
-        name: of the run, where it has another one than its config.
+        name: Name of the run, where it has another one than its config.
         settings: those that its outcome depends on; see `outcome_settings`.
         modules: the folder of the recipe, where the user's own modules lie.
     """

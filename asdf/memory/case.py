@@ -34,10 +34,10 @@ class Case:
     """What the memory of a process depends on.
 
     Attributes:
-        architecture: of the front end.
+        architecture: Architecture of the front end.
         folder: the recipe's.
         trains: whether a network is trained, or existing networks are only scored.
-        dtype: of autocast in training; None: float32 throughout.
+        dtype: Number format of autocast in training; None: float32 throughout.
         gpu_bytes: memory of the GPU, which the batches of scoring follow; 0 where it is not known.
     """
 

@@ -21,7 +21,7 @@ class Parts:
     Attributes:
         own: the process's part of each parameter, in float32.
         whole: bytes of all parameters, as they are computed with.
-        gathered: how many of these a step holds at once.
+        gathered: Number of these that a step holds at once.
     """
 
     own: list[Tensor] = field(default_factory=list)

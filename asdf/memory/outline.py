@@ -19,7 +19,8 @@ def outlined_network(
     No layer is dropped at random: which ones run could not be known.
 
     Args:
-        architecture: of the front end, as in `front_end.architecture`: that of the weights, if any.
+        architecture: Architecture of the front end, as in `front_end.architecture`: that of the
+            weights, if any.
         folder: the recipe's folder, where a user's own modules lie.
 
     Raises:

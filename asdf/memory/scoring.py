@@ -50,7 +50,7 @@ def scoring_memory(
     """Compute what scoring takes, in the precision of the settings.
 
     Args:
-        architecture: of the front end, that of the weights where there are any.
+        architecture: Architecture of the front end, that of the weights where there are any.
         folder: the recipe's folder, where a user's own modules lie.
         gpu_bytes: the whole memory of the GPU, as for `batch_samples`.
 
@@ -79,7 +79,7 @@ def largest_batches(
     """Return utterances and samples of the largest batches that can occur.
 
     Args:
-        length: how much of a recording is scored.
+        length: Part of a recording that is scored.
     """
     assert length.max_samples is not None  # settings always have a limit
     budget = batch_samples(settings, gpu_bytes)

@@ -72,9 +72,9 @@ def training_memory(
     """Compute what training takes on each GPU, for any step but the first, which takes less.
 
     Args:
-        architecture: of the front end, that of the weights, if any.
-        processes: of the run.
-        dtype: of autocast; None: float32 throughout.
+        architecture: Architecture of the front end, that of the weights, if any.
+        processes: Processes of the run.
+        dtype: Number format of autocast; None: float32 throughout.
         folder: the recipe's folder, where a user's own modules lie.
 
     Raises:
@@ -246,7 +246,7 @@ def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:
     """Let a gradient end as soon as it is whole, which is when it goes into its bucket.
 
     Args:
-        processes: that divide it, and each retain a part; 0: it is not divided.
+        processes: Number of processes that divide it, and each retain a part; 0: it is not divided.
     """
     retained: list[Tensor] = []
 

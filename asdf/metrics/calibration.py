@@ -161,7 +161,7 @@ def fit_llr(
     See `fit_weights` for the loss, and for scores without an error.
 
     Args:
-        prior: of bona fide.
+        prior: Prior of bona fide.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or higher scores do not mean bona fide.

@@ -25,7 +25,7 @@ class Metric:
         ranked: whether systems are better or worse by it.
         digits: decimals in text, those of a per cent value if it is one.
         paper_digits: decimals in publications.
-        lower_is_better: which way systems are ranked.
+        lower_is_better: Direction in which systems are ranked.
     """
 
     key: str

@@ -31,8 +31,8 @@ class Condition:
     """The result of one value of one column.
 
     Attributes:
-        bona_fide: which bona fide trials its spoofs are compared with.
-        interval: of the EER, over trials; None where it was not requested.
+        bona_fide: Bona fide trials that its spoofs are compared with.
+        interval: Interval of the EER, over trials; None where it was not requested.
         decisions: at the threshold of the system; None where it has none.
     """
 
@@ -101,8 +101,8 @@ def conditions_of(
 
     Args:
         values: the value of each trial, '' where it is not known.
-        replicates: of the bootstrap of each EER; 0: no intervals.
-        threshold: of the decisions; None: there are none.
+        replicates: Replicates of the bootstrap of each EER; 0: no intervals.
+        threshold: Threshold of the decisions; None: there are none.
     """
     classes = _values_of_classes(scores, values)
     if len(classes.bona_fide | classes.spoof) < 2:

@@ -165,8 +165,8 @@ def decide(
     The threshold is the same in all replicates: it was set before, on other trials.
 
     Args:
-        scores: of trials of both classes.
-        speakers: of each trial; empty: no intervals over speakers.
+        scores: Scores of trials of both classes.
+        speakers: Speaker of each trial; empty: no intervals over speakers.
     """
     confusion = Confusion.at(scores.bona_fide, scores.spoof, threshold.value)
     if not replicates:

@@ -40,7 +40,7 @@ class Ranks:
 
     Attributes:
         scores: different ones of the development set, ascending.
-        ranks: of each of them.
+        ranks: Rank of each of them.
         spread: the standard deviation of all, the unit beyond both ends.
     """
 
@@ -80,10 +80,10 @@ class Fusion:
     """How the scores of several systems become one: the weighted sum of the scores or their ranks.
 
     Attributes:
-        method: of `METHODS`.
-        weights: of each system.
-        offset: that is added.
-        ranks: of each system, where the method is 'rank'; else empty.
+        method: Method of `METHODS`.
+        weights: Weights of each system.
+        offset: Number that is added.
+        ranks: Ranks of each system, where the method is 'rank'; else empty.
     """
 
     method: str
@@ -130,9 +130,9 @@ def fit_fusion(
     """Fit a fusion to the trials of a development set.
 
     Args:
-        method: of `METHODS`.
-        scores_NS: of each trial by each system.
-        names: of the systems, for messages.
+        method: Method of `METHODS`.
+        scores_NS: Scores of each trial by each system.
+        names: Names of the systems, for messages.
 
     Raises:
         UsageError: there is no such method.

@@ -31,9 +31,9 @@ class Member:
     """A system of a fusion, by itself.
 
     Attributes:
-        result: of its scores.
-        cllr: of its LLRs, calibrated on the other folds; None where it cannot be calibrated.
-        weight: that it has in the fusion of all trials.
+        result: Result of its scores.
+        cllr: Cllr of its LLRs, calibrated on the other folds; None where it cannot be calibrated.
+        weight: Weight that it has in the fusion of all trials.
         fold_weights: those of the fusions without each fold.
     """
 
@@ -50,8 +50,8 @@ class FusionGain:
 
     Attributes:
         fusion: fitted to all trials.
-        llrs: of the trials by the fusions that were fitted without them.
-        result: of these.
+        llrs: LLRs of the trials by the fusions that were fitted without them.
+        result: Result of these.
         members: in the order of the fusion.
         best: the index of the system with the lowest EER.
         gain: fused less best; below zero the fusion is better. None without replicates.
@@ -78,9 +78,9 @@ def measure_gain(
     """Fit a fusion and test its gain over the best single system by a paired bootstrap.
 
     Args:
-        systems: of the same trials in one order.
-        folds: of each trial.
-        speakers: of each trial; None: the bootstrap draws trials.
+        systems: Systems of the same trials in one order.
+        folds: Fold of each trial.
+        speakers: Speaker of each trial; None: the bootstrap draws trials.
 
     Raises:
         AsdfError: as `fit_fusion`.
@@ -139,7 +139,7 @@ def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
     """Return the Cllr in bits of scores that are calibrated on the other folds.
 
     Args:
-        folds: of each trial (`make_folds`).
+        folds: Fold of each trial (`make_folds`).
 
     Returns:
         None where they cannot be calibrated without some fold, as scores that are all alike.

@@ -106,7 +106,7 @@ def measure_distance(
     replacement (by speakers).
 
     Args:
-        training_speakers, new_speakers: of each recording; None where not all are known.
+        training_speakers, new_speakers: Speaker of each recording; None where not all are known.
 
     Raises:
         AsdfError: the embeddings are of different networks, or of too few recordings.

@@ -47,9 +47,9 @@ class Interval:
     """A value with its bootstrap interval.
 
     Attributes:
-        p_value: that of a difference being zero; None for other values.
-        groups: how many speakers or recordings were drawn, those of the class with the fewest; None
-            where trials were drawn.
+        p_value: P value of a difference being zero; None for other values.
+        groups: Number of speakers or recordings that were drawn, those of the class with the
+            fewest; None where trials were drawn.
     """
 
     value: float
@@ -104,7 +104,7 @@ def rate_interval(
     Args:
         drawn: (replicates,), its values on replicates.
         trials: Number of trials it is a rate of: the smaller class for an EER.
-        groups: how many speakers or recordings were drawn; None where trials were drawn.
+        groups: Number of speakers or recordings that were drawn; None where trials were drawn.
 
     Without an error all replicates are 0, and the interval is the exact binomial one: Clopper and
     Pearson, Biometrika 26, 1934. Trials of a group may err together, so that over groups it is

@@ -37,7 +37,7 @@ class LocatedRecording:
         scores: (frames,), of frames that follow each other without gaps.
         hop_s: the length of a frame in seconds.
         spoofed: the spoofed parts; none for bona fide.
-        duration_s: of the recording.
+        duration_s: Duration of the recording.
     """
 
     scores: Floats
@@ -100,7 +100,7 @@ class PointResult:
     Attributes:
         hop_s: the length of a frame.
         eer, eer_threshold: over frames; the threshold is the highest score that is rejected.
-        bona_fide, spoof: how many frames there are.
+        bona_fide, spoof: Number of frames.
         threshold: from this score on a frame counts as bona fide.
         agreement: at that threshold.
     """

@@ -26,7 +26,7 @@ class LocalisationIntervals:
     """The intervals of the three range metrics, as fractions.
 
     Attributes:
-        groups: how many recordings, or speakers, were drawn from.
+        groups: Number of recordings, or speakers, that were drawn from.
     """
 
     range_eer: Interval
@@ -48,8 +48,8 @@ def localisation_intervals(
     """Return intervals over recordings or speakers; the same seed gives the same.
 
     Args:
-        threshold: of F1 and intersection over union.
-        speakers: of each recording; None: recordings are drawn.
+        threshold: Threshold of F1 and intersection over union.
+        speakers: Speaker of each recording; None: recordings are drawn.
         progress: called with the number of replicates drawn since its last call.
 
     Raises:

@@ -40,7 +40,7 @@ def fit_weights(
 
     Args:
         bona_fide_BS, spoof_PS: finite scores of the trials of each class, by S systems.
-        prior: of bona fide.
+        prior: Prior of bona fide.
 
     Raises:
         AsdfError: all scores of a system are alike.
@@ -93,7 +93,7 @@ def _are_apart(scores: Floats, is_bona_fide: npt.NDArray[np.bool_], tolerance: f
     """Whether a threshold separates the classes, also the wrong way round.
 
     Args:
-        tolerance: of what overlaps, as a proportion of the spread of the scores.
+        tolerance: Tolerance of what overlaps, as a proportion of the spread of the scores.
     """
     bona_fide = scores[is_bona_fide]
     spoof = scores[~is_bona_fide]

@@ -39,7 +39,7 @@ class Spread:
 
     Attributes:
         deviation: the standard deviation with n - 1; None for a single seed.
-        interval: of the mean, see above; None where nothing was drawn.
+        interval: Interval of the mean, see above; None where nothing was drawn.
     """
 
     values: tuple[float, ...]
@@ -55,7 +55,7 @@ class SeedDifference:
     Attributes:
         difference: with intervals and p-values over seeds and trials.
         is_paired: both have the same seeds, whose differences are taken.
-        seeds: how many each has.
+        seeds: Number that each has.
         eer_welch_p: p-value of Welch's test of the EERs over seeds alone; None with fewer than
             three seeds on a side.
     """

@@ -84,8 +84,8 @@ class SasvSummary:
     """One system on one set.
 
     Attributes:
-        intervals, speaker_intervals: of the metrics in `DRAWN`, over trials and over claimed
-            speakers; empty where not requested, or where there is a single speaker.
+        intervals, speaker_intervals: Intervals of the metrics in `DRAWN`, over trials and over
+            claimed speakers; empty where not requested, or where there is a single speaker.
         left_out: column -> the values of it that lack a kind of trials.
         are_llrs: whether the SASV scores are log-likelihood ratios, so that act_a_dcf means
             something.
@@ -211,7 +211,7 @@ def summarise_sasv(
     Args:
         by: columns of the trials; in 'attack', and others that only spoofs have values of, the
             spoofs of each value meet all targets and nontargets.
-        replicates: of each bootstrap; 0: no intervals.
+        replicates: Replicates of each bootstrap; 0: no intervals.
         progress: called after each replicate.
     """
     intervals: dict[str, Interval] = {}

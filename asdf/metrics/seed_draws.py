@@ -47,9 +47,10 @@ class SeedDraws:
         seeds: the name of each network's seed.
         measured: (seeds, 2).
         drawn: (seeds, 2, replicates).
-        trials: what draws of the same trials have in common.
+        trials: State that draws of the same trials have in common.
         at_best: the rates at the best threshold of each network, averaged over seeds.
-        groups: how many speakers were drawn, those of the class with fewer; None where trials were.
+        groups: Number of speakers that were drawn, those of the class with fewer; None where trials
+            were.
     """
 
     seeds: tuple[str, ...]
@@ -85,7 +86,8 @@ def draw_seeds(
 
     Args:
         scores: those of each seed's network.
-        trials: what the corpus says of the trials; where it knows all speakers, these are drawn.
+        trials: Columns of the corpus about the trials; where it knows all speakers, these are
+            drawn.
         is_compared: draw so that other networks on the same trials get the same draws; a single
             network that is not compared is drawn in far less time.
 

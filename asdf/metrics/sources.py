@@ -63,7 +63,7 @@ class OpenSet:
     Attributes:
         rejection: the score by which they are.
         eer: where as many known trials are rejected as unknown ones are accepted.
-        threshold: of that.
+        threshold: Threshold of that EER.
         oscr: the area under the curve.
         false_positive_rates, correct_rates: the curve, from the highest threshold to the lowest.
         correct_at: the rates of correct classification at `FALSE_POSITIVE_RATES`.
@@ -114,9 +114,9 @@ def evaluate_sources(
 
     Args:
         rejection: the score by which unknown sources are rejected.
-        speakers: of each trial: whole speakers are drawn for the intervals; None: trials, those of
-            known and of unknown sources separately.
-        replicates: of the bootstrap; 0: no intervals.
+        speakers: Speaker of each trial: whole speakers are drawn for the intervals; None: trials,
+            those of known and of unknown sources separately.
+        replicates: Replicates of the bootstrap; 0: no intervals.
 
     Raises:
         AsdfError: not one trial is of a class that the network knows.
@@ -211,7 +211,7 @@ class _Trials:
         truths: the index of each trial's class; -1 for unknown ones.
         calls: the index of the class that each is called.
         scores: by which unknown sources are rejected.
-        curve: of known trials against unknown ones; None without unknown ones.
+        curve: Curve of known trials against unknown ones; None without unknown ones.
     """
 
     classes: int

@@ -63,8 +63,8 @@ class Tandem:
     """What the scores of an ASV system add; the EERs are fractions.
 
     Attributes:
-        asv_eer, asv_threshold: of target against nontarget trials; the t-DCFs are taken at this
-            threshold.
+        asv_eer, asv_threshold: EER and threshold of target against nontarget trials; the t-DCFs are
+            taken at this threshold.
         tdcf_2019, tdcf_2021: the minimum of the normalised t-DCF, legacy and revised.
         t_eer: the concurrent t-EER; None where no pair of thresholds has it.
     """
@@ -81,7 +81,7 @@ class Summary:
     """One system on one set.
 
     Attributes:
-        name: of the system, or of its score file.
+        name: Name of the system, or of its score file.
         set: the set's name.
         scores: with the attacks of the trials, where they are known.
         curve: the DET curve of `scores`.
@@ -91,7 +91,7 @@ class Summary:
             where no speakers are known.
         conditions: column by column in the order requested, values in alphabetical order.
         findings: warnings; errors are raised.
-        scored: what is known of how the scores were computed.
+        scored: Way in which the scores were computed, where it is known.
         decisions: at a threshold that was chosen elsewhere; None without one.
         is_hard: whether the scores are nothing but decisions, 1 and 0; then only metrics of
             decisions mean anything.
@@ -188,8 +188,9 @@ def summarise(  # noqa: PLR0913
 
     Args:
         by: columns; one that is not known, or has a single value, gives no conditions.
-        replicates: of each bootstrap; 0: no intervals. The same seed gives the same intervals.
-        condition_replicates: of the bootstrap of each condition's EER.
+        replicates: Replicates of each bootstrap; 0: no intervals. The same seed gives the same
+            intervals.
+        condition_replicates: Replicates of the bootstrap of each condition's EER.
         threshold: at which trials are decided; None: no decisions.
         is_hard: see `Summary`.
 

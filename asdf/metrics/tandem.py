@@ -190,8 +190,8 @@ class TandemPath:
     Attributes:
         asv_thresholds, cm_thresholds: a pair for each ASV threshold.
         rates: the mean of both tandem rates of the pair, half of the impostors being spoofs.
-        spoof_rates: how many spoofs pass both systems.
-        gaps: how far the nontarget rate is from the spoofs'; infinite where the ASV system misses
+        spoof_rates: Proportion of the spoofs that pass both systems.
+        gaps: Distance of the nontarget rate from the spoofs'; infinite where the ASV system misses
             no fewer targets than it accepts impostors, which no pair is taken of.
     """
 

@@ -44,9 +44,9 @@ class ClassHead(Attached):
 
     Attributes:
         dimension: numbers in an embedding.
-        column: of the trial list, whose values are the classes.
-        names: of the classes, in the order of the logits.
-        bona_fide: what bona fide trials are (`source.bona_fide`).
+        column: Column of the trial list, whose values are the classes.
+        names: Names of the classes, in the order of the logits.
+        bona_fide: Class of the bona fide trials (`source.bona_fide`).
     """
 
     column: str

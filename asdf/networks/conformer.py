@@ -38,7 +38,7 @@ class ConformerEncoder(nn.Module):
     It returns embeddings, logits and the last states of the frames.
 
     Attributes:
-        attention_class: of the blocks.
+        attention_class: Class of the blocks' attention.
     """
 
     attention_class: ClassVar[type[RelativeAttention | HeadTokenAttention]] = RelativeAttention

@@ -119,7 +119,7 @@ class Pairs(NamedTuple):
 
         Args:
             scores_BP3: for each number of nodes that do not belong to the first graph.
-            nodes: of the first graph.
+            nodes: Nodes of the first graph.
         """
         kind_P = (self.first_P >= nodes).long() + (self.second_P >= nodes).long()
         kind_BP1 = kind_P.expand(len(scores_BP3), -1).unsqueeze(2)

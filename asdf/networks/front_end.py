@@ -53,14 +53,14 @@ class FrontEnd(nn.Module, ABC):
         window: samples that the first frame needs.
         hop: samples from the start of a frame to the start of the next.
         encoder_layers: number of its layers; states are one more, with the first layer's input.
-        layers: how many of them are computed; `front_end.layer` may leave the upper ones out.
+        layers: Number of those that are computed; `front_end.layer` may leave the upper ones out.
         cacheable: whether its features depend on the waveform, the numbers of `model`, the code of
             its module and `feature_settings()` alone, so that those of a frozen one may be cached.
             A derived class does not inherit it, but must say it again.
         architecture_setting: the value of `front_end.architecture` that builds it again.
         unloaded_weights: the pretrained weights that it is to start from and has not yet got, as
             `front_end.weights` names them; None once they are loaded, or without any.
-        pretrained: which commit of which repository of the hub it has its weights of, as
+        pretrained: Repository of the hub, and commit, that its weights are of, as
             'hub:ORG/NAME@COMMIT'; None: of none, or not known.
         resting: names of parameters that never learn, as `front_end.trained_parts` says.
         frozen: see `freeze`.

@@ -39,7 +39,7 @@ class _Updated(nn.Module):
     """A module whose weights are updated; `update_map` turns a plain module into one.
 
     Attributes:
-        plain_class: what the module was before, and is again when it is merged.
+        plain_class: Class that the module was of before, and is again when it is merged.
         lora_scale: alpha / rank.
     """
 
@@ -138,7 +138,7 @@ def update_map(module: nn.Module, lora: Lora, name: str, part: str = "") -> None
     """Give a linear map, or a `part` of attention's joined projection, an update of zero.
 
     Args:
-        name: of the map in its network; the first numbers follow from it and torch's seed.
+        name: Name of the map in its network; the first numbers follow from it and torch's seed.
     """
     if not isinstance(module, _Updated):
         plain_class = type(module)

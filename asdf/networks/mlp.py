@@ -22,7 +22,7 @@ class MLPBackEnd(SizedBackEnd):
     """The mean over time, standardised; a hidden layer, which is the embedding; the logits.
 
     Args:
-        dimension: of the features.
+        dimension: Dimension of the features.
         settings: `mlp_hidden` and `mlp_dropout`.
     """
 

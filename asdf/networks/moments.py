@@ -67,7 +67,7 @@ class MomentsFrontEnd(FrontEnd):
     """Statistics of a recording as its only frame, (batch, 1, 1175); `moments.parts` says which.
 
     Attributes:
-        groups: which values are which statistics.
+        groups: Values of each kind of statistics.
     """
 
     cacheable = True

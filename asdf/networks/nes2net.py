@@ -115,7 +115,7 @@ class Nes2NetXBackEnd(TimedBackEnd):
 
     Args:
         splits: parts of the features, and parts of each of these.
-        squeeze: how many times narrower the squeeze-and-excitation layers are inside.
+        squeeze: Factor by which the squeeze-and-excitation layers are narrower inside.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ class Outputs:
 
     Attributes:
         embeddings: (B, anything), or whatever the network returns first.
-        logits_B2: of the utterances, column 1 for bona fide.
-        frame_logits_BF2: of their frames, column 1 for bona fide; None: of no frames.
+        logits_B2: Logits of the utterances, column 1 for bona fide.
+        frame_logits_BF2: Logits of their frames, column 1 for bona fide; None: of no frames.
         class_logits_BK: natural-log odds of the classes that `network_file` names, up to a number
             per utterance; None: the network traces no sources.
     """

@@ -47,7 +47,7 @@ class Sizes:
 
     Attributes:
         filters: 0 for a spectrogram, which has all bins of the band.
-        coefficients: of the cosine transform; 0 without one.
+        coefficients: Coefficients of the cosine transform; 0 without one.
     """
 
     window: int

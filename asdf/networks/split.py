@@ -52,8 +52,8 @@ def check_split(network_class: type[nn.Module], front_end_class: type | None = N
     """Make sure that features of the front end may be cached, and are all that the rest sees.
 
     Args:
-        front_end_class: of the front end that the settings name; None: what the network's class
-            has.
+        front_end_class: Class of the front end that the settings name; None: what the network's
+            class has.
 
     Raises:
         UsageError: that is not so, or not known of it.

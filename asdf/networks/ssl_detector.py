@@ -75,7 +75,7 @@ class BackEnd(nn.Module, ABC):
         """Return embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide.
 
         Args:
-            features: what `takes` says.
+            features: Features that `takes` names.
         """
 
     def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,7 +106,7 @@ class SSLDetector(DetectorNetwork):
                 return MyBackEnd(self.front_end.dimension)
 
     Attributes:
-        front_end_class: of the front end, unless `front_end.front_end_class` names another; a
+        front_end_class: Class of the front end, unless `front_end.front_end_class` names another; a
             derived class may name another one, its own as well.
         paper: where the network, or its back end, was published.
     """
@@ -228,7 +228,8 @@ def build_end(
     """Build a front end or a back end; a failure names the setting that named its class.
 
     Args:
-        value: of the setting; None: the network's class has the end, and describes its failures.
+        value: Value of the setting; None: the network's class has the end, and describes its
+            failures.
 
     Raises:
         AsdfError: its constructor fails.

@@ -40,5 +40,5 @@ class TimedBackEnd(BackEnd):
         one less than fit into the recording.
 
         Args:
-            features: what `takes` says.
+            features: Features that `takes` names.
         """

@@ -30,7 +30,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
     A frame sees 400 samples, and one starts every 320 samples, in all published sizes.
 
     Attributes:
-        architecture: what was built.
+        architecture: Architecture that was built.
     """
 
     model: Wav2Vec2Model

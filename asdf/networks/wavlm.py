@@ -31,7 +31,7 @@ def join_attention_layers(
     """Join the query, key and value projections of WavLM's attention to the matrix torch uses.
 
     Args:
-        layers: of any front end, by torchaudio's names except for those projections.
+        layers: Layers of any front end, by torchaudio's names except for those projections.
     """
     result = dict(layers)
     for name in layers:

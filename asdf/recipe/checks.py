@@ -63,7 +63,7 @@ def find_problems(
 
     Args:
         folder: the recipe's.
-        stages: of the recipe; None where they are not known.
+        stages: Stages of the recipe; None where they are not known.
     """
     problems = []
     process_counts = set()

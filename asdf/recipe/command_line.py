@@ -39,7 +39,8 @@ class CommandLine:
 
     Attributes:
         explain: a setting or section, '' for all of them; None without --explain.
-        local_rank: what `python -m torch.distributed.launch` adds; the environment has it as well.
+        local_rank: Number that `python -m torch.distributed.launch` adds; the environment has it as
+            well.
     """
 
     configs: list[str]

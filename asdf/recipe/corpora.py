@@ -70,7 +70,7 @@ class Corpus:
         protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
             `list`; without it the list has no such columns.
         reader: instead of `list`: a name of `asdf.corpora`, with its subset.
-        columns, bona_fide: of parquet: what columns are called in it, as in {'label': 'is_fake'},
+        columns, bona_fide: Names of the columns of parquet, as in {'label': 'is_fake'},
             and the label's value that means bona fide.
     """
 

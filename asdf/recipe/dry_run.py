@@ -111,7 +111,8 @@ def plan_run(
     """Plan a run, and find what it lacks: lists, recordings, weights, classes, networks ...
 
     Args:
-        launch: how this process was started; a launch of one stands for `computing.processes`.
+        launch: Way in which this process was started; a launch of one stands for
+            `computing.processes`.
     """
     plan = Plan([f"config {config}: dry run, nothing is computed or written"])
     # Alone, this process stands for those that run.py would start.

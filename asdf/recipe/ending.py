@@ -73,7 +73,7 @@ def skip_shutdown(statuses: list[int]) -> None:
     the other processes would wait for it. What a recipe's code raises later is still reported.
 
     Args:
-        statuses: of `exit_status`.
+        statuses: Statuses of `exit_status`.
     """
     # Registered before the runs, so that whatever registers itself during them is called earlier.
     atexit.register(partial(_exit_at_once, statuses))

@@ -43,7 +43,7 @@ class LeaveOut:
     """The values of a column that training does without, and the speakers.
 
     Attributes:
-        setting: which one names the values, for messages.
+        setting: Setting that names the values, for messages.
     """
 
     column: str
@@ -87,7 +87,7 @@ class LeaveOut:
 
         Args:
             heard: the speakers of bona fide utterances of the whole training sets.
-            kind: of the set, for the message.
+            kind: Kind of the set, for the message.
 
         Raises:
             UsageError: no trial has one of the values.

@@ -171,7 +171,7 @@ def check_unheard(evaluated: TrialList, training: Sequence[TrialList]) -> None:
     """Make sure that nothing is evaluated that is trained on.
 
     Args:
-        training: what is trained on.
+        training: List that is trained on.
 
     Raises:
         AsdfError: a recording is in both.

@@ -39,7 +39,7 @@ def try_network(settings: Sections, architecture: str, folder: Path) -> None:
     noise, and check the results.
 
     Args:
-        architecture: of the front end.
+        architecture: Architecture of the front end.
         folder: the recipe's.
 
     Raises:

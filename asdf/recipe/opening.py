@@ -47,7 +47,7 @@ class Recipe:
         folder: where run.py lies.
         stages: as run.py writes them; None where it does not write them out.
         configs: those named, in their order; read once and free of mistakes.
-        next_config: what to try after a demo.
+        next_config: Config to try after a demo.
     """
 
     folder: Path

@@ -40,7 +40,7 @@ def score_validation_sets(
     """Score what is validated on with a network, and compute what networks are chosen by.
 
     Args:
-        loss: of training, whose means are computed as well; None: none is.
+        loss: Loss of training, whose means are computed as well; None: none is.
 
     Returns:
         None where there is nothing to validate on.
@@ -75,7 +75,7 @@ def score_lists(
 
     Args:
         metric: is computed as well; None: the EER alone.
-        loss: of training, whose means are computed as well; None: none is.
+        loss: Loss of training, whose means are computed as well; None: none is.
     """
     from asdf.interchange import digest_in_memory
     from asdf.scoring.score_list import build_list_scorer, score_and_trace

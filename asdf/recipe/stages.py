@@ -39,7 +39,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     """Train `network`, going on from where `network.resume_epoch` says, and validate it meanwhile.
 
     Args:
-        lengths: of the utterances, in samples after speech activity detection.
+        lengths: Lengths of the utterances, in samples after speech activity detection.
     """
     from asdf.data.orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process

@@ -46,7 +46,7 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
 
     Args:
         configs: all that the command line names.
-        settings: of the config that runs now.
+        settings: Settings of the config that runs now.
 
     Raises:
         UsageError: on every rank, when any differs from the main rank.

@@ -24,9 +24,9 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: what it shows.
-        value: what it is sorted by and copied as, such as all digits of a rounded number or the
-            whole of a name that is cut; None is the text itself.
+        text: Text that it shows.
+        value: Value that it is sorted by and copied as, such as all digits of a rounded number or
+            the whole of a name that is cut; None is the text itself.
         css: its class.
         title: shown where the pointer rests on the cell.
         mark: 'best', 'lowest' or '', shown behind the text.

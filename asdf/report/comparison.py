@@ -48,7 +48,7 @@ class ResultDifference:
 
     Attributes:
         difference: second - first, with intervals and p-values.
-        first_scored, second_scored: what is known of how each was scored.
+        first_scored, second_scored: Way in which each was scored, where it is known.
     """
 
     set: str

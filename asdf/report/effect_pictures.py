@@ -38,9 +38,9 @@ class EffectSection:
     """Everything that the page shows of a sweep.
 
     Attributes:
-        figure: of a sweep of one setting; None for others.
-        maps: of two settings.
-        ranks: of more than two.
+        figure: Figure of a sweep of one setting; None for others.
+        maps: Pictures of two settings.
+        ranks: Pictures of more than two.
         confounded: a sentence for each group of settings that changed together.
     """
 

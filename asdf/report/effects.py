@@ -68,7 +68,7 @@ class Scale:
     """Where the values of a setting lie on an axis.
 
     Attributes:
-        positions: of each value's text.
+        positions: Positions of each value's text.
         is_log: the positions are on a logarithmic axis.
         is_number: they are numbers; else they stand one next to the other.
     """

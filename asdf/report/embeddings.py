@@ -36,7 +36,7 @@ class PointGroup:
     """The points of one value of a column.
 
     Attributes:
-        count: of all recordings of it.
+        count: Count of all recordings of it.
         points: (M, 2), of those that are drawn.
     """
 
@@ -52,8 +52,8 @@ class Picture:
     """Embeddings as points in groups, the largest first.
 
     Attributes:
-        title: what is drawn, in words.
-        note: what a reader must know of it.
+        title: Title of the picture.
+        note: Sentence that a reader must know.
     """
 
     title: str
@@ -109,7 +109,7 @@ def embedding_picture(embeddings: Embeddings, by: str = "label", method: str = "
 
     Args:
         by: a column of the list, or 'label'.
-        method: of `asdf.metrics.projection`.
+        method: Method of `asdf.metrics.projection`.
 
     Raises:
         AsdfError: there is no such column, or there are too few embeddings.

@@ -81,7 +81,7 @@ class Gathered:
         leading: set -> metric -> the system that is significantly the best by it (see `leaders`).
         over_seeds: the results of systems that differ by their seed alone, put together.
         generalisation: None where all sets are of the corpus that was trained on.
-        tasks: what was measured beyond detection.
+        tasks: Results beyond those of detection.
         left_out: the systems whose runs evaluated what they left out of training.
     """
 
@@ -177,7 +177,7 @@ def gather(
     A score file that is malformed or lacks a class is a finding, and the rest is measured.
 
     Args:
-        replicates: of the bootstrap of the intervals; 0 for none.
+        replicates: Replicates of the bootstrap of the intervals; 0 for none.
         for_plots: keep the curves of all attacks, also those that would make a page too large.
         on_start: called with the name of each measurement before it starts.
 

@@ -107,8 +107,8 @@ def measure_generalisation(
     """Return the results over several sets; None where none is of a corpus not trained on.
 
     Args:
-        names: of the runs.
-        over: what was measured over seeds already.
+        names: Names of the runs.
+        over: Results over seeds that were measured already.
     """
     set_names = list(dict.fromkeys(measured.summary.set for measured in measurements))
     trained = _training_sets(runs)

@@ -70,7 +70,7 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
     """Return the groups of at least two runs, in the order in which the first of each is named.
 
     Args:
-        names: of the runs, which the groups are named after.
+        names: Names of the runs, which the groups are named after.
     """
     by_configuration: dict[Hashable, dict[str, int]] = {}
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):

@@ -48,10 +48,10 @@ class LeftOutSystem:
     """A system in all of its folds.
 
     Attributes:
-        column: of which values are left out.
-        network: which network of each run was scored, in words.
+        column: Column whose values are left out.
+        network: Network of each run that was scored, in words.
         results: value -> seed -> the result of its spoofs against its fold's bona fide trials.
-        folds: what each fold leaves out -> the number of its bona fide trials.
+        folds: Value that each fold leaves out -> the number of its bona fide trials.
     """
 
     name: str
@@ -108,7 +108,7 @@ def measure_left_out(
     """Return the systems of the runs that evaluated what they left out.
 
     Args:
-        names: of the runs.
+        names: Names of the runs.
     """
     systems: dict[Hashable, LeftOutSystem] = {}
     members: dict[Hashable, list[str]] = {}

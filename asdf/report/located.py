@@ -25,9 +25,9 @@ class LocatedResult:
     Attributes:
         hop_s: the length of the frames of the point EER.
         threshold_of: the set that the threshold was chosen on.
-        f1, iou, precision, recall: of seconds, at the threshold.
-        intervals: of 'range_eer', 'f1' and 'iou'; empty where none were drawn.
-        drawn: what the intervals are over, such as '6 speakers'.
+        f1, iou, precision, recall: Rates of seconds, at the threshold.
+        intervals: Intervals of 'range_eer', 'f1' and 'iou'; empty where none were drawn.
+        drawn: Units that the intervals are over, such as '6 speakers'.
     """
 
     range_eer: float
@@ -54,7 +54,7 @@ def located_record(
     """Return everything as plain values, for JSON.
 
     Args:
-        drawn: what the intervals are over: 'speakers' or 'recordings'.
+        drawn: Units that the intervals are over: 'speakers' or 'recordings'.
     """
     point = result.points[0]
     record: dict[str, Any] = {

@@ -90,8 +90,8 @@ def report_page(
     """Return the report as HTML.
 
     Args:
-        title: of the page; '' names the runs.
-        command: what made the page, to be shown on it.
+        title: Title of the page; '' names the runs.
+        command: Command that made the page, to be shown on it.
         embeddings: pictures of embeddings, to be shown too.
     """
     left_out = left_out_sections(gathered.left_out)

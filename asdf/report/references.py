@@ -27,8 +27,8 @@ class Reference:
     Attributes:
         eer: in %.
         min_tdcf: the minimum of the normalised t-DCF, if it was published.
-        note: what is special about it.
-        scored: how much of each recording was scored; None where it is not known.
+        note: Remark on it.
+        scored: Part of each recording that was scored; None where it is not known.
     """
 
     system: str

@@ -37,7 +37,7 @@ class MainSentence:
     """The result of the best system on a set, in the words that the page puts together.
 
     Attributes:
-        interval: of the EER; '' where it says nothing.
+        interval: Interval of the EER; '' where it says nothing.
         rank: among the systems, with its comma; '' for a single one.
         hardest: the attack with the highest EER; '' where that is not worth a sentence.
         warnings: why the numbers are no test.

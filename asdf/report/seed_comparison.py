@@ -91,7 +91,7 @@ class SeedComparison:
     """Two configurations, the settings that differ between them, and their results.
 
     Attributes:
-        refused: of each set that could not be tested, the reason.
+        refused: Reason for each set that could not be tested.
     """
 
     sides: tuple[Side, Side]

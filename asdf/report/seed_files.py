@@ -46,7 +46,7 @@ def file_configurations(
     """Return the configurations of score files, those of several seeds first.
 
     Args:
-        names: of the systems, no two alike.
+        names: Names of the systems, no two alike.
         groups: the configuration that the command line puts each file into; '' for none.
     """
     runs = [_run_of(path) for path in paths]

@@ -126,7 +126,7 @@ def measure_over_seeds(
     """Return the results over seeds on every set; nothing where no group of runs exists.
 
     Args:
-        replicates: of the bootstrap; 0: means and deviations alone.
+        replicates: Replicates of the bootstrap; 0: means and deviations alone.
     """
     over = OverSeeds(find_configurations(runs, names, measurements))
     if not over.has_groups:

@@ -90,7 +90,7 @@ def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
     """Return the confusion matrix as an SVG: rows are the trials' classes, columns their calls.
 
     Args:
-        prefix: of the ids in it, which are unique on a page only if the prefixes are.
+        prefix: Prefix of the ids in it, which are unique on a page only if the prefixes are.
     """
     names = [shorten(name, _LABEL) for name in result.classes]
     counts = result.confusion_KK

@@ -70,7 +70,8 @@ class Evaluation:
         epoch: the same in epochs, 2.5 in the middle of the third; None where a record does not say.
         eers: EER (a fraction) by validation set, in the order of `recipe.validation_sets`; never
             empty.
-        scoring_precision: what the scores were computed in; None where a record does not say.
+        scoring_precision: Precision that the scores were computed in; None where a record does not
+            say.
         chosen_by: the metric by which networks were chosen then; None for the EER.
         recordings: digests of the sets' recordings; empty where a record does not say.
         stale: sets whose recordings have been replaced since.

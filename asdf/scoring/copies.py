@@ -22,10 +22,10 @@ class Origin:
     """From what a detector was made.
 
     Attributes:
-        path: of the network, absolute.
-        state: of its files when they were read, as of `read_state`.
+        path: Path of the network, absolute.
+        state: State of its files when they were read, as of `read_state`.
         options: the other arguments of the detector; plain values.
-        networks: of a fused system, the paths of its networks; their digests are in its file.
+        networks: Paths of a fused system's networks; their digests are in its file.
     """
 
     path: Path

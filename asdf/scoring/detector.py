@@ -62,17 +62,18 @@ class Detector:
     Attributes:
         source: where the network is from: the path, or the repository of the hub with its commit.
         settings: those that the network was trained with; of a fused system, its first network.
-        calibration: of the network file, or None.
+        calibration: Calibration of the network file, or None.
         threshold: from which score on a recording is called bona fide; None: no verdicts.
         device: the `torch.device` that it computes on.
-        precision: what it computes in on that device: 'fp32', 'tf32' or 'bf16'.
-        engine: how: 'packed', with weights laid out for a CPU, or 'plain'.
+        precision: Precision that it computes in on that device: 'fp32', 'tf32' or 'bf16'.
+        engine: Way of computing: 'packed', with weights laid out for a CPU, or 'plain'.
         threads: Number of threads that it computes with on a CPU.
         remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
-        length: how much of a recording a trial score is of.
-        window_samples: of a window of a whole recording; `length.max_samples`, or of a fused system
-            the least that one of its networks hears.
-        source_classes: that the network traces, as `sources` of its results has them; None: none.
+        length: Part of a recording that a trial score is of.
+        window_samples: Samples of a window of a whole recording; `length.max_samples`, or of a
+            fused system the least that one of its networks hears.
+        source_classes: Classes that the network traces, as `sources` of its results has them; None:
+            none.
     """
 
     def __init__(  # noqa: PLR0913
@@ -98,13 +99,13 @@ class Detector:
                 -m asdf detectors` lists published ones.
             device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
             network_folder: where the module of your own network class lies. Its code is run.
-            threads: that torch computes with on the CPU, in this whole process; None: 1 for a
+            threads: Threads of torch on the CPU, in this whole process; None: 1 for a
                 network of fewer than 10 million parameters, else as many as it may use cores, while
                 it scores. A service with several workers on one machine gives each of them 1.
             full_length: trial scores of whole recordings up to 62.5 s (the defaults of
                 `network.*_evaluation_utterance_length_in_samples`), whatever the network's file
                 says.
-            precision: what the network computes in; scores are float32 numbers in any case. 'tf32'
+            precision: Precision of the network; scores are float32 numbers in any case. 'tf32'
                 and 'bf16' are faster on GPUs that have them, with about 3 and 2 digits; 'bf16' also
                 on CPUs with AVX512_BF16 or AMX. A device without TF32 computes in fp32.
             base: the pretrained weights of a file that holds only what was trained, as in
@@ -204,7 +205,7 @@ class Detector:
         """Return a stream, which scores a recording while it comes in, in windows.
 
         Args:
-            sample_rate: of what comes in, in Hz.
+            sample_rate: Sampling rate of what comes in, in Hz.
             window_s, hop_s: seconds, as of `score_over_time`.
 
         Raises:
@@ -232,7 +233,7 @@ class Detector:
                 object, opened for bytes, which is read from where it is to its end; samples, an
                 array or tensor (samples,), (samples, channels) or (channels, samples) with full
                 scale 1 if it is of floats, else int16 or int32; or a pair (samples, sample_rate).
-            sample_rate: of samples, in Hz; a file states its own.
+            sample_rate: Sampling rate of samples, in Hz; a file states its own.
             embedding: the result has the network's embedding too.
             frames: the result has the scores of the frames of all of the recording too
                 (`FrameScores`), of a network with a frame-level head.

@@ -40,7 +40,7 @@ def embed_list(
     """Return embeddings (N, E) and scores (N,) on the main rank; None on the others.
 
     Args:
-        lengths: of the utterances, in samples (see `asdf.data.lengths`).
+        lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
         parts: Parts of what has been computed, and of what is added.
 
     Raises:

@@ -22,7 +22,7 @@ class FrameScores:
         scores: (F,) float32, the network's natural-log odds that all of a frame is bona fide, with
             the class weights of its training; the higher, the more bona fide.
         hop_s: seconds per frame; frame f begins at f * hop_s.
-        seconds: of the recording, where the last frame ends.
+        seconds: Seconds of the recording, where the last frame ends.
     """
 
     scores: np.ndarray

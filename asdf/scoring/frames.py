@@ -35,7 +35,7 @@ class FrameScoring:
     """How frames of recordings are scored.
 
     Attributes:
-        max_samples: that the network hears at once.
+        max_samples: Samples that the network hears at once.
         hop: samples per frame.
         window: samples of a window of a longer recording, whole frames.
         overlap: samples that two windows share, twice a number of whole frames.

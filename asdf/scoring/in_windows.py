@@ -39,7 +39,7 @@ class WindowScoring:
 
     Attributes:
         sad: settings of speech activity detection.
-        max_samples: of a window of a whole recording.
+        max_samples: Max number of samples of a window of a whole recording.
     """
 
     scorer: WaveformScorer
@@ -72,8 +72,8 @@ class WindowScoring:
 
         Args:
             frames: score its frames too.
-            shown_samples: of its speech, of which is shown how much is scored; None: nothing is
-                shown.
+            shown_samples: Samples of its speech, of which the scored part is shown; None: nothing
+                is shown.
 
         Raises:
             AsdfError: it cannot be read, or its score is not a finite number.

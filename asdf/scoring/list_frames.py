@@ -38,7 +38,7 @@ class ListFrames:
     """The frames of this rank's trials, added batch by batch.
 
     Args:
-        lengths: of all trials, in samples.
+        lengths: Lengths of all trials, in samples.
         parts: Parts in which frames are saved from time to time; None: nowhere.
 
     Raises:

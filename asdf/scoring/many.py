@@ -43,7 +43,7 @@ class File:
     Attributes:
         speech: samples of speech in it.
         total: samples of the whole recording.
-        samples: of its speech that are scored as a trial; None: it is scored in windows.
+        samples: Samples of its speech that are scored as a trial; None: it is scored in windows.
         error: why it could not be measured; ''.
         known: its result is known already; it is only read for the others of its batch.
     """
@@ -81,7 +81,7 @@ class FileScoring:
         whole: score recordings that are longer than a trial in windows.
         embedding: results have the network's embeddings.
         progress: show how far a long recording is.
-        limits: of what a recording may take.
+        limits: Limits of what a recording may take.
         is_known: whether the file at an index has a result; called before its portion is measured.
         frames: results have the scores of frames.
     """

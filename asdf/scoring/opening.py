@@ -70,7 +70,7 @@ class OpenedNetwork:
     Attributes:
         source: the path as it was named, or the repository of the hub with its commit.
         settings: those that it was trained with.
-        threshold: of verdicts; None: no verdicts.
+        threshold: Threshold of verdicts; None: no verdicts.
         threads: Number of threads that the network computes with on a CPU.
         remark: Sentence on what limits all of its scores; ''.
         origin: from what it was opened, for copies.
@@ -141,8 +141,8 @@ class _Opened:
     """A network or a fused system that was read.
 
     Attributes:
-        state: of its files, before they were read.
-        networks: of a fused system, the paths of its networks.
+        state: State of its files, before they were read.
+        networks: Paths of a fused system's networks.
         remark: as of `OpenedNetwork`.
     """
 

@@ -66,7 +66,7 @@ class PieceScoring:
 
     Attributes:
         sad: settings of speech activity detection.
-        max_samples: of a piece of the score, where it is not a trial's.
+        max_samples: Max number of samples of a piece of the score, where it is not a trial's.
     """
 
     scorer: WaveformScorer
@@ -121,7 +121,7 @@ class PieceScoring:
 
         Args:
             scores: the network's own, of `pieces.all`.
-            name: of the recording.
+            name: Name of the recording.
 
         Raises:
             AsdfError: a score is not a finite number.

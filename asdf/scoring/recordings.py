@@ -170,7 +170,7 @@ def as_recording(
     Args:
         value: a path; bytes, bytearray or memoryview of a file's content; a file object, opened for
             bytes; samples, as of `as_waveform`; or a pair (samples, sample_rate).
-        sample_rate: of samples, in Hz.
+        sample_rate: Sampling rate of samples, in Hz.
         index: among several, for messages.
 
     Raises:

@@ -106,7 +106,7 @@ def score_and_trace(
 
     Args:
         scorer: as `build_list_scorer` makes it.
-        lengths: of the utterances, in samples (see `asdf.data.lengths`).
+        lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
         frames: score the frames of all of each recording too.
         output: the file that the scores are for: what has been scored is saved next to it from time
             to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once

@@ -48,13 +48,14 @@ class Known:
             None.
         raw: the network's own score, which a calibrated detector maps to the score; None when the
             recording could not be scored.
-        seconds: of the recording.
-        seconds_scored: of it that the score is of, without what speech activity detection leaves
-            out.
-        windows: how many windows the score is the mean of; 1 when the recording was heard at once.
+        seconds: Seconds of the recording.
+        seconds_scored: Seconds of it that the score is of, without what speech activity detection
+            leaves out.
+        windows: Number of windows that the score is the mean of; 1 when the recording was heard at
+            once.
         lowest: the window with the lowest score, where there are several. Its times are those of
             the recording, or of its speech where speech activity detection is on.
-        remark: what one should know of the score; ''.
+        remark: Sentence that one should know of the score; ''.
         judged: False where the score says nothing about the recording, as of silence; `remark` says
             why.
         embedding: (dimension,) float32 that the network returns with its logits, if requested; of
@@ -84,7 +85,7 @@ class Scored(Known):
     """The score of a recording among others, and how much of it was heard.
 
     Attributes:
-        index: of the recording among those that were to be scored, from 0.
+        index: Index of the recording among those that were to be scored, from 0.
         path: its file; None for content or an array in memory.
         score: the higher, the more bona fide; None when the recording could not be scored.
         error: why it could not be scored, one line; '' when it could.

@@ -89,7 +89,7 @@ class Scorer(WaveformScorer):
 
     Attributes:
         frame_hop: samples per frame of the network's frame-level head; None: it has none.
-        source_classes: that the network traces; None: it traces no sources.
+        source_classes: Classes that the network traces; None: it traces no sources.
         trial_loss: computed of the trials of lists, next to their scores; None: no loss is.
     """
 

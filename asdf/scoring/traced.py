@@ -18,7 +18,8 @@ class Sources:
     """The classes of sources with their probabilities for a recording.
 
     Attributes:
-        column: of the training list, whose values the classes are: attack, vocoder, language ...
+        column: Column of the training list, whose values the classes are: attack, vocoder, language
+            ...
         log_probabilities: natural logarithms, by the names of the classes.
         energy: the logarithm of the sum of the classes' odds: a low one means that the source is
             unknown (`asdf.metrics.sources`).
@@ -55,7 +56,7 @@ def mean_sources(rows: Sequence[np.ndarray]) -> np.ndarray | None:
     """Return the logits of a recording of several windows, (classes,) float32: their means.
 
     Args:
-        rows: of the windows that count; empty: the network traces no sources.
+        rows: Rows of the windows that count; empty: the network traces no sources.
     """
     if not rows:
         return None

@@ -48,12 +48,12 @@ class WaveformScorer(ABC):
     """Scores waveforms, in batches that it plans itself.
 
     Attributes:
-        device: that is computed on.
-        precision: what scores are computed in, and why.
-        engine: how networks are computed: 'packed' or 'plain'.
-        length: how much of a recording counts; shorter ones are repeated, longer ones cut.
+        device: Device that is computed on.
+        precision: Precision that scores are computed in, and why.
+        engine: Way in which networks are computed: 'packed' or 'plain'.
+        length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
         parameters: Number of parameters of all networks.
-        source_classes: that are traced; None: no sources are.
+        source_classes: Classes that are traced; None: no sources are.
     """
 
     device: torch.device

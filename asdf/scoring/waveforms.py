@@ -30,8 +30,8 @@ def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> n
     Args:
         array: (samples,), (samples, channels) or (channels, samples), the longer axis being that of
             the samples; an array or tensor of floats with full scale 1, of int16 or of int32.
-        sample_rate: of the array, in Hz.
-        limits: of what is computed from the array.
+        sample_rate: Sampling rate of the array, in Hz.
+        limits: Limits of what is computed from the array.
 
     Raises:
         UsageError: no or no whole rate, another type or shape, no samples, samples that are not

@@ -90,8 +90,8 @@ class Tally:
     Attributes:
         raw: the mean of the network's scores of the windows that count.
         end: the sample at which the last window ends.
-        windows: how many windows there are.
-        silent: how many of them are digital silence. These do not count, unless all are silent.
+        windows: Number of windows.
+        silent: Number of those that are digital silence. These do not count, unless all are silent.
         covered: samples that lie in a window that counts.
         lowest: the window that counts with the lowest score.
         embedding: the mean of the windows that count, if requested.
@@ -136,7 +136,7 @@ class Summary:
         calibration: by which the score is computed from the network's; None: it is the network's.
         threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
         max_samples: beyond which a trial is not heard.
-        classes: of sources that the network traces; None: it traces none.
+        classes: Classes of sources that the network traces; None: it traces none.
     """
 
     calibration: Calibration | None

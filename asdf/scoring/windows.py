@@ -30,7 +30,7 @@ def in_samples(window_s: float, hop_s: float, max_samples: int | None = None) ->
     """Return window and hop in samples at 16 kHz.
 
     Args:
-        max_samples: that the network hears of a window; None: any number.
+        max_samples: Samples that the network hears of a window; None: any number.
 
     Raises:
         UsageError: one of them is not a positive number, the hop leaves samples out, or windows are

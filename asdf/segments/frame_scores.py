@@ -37,7 +37,7 @@ class ScoredFrames:
     Attributes:
         scores: (frames,), the higher, the more bona fide.
         hop_s: the length of a frame in seconds.
-        duration_s: of the recording; None where the file does not state it.
+        duration_s: Duration of the recording; None where the file does not state it.
     """
 
     name: str

@@ -26,7 +26,7 @@ class FrameTable:
     """The scores of the frames of trials.
 
     Attributes:
-        ids: of the trials.
+        ids: Names of the trials.
         offsets: (trials + 1,) int64; the frames of trial i are `scores[offsets[i]:offsets[i + 1]]`.
         scores: (frames of all trials,) float32, the higher, the more bona fide.
         hop_s: the length of a frame in seconds.

@@ -55,7 +55,7 @@ class Described:
     Attributes:
         kind: 'dtype' or 'array'.
         value: the numpy type, or the array; None of an array that was not described yet.
-        objects: what an array of objects holds.
+        objects: Content of an array of objects.
     """
 
     def __init__(self, kind: str, value: Any = None) -> None:

@@ -29,7 +29,7 @@ class Reference:
     """Trials with their spoofed parts.
 
     Attributes:
-        durations_s: of each trial, where the file states it.
+        durations_s: Duration of each trial, where the file states it.
     """
 
     trials: TrialList

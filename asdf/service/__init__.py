@@ -66,7 +66,7 @@ def serve(
 
     Args:
         make_document: makes what `score --json` writes.
-        about: what the page shows of the detector.
+        about: Facts about the detector that the page shows.
         announce: called with the service's address when it begins.
 
     Raises:

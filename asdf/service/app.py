@@ -64,8 +64,8 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
     """Make the application.
 
     Args:
-        token: that requests for scores and metrics have to state; None: none.
-        about: what the page shows of the detector.
+        token: Token that requests for scores and metrics have to state; None: none.
+        about: Facts about the detector that the page shows.
         names: Names that the service is asked under.
     """
     app = FastAPI(

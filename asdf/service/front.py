@@ -91,7 +91,7 @@ class _Exchange:
     """A request and its answer.
 
     Attributes:
-        status: of the answer; 500 before there is one.
+        status: Status of the answer; 500 before there is one.
         received: bytes of the request's body.
     """
 

@@ -36,8 +36,8 @@ class Refusal(Exception):
     """A request that is not answered with a score.
 
     Attributes:
-        status: of HTTP.
-        message: what is wrong and what to do, in words.
+        status: HTTP status.
+        message: Words on what is wrong and what to do.
         retry_after_s: after how many seconds the same request may succeed; None: never.
     """
 
@@ -54,7 +54,7 @@ class ServiceLimits:
 
     Attributes:
         max_mb: megabytes of a recording as it is uploaded.
-        max_seconds: of a recording.
+        max_seconds: Max length of a recording.
         queue: recordings that are in memory together; more are refused until one is done.
         rate: requests per minute of a client, which may come all at once; 0: any number, of any
             length.

@@ -12,7 +12,7 @@ class Question:
     Attributes:
         window: seconds of a window and of the hop, for scores over time.
         trial: score its beginning, as a trial of the network's protocol.
-        points: of the outline of the waveform; 0: none.
+        points: Points of the outline of the waveform; 0: none.
     """
 
     window: tuple[float, float] | None = None

@@ -59,9 +59,9 @@ class Service:
     """A detector that answers requests.
 
     Attributes:
-        limits: of recordings and requests.
+        limits: Limits of recordings and requests.
         counts: for Prometheus.
-        rates: how many requests each client may make, and of how much audio.
+        rates: Number of requests, and of seconds of audio, that a client may send.
         stopping: whether new recordings are refused, since the service is to end.
     """
 

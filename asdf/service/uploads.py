@@ -34,7 +34,7 @@ class Upload:
     """A recording that was uploaded.
 
     Attributes:
-        name: of its file, as the client calls it; '' where it does not.
+        name: Name of its file, as the client calls it; '' where it does not.
     """
 
     content: bytes

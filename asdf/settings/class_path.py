@@ -46,7 +46,7 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
     Args:
         folder: the recipe's folder, where a user's own modules lie; it is searched first.
         setting: the setting's name, for messages.
-        base: what the class must be derived from.
+        base: Class that it must be derived from.
 
     Raises:
         UsageError: no such module or class, not derived from `base`, or without a method that

@@ -72,7 +72,7 @@ class OwnSettings(KnownNames):
     Every field is a `setting(default, meaning, ...)`.
 
     Attributes:
-        section_name: of the section, as configs write it.
+        section_name: Name of the section, as configs write it.
     """
 
     section_name: ClassVar[str] = ""

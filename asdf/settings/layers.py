@@ -44,7 +44,7 @@ class Config:
     """A config with all layers applied.
 
     Attributes:
-        header: what it is and where it is written, for a user.
+        header: Description of it, with the place where it is written, for a user.
         values: each setting's value by its full name, with environment variables expanded.
         unset: the mistakes of paths whose variables are not set; `values` has these as written.
     """

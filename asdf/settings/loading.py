@@ -111,11 +111,11 @@ def read_points(
     """Return every named config with the overrides of every point on top, the file read once.
 
     Args:
-        names: of configs, or patterns of names ('base*'), which stand for the configs that match,
-            in the order of the file, without those named before.
+        names: Names of configs, or patterns of names ('base*'), which stand for the configs that
+            match, in the order of the file, without those named before.
         points: the overrides of each.
         folder: as of `read_init_config`.
-        mistakes: what is wrong with the command otherwise, for the same message.
+        mistakes: Other mistakes of the command, for the same message.
 
     Returns:
         For each config in turn a config per point.

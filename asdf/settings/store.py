@@ -129,8 +129,8 @@ class Settings:
         """Read the named configs once for each point, that is with its overrides on top.
 
         Args:
-            names: of configs, or patterns of them ('base*').
-            mistakes: what is wrong with the command otherwise, for the same message.
+            names: Names of configs, or patterns of them ('base*').
+            mistakes: Other mistakes of the command, for the same message.
 
         Returns:
             For each config in turn a config per point.

@@ -55,7 +55,7 @@ class CallbackGroup:
     Args:
         required: the project's own, whose failures end the run.
         users: those that `network.callbacks` names; only the main rank needs to have any.
-        needs: of `users`, on every rank.
+        needs: Needs of `users`, on every rank.
         failures_end_training: a failure of one of `users` ends the run, too.
     """
 

@@ -35,7 +35,7 @@ class Training:
     Attributes:
         network: as it is trained, on the main process's device.
         optimiser: with a parameter group per learning rate and weight decay.
-        progress: how far the run has come.
+        progress: Progress of the run.
     """
 
     network: nn.Module

@@ -51,7 +51,7 @@ def collect_checkpoint(
 
     Args:
         copies: copies the tensors; training may change its own when this returns.
-        average: of the weights, which are then the network in the file.
+        average: Average of the weights, which are then the network in the file.
 
     Returns:
         What `write_checkpoint` takes, in the main rank's memory; None on the other ranks.

@@ -46,7 +46,7 @@ class _Gradient:
     """The gradient by the outputs of a minibatch, and its losses.
 
     Attributes:
-        losses_B, embeddings_BE, logits_B2: of the utterances that count.
+        losses_B, embeddings_BE, logits_B2: Values of the utterances that count.
     """
 
     losses_B: Tensor
@@ -70,7 +70,8 @@ class JointPasses:
         """Take on `gradients`, one per minibatch.
 
         Args:
-            parameters: of the loss, with the part of their gradients that is this rank's.
+            parameters: Parameters of the loss, with the part of their gradients that is this
+                rank's.
         """
         self._passes = passes
         self._gradients = iter(gradients)
@@ -121,8 +122,8 @@ def prepare_joint_passes(
     All ranks call this together.
 
     Args:
-        passes: of the network.
-        targets: of all utterances of `window`, in its order.
+        passes: Passes of the network.
+        targets: Targets of all utterances of `window`, in its order.
         seed: seeds the random numbers of the minibatch of a number.
     """
     outputs = []

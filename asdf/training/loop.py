@@ -50,7 +50,7 @@ class _Requests:
     """What any rank requested with a step; the same on all ranks.
 
     Attributes:
-        stop: that the run stops.
+        stop: Request that the run stops.
         save: a checkpoint inside the epoch, as the last one is long ago.
         settle: to conclude the last save, whose file is whole.
     """
@@ -65,8 +65,8 @@ class Trainer:
 
     Args:
         loader: reads clips of the utterances by the keys of `Share.clip_keys`.
-        layout: of the run, whose networks are called as `Progress.network_name` says.
-        sampler: of the utterances; None: each has one turn per epoch.
+        layout: Layout of the run, whose networks are called as `Progress.network_name` says.
+        sampler: Sampler of the utterances; None: each has one turn per epoch.
     """
 
     def __init__(

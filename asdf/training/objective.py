@@ -26,7 +26,8 @@ class StepWeights:
 
     Attributes:
         normaliser: the denominator of the detection loss's mean.
-        factors: of a term's values in a sum that is divided by `normaliser`, by their names.
+        factors: Factors of a term's values in a sum that is divided by `normaliser`, by their
+            names.
     """
 
     normaliser: float
@@ -38,8 +39,8 @@ class Objective:
     """The loss of detection and further terms.
 
     Attributes:
-        loss: of detection.
-        detection_weight: that it is multiplied by.
+        loss: Loss of detection.
+        detection_weight: Weight that it is multiplied by.
     """
 
     loss: Loss

@@ -29,7 +29,7 @@ class NamedOptimiser:
 
     Attributes:
         arguments: all but the parameters.
-        rate, weight_decay: of the parameters behind the front end.
+        rate, weight_decay: Learning rate and weight decay of the parameters behind the front end.
     """
 
     path: str

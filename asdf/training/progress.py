@@ -29,11 +29,11 @@ class Progress:
         step: optimiser steps.
         loss_sum, weight_sum: the first divided by the second is the mean loss of those utterances.
         training_loss: the mean loss of the last whole epoch.
-        consecutive_lr_updates, learning_rate_factor: of the plateau schedule.
+        consecutive_lr_updates, learning_rate_factor: State of the plateau schedule.
         finished: why training ended before its limits; '' where it did not.
-        world_size, list_digest: of the processes and of the training list so far.
-        order_digest: of the order of the last epoch of which a turn has been taken; '' where a
-            checkpoint of an earlier version does not say.
+        world_size, list_digest: Number of processes and digest of the training list so far.
+        order_digest: Digest of the order of the last epoch of which a turn has been taken; ''
+            where a checkpoint of an earlier version does not say.
         printed_loss_sum, printed_weight_sum: `loss_sum` and `weight_sum` at the last progress line
             of the epoch, 0 before its first.
     """

@@ -40,7 +40,7 @@ class ScheduleProgress:
             `network.max_steps` where that ends it sooner.
         epochs: epochs done, with the part of the one that is under way: 2.25.
         step: optimiser steps taken.
-        plateau_factor: what the plateau rule has made of the rate so far.
+        plateau_factor: Factor of the rate by the plateau rule so far.
     """
 
     done: float = 0.0

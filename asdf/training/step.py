@@ -89,7 +89,7 @@ class _WindowLosses:
     """The losses of a window.
 
     Attributes:
-        counted: of this rank's utterances, on the device.
+        counted: Losses of this rank's utterances that count, on the device.
         fetch: returns, in float64 on the host, their sum and the numbers of the step before.
     """
 

@@ -28,12 +28,12 @@ class TargetSource:
     """The targets of a training list for what training minimises.
 
     Args:
-        frames: of the clips, whose labels follow from them: a clip without a spoofed frame is bona
-            fide, also one of an utterance that is spoofed elsewhere. None: a clip has the label of
-            its utterance.
+        frames: Frames of the clips, whose labels follow from them: a clip without a spoofed frame
+            is bona fide, also one of an utterance that is spoofed elsewhere. None: a clip has the
+            label of its utterance.
 
     Attributes:
-        labels: of the whole list, on the CPU.
+        labels: Labels of the whole list, on the CPU.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TargetSource:
         """Return the targets of a minibatch, on the device.
 
         Args:
-            weights: of the window that the minibatch is a part of.
+            weights: Weights of the window that the minibatch is a part of.
         """
         keys = share.clip_keys()
         targets = self._of(keys, weights)

@@ -44,7 +44,7 @@ class Validation:
     Args:
         step: whose network is scored.
         profile: ends before a scoring, which is no training step.
-        saving: of the networks, whose timer starts anew after a scoring.
+        saving: Saving of the networks, whose timer starts anew after a scoring.
     """
 
     def __init__(

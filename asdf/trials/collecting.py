@@ -85,8 +85,8 @@ class Repeats:
     """Names of a sequence that an earlier one repeats.
 
     Attributes:
-        indices: of the repeated names, ascending; at least one.
-        earlier: of each, the index of the first one that is the same.
+        indices: Indices of the repeated names, ascending; at least one.
+        earlier: Index of the first one that is the same, for each.
     """
 
     indices: Sequence[int]

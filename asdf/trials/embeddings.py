@@ -34,7 +34,7 @@ class Embeddings:
     Attributes:
         embeddings_NE: float32.
         scores_N: the network's own scores, float32.
-        how: how they were computed; plain values.
+        how: Way in which they were computed; plain values.
     """
 
     trials: TrialList

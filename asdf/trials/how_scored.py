@@ -22,12 +22,12 @@ class HowScored:
     """How the scores of a file were computed.
 
     Attributes:
-        length: how much of each recording was scored; None where it is not known.
+        length: Part of each recording that was scored; None where it is not known.
         precision: 'fp32', 'tf32' or 'bf16'; None where it is not known, as of files of other
             programs and of the first versions.
         engine: 'packed' or 'plain'; None where it is not known. Scores of both are within 1e-5, so
             they are compared without a word.
-        role: what the set of the file was to the network; None where it is not known.
+        role: Role of the file's set for the network; None where it is not known.
         network: digest of the network that made them (`asdf.interchange.network_digest`); None
             where it is not known.
         trials: number of trials that the score file should have; None where it is not known.

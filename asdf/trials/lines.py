@@ -45,7 +45,7 @@ def numbered_lines(
     Args:
         strip: the characters that are taken off the ends of a line instead of white space, for
             files in which TABs at the end mean empty columns.
-        errors: what becomes of bytes that are not UTF-8, as for `open`.
+        errors: Treatment of bytes that are not UTF-8, as for `open`.
 
     Raises:
         AsdfError: the file cannot be read, is a damaged gzip file, is not UTF-8 text, or has more
@@ -63,7 +63,7 @@ def file_lines(path: Path, kind: str, advice: str) -> NumberedLines:
     """Yield the lines of a file of a corpus, ordinary or in a tar; only their ends are taken off.
 
     Args:
-        kind: what messages call it: 'list', 'file'.
+        kind: Name of it in messages: 'list', 'file'.
         advice: the end of the message on a file that cannot be opened.
 
     Raises:

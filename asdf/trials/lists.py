@@ -79,8 +79,8 @@ def check_both_classes(utterances: TrialList, use: str, without_spoofs: str = ""
     """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning.
 
     Args:
-        use: what needs both classes, for the message.
-        without_spoofs: what else to do where it is the spoofs that are missing.
+        use: Use that needs both classes, for the message.
+        without_spoofs: Further advice where it is the spoofs that are missing.
     """
     for label, kind in ((1, "bona fide"), (0, "spoof")):
         if not (utterances.labels == label).any():

@@ -185,7 +185,7 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
     """Return the scores of another system in the order of the trials of `first`.
 
     Args:
-        name, first_name: of the two files, for messages.
+        name, first_name: Names of the two files, for messages.
 
     Raises:
         AsdfError: they are not of the same trials, a trial is scored twice, or the labels differ.

@@ -175,7 +175,7 @@ def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScor
     """Return the scores of the trials of `keys`, in their order.
 
     Args:
-        path: of the scores, for messages.
+        path: Path of the scores, for messages.
 
     Raises:
         AsdfError: a trial of the keys has no score, or a scored one no key.
@@ -210,7 +210,7 @@ def join_systems(
     Args:
         cm: bare name of an utterance -> its CM score.
         asv: the scores of 'SPK UTT SCORE', which are read as those of one system.
-        paths: of the CM and of the ASV scores, for messages.
+        paths: Paths of the CM and of the ASV scores, for messages.
 
     Raises:
         AsdfError: a trial lacks one of its scores.

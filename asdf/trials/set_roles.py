@@ -20,7 +20,7 @@ class SetRole:
     """How many trials of a set a network had met before it was evaluated on them.
 
     Attributes:
-        trials: of the set.
+        trials: Trials of the set.
         trained_on: trials whose recordings are in a training set.
         chose_network: trials whose recordings are in the set that the network was chosen by.
     """

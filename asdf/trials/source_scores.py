@@ -43,8 +43,8 @@ class SourceScores:
     """Trials with what a network says of their sources.
 
     Attributes:
-        column: of trial lists, whose values the classes are.
-        classes: that the network knows.
+        column: Column of trial lists, whose values the classes are.
+        classes: Classes that the network knows.
         truths: the class of each trial, known to the network or not; `NO_CLASS` for none.
         energies: (trials,) float64.
         log_probabilities: (trials, classes) float64.

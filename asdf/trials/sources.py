@@ -35,9 +35,9 @@ class SourceClasses:
     """The classes of a network, or of an evaluation.
 
     Attributes:
-        column: of trial lists, whose values they are.
-        names: of the classes, in the order of a network's outputs.
-        bona_fide: what bona fide trials are.
+        column: Column of trial lists, whose values they are.
+        names: Names of the classes, in the order of a network's outputs.
+        bona_fide: Class of the bona fide trials.
     """
 
     column: str

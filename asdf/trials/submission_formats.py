@@ -15,13 +15,13 @@ class SubmissionFormat:
     """The layout of a file.
 
     Attributes:
-        lines: what a line looks like.
+        lines: Form of a line.
         purpose: the challenge, track or package that takes it.
         source: where the layout is stated.
         header: the first line; '' for none.
         separator: between the columns.
         names: 'bare' without folder and suffix, 'file' without folder, 'whole' as in the list.
-        member: how the file is called in the zip that is handed in; '' where that is not stated.
+        member: Name of the file in the zip that is handed in; '' where that is not stated.
         decides: whether it has a class instead of a score, so that it needs a threshold.
     """
 

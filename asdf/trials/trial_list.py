@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
     Attributes:
         folder: the folder that their paths are relative to.
-        prefix: how many characters of a joined id come before the path.
+        prefix: Number of characters of a joined id before the path.
         corpus: the name of the part.
         vocoder: the vocoder through which its recordings are to be copied; '' for none.
     """
@@ -50,11 +50,11 @@ class TrialList:
     Attributes:
         ids: paths of recordings, or the names that a protocol has for them.
         labels: (trials,), 1 bona fide, 0 spoof.
-        columns: what else the corpus says, a value per trial: 'speaker', 'attack' ('-' for bona
-            fide), and conditions of its own such as 'codec'; '' where it is not known.
+        columns: Further facts that the corpus states, a value per trial: 'speaker', 'attack' ('-'
+            for bona fide), and conditions of its own such as 'codec'; '' where it is not known.
         name: the name of the corpus.
         folder: the folder that `ids` are relative to, if they are paths and the list is not joined.
-        origins: of a joined list, the origins of its parts.
+        origins: Origins of a joined list, the origins of its parts.
         origin: (trials,) int16, the index in `origins` of each trial of a joined list. A path per
             trial would take more memory than everything else.
     """

@@ -20,7 +20,7 @@ def open_chain(settings: Sections, base: Path, folder: Path | None = None) -> Ch
     """Return the chain of `settings`, with all its recordings listed.
 
     Args:
-        base: what the folders of noise and responses are relative to.
+        base: Folder that those of noise and responses are relative to.
         folder: the recipe's, where modules of the user's own lie.
 
     Raises:

@@ -33,7 +33,7 @@ class Part(ABC):
 
     Args:
         settings: a plain copy of the run's settings.
-        base: what folders in the settings are relative to.
+        base: Folder that those in the settings are relative to.
     """
 
     own_settings: ClassVar[type[OwnSettings] | None] = None

@@ -76,7 +76,8 @@ class PackedNetwork:
         """Pack `network` when it is first used.
 
         Args:
-            dtype: of the products of large linear maps; all else is computed in float32.
+            dtype: Number format of the products of large linear maps; all else is computed in
+                float32.
             replace: leave the packed layers in it, and forget the others: the network then takes
                 no more memory than before, and can do nothing but score.
         """

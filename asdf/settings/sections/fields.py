@@ -53,7 +53,7 @@ def setting(
         at_least, above, at_most: bounds of a number, or of every number of a tuple.
         check: a further check of `checks.py`: 'class_path' (one or several), 'unique' (no value
             twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
-        names: of a class path: short names of the project's classes, and their class paths.
+        names: Names for a class path: short names of the project's classes, and their class paths.
     """
     metadata = {
         "meaning": meaning,

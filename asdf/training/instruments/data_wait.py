@@ -15,7 +15,7 @@ class DataWait:
 
     Args:
         workers: loader processes of this process.
-        cores: how many cores this process may use.
+        cores: Number of cores that this process may use.
     """
 
     def __init__(self, workers: int, cores: int) -> None:
@@ -31,7 +31,7 @@ class DataWait:
         The line comes once.
 
         Args:
-            seconds: of each part of the clock, since the last call.
+            seconds: Seconds of each part of the clock, since the last call.
             steady: False while the workers start on a new epoch; that time is not judged.
         """
         if steady:

@@ -162,8 +162,8 @@ class _Activity:
     """What happens at the same time in a process, in microseconds.
 
     Attributes:
-        communication: of a part of the step.
-        computing: of any part.
+        communication: Times of communication in a part of the step.
+        computing: Times of computing in any part.
         inside: when the part runs.
     """
 

@@ -41,9 +41,10 @@ class Targets:
     Attributes:
         labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
         columns: those that the loss needs.
-        terms: of the further terms of the loss, by their names (`asdf.training.terms`).
-        partners: of the utterances that these are mixed with (`asdf.data.mixup`); None: with none.
-        weights_B: of the utterances themselves, float32; the partners' are the rest.
+        terms: Targets of the further terms of the loss, by their names (`asdf.training.terms`).
+        partners: Partners of the utterances that these are mixed with (`asdf.data.mixup`); None:
+            with none.
+        weights_B: Weights of the utterances themselves, float32; the partners' are the rest.
     """
 
     labels_B: Tensor
@@ -85,7 +86,7 @@ class Loss(ScoringLoss, ABC):
     trained like the network's, with `network.initial_learning_rate`.
 
     Attributes:
-        columns: of the trial list, whose values `per_utterance` gets, such as ('attack',).
+        columns: Columns of the trial list, whose values `per_utterance` gets, such as ('attack',).
         needs_embeddings: whether the loss is computed from the embeddings; it then gets their
             dimension, and parameters of the network that it does not depend on are frozen.
         is_joint: whether an utterance's value depends on the others: `per_utterance` then gets all
@@ -117,17 +118,17 @@ class Loss(ScoringLoss, ABC):
         """Return a value per utterance, (batch,), before class weights; the step takes their mean.
 
         Args:
-            embeddings_BE: of the network, in the number format of training.
-            logits_B2: what `logits` returns, column 1 for bona fide.
+            embeddings_BE: Embeddings of the network, in the number format of training.
+            logits_B2: Logits that `logits` returns, column 1 for bona fide.
             labels_B: 1 bona fide, 0 spoof.
-            columns: of the trial list, those that the attribute `columns` names.
+            columns: Columns of the trial list, those that the attribute `columns` names.
         """
 
     def begin_training(self, labels: Tensor) -> None:
         """Do what must be done before the first step of a run, new or resumed.
 
         Args:
-            labels: of the utterances that have a turn in the first epoch, on the CPU.
+            labels: Labels of the utterances that have a turn in the first epoch, on the CPU.
         """
 
     def begin_step(self, epochs: float) -> None:
@@ -136,7 +137,7 @@ class Loss(ScoringLoss, ABC):
         A resumed run calls this only for the steps that it takes.
 
         Args:
-            epochs: that are trained so far, as 1.5 in the middle of the second one.
+            epochs: Epochs that are trained so far, as 1.5 in the middle of the second one.
         """
 
     def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
@@ -160,7 +161,7 @@ class Loss(ScoringLoss, ABC):
         would depend on the division into minibatches.
 
         Args:
-            labels: of all utterances of the step, on the CPU.
+            labels: Labels of all utterances of the step, on the CPU.
         """
         weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
         return float(weights_2[labels.long()].sum())
@@ -170,7 +171,7 @@ class Loss(ScoringLoss, ABC):
 
         Args:
             partners: the labels of those that they are mixed with.
-            weights: of the utterances themselves.
+            weights: Weights of the utterances themselves.
         """
         classes = [self.normaliser(torch.tensor([label])) for label in (0, 1)]
         per_class = torch.tensor(classes, dtype=torch.float64)

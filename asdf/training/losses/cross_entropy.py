@@ -43,7 +43,7 @@ class LikelihoodRatio(CrossEntropy):
     counts.
 
     Attributes:
-        log_priors_2: of spoof and bona fide, saved with the network.
+        log_priors_2: Log priors of spoof and bona fide, saved with the network.
     """
 
     gives_likelihood_ratios = True

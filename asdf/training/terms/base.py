@@ -26,8 +26,8 @@ class Term(ABC):
     the sum of `per_utterance` over the step, divided by that of `counts`.
 
     Attributes:
-        name: of the term, under which its targets and its mean are known.
-        weight: of the term.
+        name: Name of the term, under which its targets and its mean are known.
+        weight: Weight of the term.
     """
 
     name: ClassVar[str]
@@ -56,7 +56,7 @@ class Term(ABC):
         """Return a value per utterance, (B,); 0 for one that does not count.
 
         Args:
-            outputs: of the network, in the number format of training.
+            outputs: Outputs of the network, in the number format of training.
             targets: as of `targets_of`, on the network's device.
         """
 

@@ -57,7 +57,7 @@ class SourceTerm(Term):
         """Learn `classes`, the class of each utterance of the list; -1 for none.
 
         Args:
-            frames: of the clips, where a clip may be bona fide and its utterance a spoof.
+            frames: Frames of the clips, where a clip may be bona fide and its utterance a spoof.
         """
         self._head = head
         self._classes = torch.from_numpy(classes)
