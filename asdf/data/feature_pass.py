@@ -27,7 +27,7 @@ from torch import Tensor
 from asdf.data.feature_cache import CachedFeatures, FeatureCache, in_bytes
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import batch_samples
-from asdf.distributed.arithmetic import tf32
+from asdf.distributed.arithmetic import arithmetic
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
@@ -210,7 +210,7 @@ class FeaturePass:
             yield _finish_batch(computing.popleft(), self.utterances)
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
-        with torch.no_grad(), tf32(False):
+        with torch.no_grad(), arithmetic(tf32=False):
             features = self.front_end(waveforms_BT)
         return features if isinstance(features, Tensor) else torch.stack(features, dim=1)
 

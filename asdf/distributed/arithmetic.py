@@ -1,10 +1,12 @@
-"""Whether a GPU multiplies float32 numbers as they are, or as TF32: faster, with about 3 digits.
+"""How a GPU multiplies float32, as it is or as TF32 of about 3 digits; and whose attention it uses.
 
 Invariant: TF32 is used only on request, whatever the program around has chosen: in training by
 `computing.tf32`, in scoring as `asdf.scoring.precision` says, in the pass that computes features
-never.
+never. cuDNN's attention is never used, which torch prefers on GPUs of compute capability 9.0 and
+10: it plans each new length of a batch for longer than the batch takes to compute, and gradients
+of it that were not finite are on record. Flash attention is as fast at these lengths.
 
-torch has two interfaces to this, and refuses to read the older one if the newer one contradicts it.
+torch has two interfaces to TF32, and refuses to read the older one if the newer one contradicts it.
 """
 
 from __future__ import annotations
@@ -20,36 +22,42 @@ _CUDNN: Any = cudnn
 _PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
 
 
-def set_tf32(allowed: bool) -> None:
-    """Allow TF32 in this process, or not."""
+def set_arithmetic(tf32: bool) -> None:
+    """Allow TF32 in this process, or not, and never cuDNN's attention."""
+    cuda.enable_cudnn_sdp(False)
     # The older interface as well: torch's compiler reads it.
-    cuda.matmul.allow_tf32 = allowed
-    cudnn.allow_tf32 = allowed
+    cuda.matmul.allow_tf32 = tf32
+    cudnn.allow_tf32 = tf32
     for products in _PRODUCTS:
-        products.fp32_precision = _name(allowed)
+        products.fp32_precision = _name(tf32)
 
 
 @contextmanager
-def tf32(allowed: bool) -> Iterator[None]:
-    """Allow TF32 inside the block, or not; afterwards restore the choice of before."""
+def arithmetic(tf32: bool) -> Iterator[None]:
+    """Allow TF32 inside the block, or not, and not cuDNN's attention; restore both afterwards."""
     before = [products.fp32_precision for products in _PRODUCTS]
+    attention = cuda.cudnn_sdp_enabled()
     try:
+        cuda.enable_cudnn_sdp(False)
         for products in _PRODUCTS:
-            products.fp32_precision = _name(allowed)
+            products.fp32_precision = _name(tf32)
         yield
     finally:
+        cuda.enable_cudnn_sdp(attention)
         for products, precision in zip(_PRODUCTS, before, strict=True):
             products.fp32_precision = precision
 
 
 @contextmanager
-def keep_tf32() -> Iterator[None]:
-    """Restore the choice of before after the block, in both interfaces."""
+def keep_arithmetic() -> Iterator[None]:
+    """Restore after the block what was chosen before it, TF32 in both interfaces."""
     before = [products.fp32_precision for products in _PRODUCTS]
+    attention = cuda.cudnn_sdp_enabled()
     older = _read_older()
     try:
         yield
     finally:
+        cuda.enable_cudnn_sdp(attention)
         # An unchanged value is not set again: it may be inherited, and would then be fixed.
         if older is not None and _read_older() != older:
             cuda.matmul.allow_tf32 = older[0]
@@ -67,5 +75,5 @@ def _read_older() -> tuple[bool, bool] | None:
         return None
 
 
-def _name(allowed: bool) -> str:
-    return "tf32" if allowed else "ieee"
+def _name(tf32: bool) -> str:
+    return "tf32" if tf32 else "ieee"

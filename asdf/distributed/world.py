@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 
 from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.arithmetic import keep_tf32, set_tf32
+from asdf.distributed.arithmetic import keep_arithmetic, set_arithmetic
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
 from asdf.distributed.gpus import take_device
@@ -175,7 +175,7 @@ def open_world(computing: Computing) -> Iterator[World]:
             `computing.deterministic`.
         AsdfError: the processes do not come together.
     """
-    with keep_tf32(), keep_threads(), deterministic(computing.deterministic):
+    with keep_arithmetic(), keep_threads(), deterministic(computing.deterministic):
         yield from _join_world(computing)
 
 
@@ -226,7 +226,7 @@ def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.d
     """Return the device, and set its arithmetic and the host's threads by the settings."""
     device = torch.device(name)
     if device.type == "cuda":
-        set_tf32(computing.tf32)
+        set_arithmetic(computing.tf32)
         # The host computes little then, and the loader's workers need the cores.
         threads = 1
     else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from asdf.distributed.arithmetic import tf32
+from asdf.distributed.arithmetic import arithmetic
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16, multiplies_bfloat16
@@ -53,12 +53,12 @@ class ScoringPrecision:
 
     @contextmanager
     def _choosing_products(self) -> Iterator[None]:
-        """Choose TF32 or not, on a GPU alone: it is one choice of the whole process."""
+        """Choose the arithmetic on a GPU alone: it is one choice of the whole process."""
         if self.device.type != "cuda":
             yield
             return
         # Two threads would otherwise restore each other's choice instead of the program's.
-        with _choice, tf32(self.name == "tf32"):
+        with _choice, arithmetic(tf32=self.name == "tf32"):
             yield
 
     def describe(self) -> str:

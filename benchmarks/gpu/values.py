@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asdf.distributed.arithmetic import tf32
+from asdf.distributed.arithmetic import arithmetic
 from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.settings.sections import Sections
@@ -73,7 +73,7 @@ def lower_precision(setup: Setup) -> Iterable[Line]:
     network = build("SSL_AASIST").eval().to(device)
     waveforms, _ = make_batch(2, clip_samples(network))
     exact = logits_of(network, waveforms)
-    with torch.inference_mode(), tf32(True):
+    with torch.inference_mode(), arithmetic(tf32=True):
         rounded = network(waveforms.to(device))[1].float().cpu()
     yield measured("SSL_AASIST, tf32: difference of logits", largest_difference(rounded, exact))
     if torch.cuda.get_device_capability(device) < (8, 0):
@@ -87,7 +87,7 @@ def lower_precision(setup: Setup) -> Iterable[Line]:
 def logits_of(network: nn.Module, waveforms: Tensor) -> Tensor:
     """Logits (batch, 2) on the CPU, computed in float32 on the network's device."""
     device = next(network.parameters()).device
-    with torch.inference_mode(), tf32(False):
+    with torch.inference_mode(), arithmetic(tf32=False):
         logits: Tensor = network(waveforms.to(device))[1]
         return logits.float().cpu()
 

@@ -16,6 +16,7 @@ import traceback
 from importlib import import_module
 from typing import Any
 
+from asdf.distributed.arithmetic import set_arithmetic
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.verdict import Line, failed, not_run
 from benchmarks.harness import error_line
@@ -39,6 +40,8 @@ def main(module: str, budget: float, setup: Setup, wanted: list[str]) -> int:
     """Run the checks of a module; SECONDS is its budget."""
     messages = Messages()
     checks: dict[str, Check] = import_module(module).CHECKS
+    # As runs do: checks that open no world of processes compute alike.
+    set_arithmetic(tf32=False)
     budget *= setup.patience
     deadline = time.monotonic() + budget
     for check, function in checks.items():

@@ -55,8 +55,6 @@ def variables(count: int = 1, capability: int = 90, gigabytes: int = 85) -> dict
         "NULL_GPU_COUNT": str(count),
         "NULL_GPU_CAPABILITY": str(capability),
         "NULL_GPU_GIGABYTES": str(gigabytes),
-        # Its attention is compiled at run time; flash attention is a kernel like any other.
-        "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
     }
 
 
