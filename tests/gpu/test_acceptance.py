@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 
-# The others take recipes or processes that other tests take as well.
+# Whole recipes, killed runs and a Trainer take minutes.
+SLOW_GROUPS = ["peers", "scoring", "quickstart", "resume"]
 GROUPS = [
     "machine",
     "values",
@@ -82,3 +83,19 @@ def test_all_of_it_runs_and_only_values_fail(acceptance):
         assert "FAIL" not in verdicts(lines[group]), lines[group]
     assert verdicts(lines["processes"]) == {"NOT RUN"}
     assert verdicts(lines["sharding"]) == {"NOT RUN"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_groups_of_whole_runs_end_and_measure(acceptance):
+    _, lines = acceptance(SLOW_GROUPS)
+    assert list(lines) == SLOW_GROUPS
+    assert len(lines["scoring"]) >= 7 and verdicts(lines["scoring"]) == {"PASS"}
+    for precision in ("fp32", "tf32", "bf16"):
+        for name in ("demo-dev", "demo-eval"):
+            what = "EER" if precision == "fp32" else "change of the EER"
+            assert f"scoring in {precision}, {name}: {what}" in lines["quickstart"]
+    for group in SLOW_GROUPS:
+        for line in lines[group].values():
+            # A check that ends in an error of the program is named by its class.
+            assert "Error" not in str(line["reason"]), line
