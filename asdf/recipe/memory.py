@@ -6,6 +6,8 @@ are made.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
@@ -17,6 +19,7 @@ from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Computing, Sections
 
 if TYPE_CHECKING:
+    from asdf.distributed.world import World
     from asdf.memory import Case, Gpu, TrainingMemory
 
 
@@ -59,6 +62,26 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
             try_network(settings, architecture, folders.recipe)
         reason = str(error).partition("\n")[0]
         return [f"not known: {settings.network.network_class} cannot be outlined ({reason})"]
+
+
+@contextmanager
+def memory_computed_for_errors(
+    settings: Sections, folders: Folders, world: World
+) -> Iterator[None]:
+    """Add what the run takes of its GPU, and what would fit, to the error of a step that does not.
+
+    Raises:
+        AsdfError: the block's `StepTooLarge`, with what `describe_memory` says.
+    """
+    from asdf.training.memory_errors import StepTooLarge
+
+    try:
+        yield
+    except StepTooLarge as error:
+        if world.device.type != "cuda":
+            raise
+        lines = "\n".join(f"  {line}" for line in describe_memory(settings, folders, world.size))
+        raise AsdfError(f"{error}\nComputed for each process:\n{lines}") from error
 
 
 def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) -> str:

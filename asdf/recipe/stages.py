@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.recipe.located_sets import report_localisation
+from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.source_results import read_traced, report_sources
@@ -74,7 +75,8 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
             run, trainer.step.network, trainer.loader, utterances, lengths
         )
     _log_plan(run, trainer, minibatch)
-    trainer.run()
+    with memory_computed_for_errors(settings, run.folders, world):
+        trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     if settings.network.average_best_networks:
         world.run_on_main(partial(_average_best_networks, run, trainer))

@@ -23,11 +23,11 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 @contextmanager
-def memory_errors_as(describe: Callable[[str], str]) -> Iterator[None]:
+def memory_errors_as(describe: Callable[[str], AsdfError]) -> Iterator[None]:
     """Raise one message where the block needs more memory than there is.
 
     Args:
-        describe: Function that makes the message from torch's reason.
+        describe: Function that makes the error from torch's reason.
 
     Raises:
         AsdfError: torch could not get memory.
@@ -37,8 +37,9 @@ def memory_errors_as(describe: Callable[[str], str]) -> Iterator[None]:
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise AsdfError(describe(reason)) from error
+        # torch goes on with advice on its allocator, which is not what helps here.
+        reason = str(error).partition("\n")[0].partition(" Of the allocated memory")[0]
+        raise describe(reason.rstrip(".")) from error
 
 
 def memory_errors_as_messages(
@@ -53,11 +54,11 @@ def memory_errors_as_messages(
         AsdfError: a batch does not fit; names the setting that makes batches smaller.
     """
 
-    def describe(reason: str) -> str:
+    def describe(reason: str) -> AsdfError:
         count, samples = waveforms_BT.shape
         recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"
         advice = _how_to_need_less(count, samples, settings, length)
-        return (
+        return AsdfError(
             f"{device} has not enough memory to score {recordings} at once: {reason}. "
             f"{advice}; {_CPU_ADVICE}."
         )

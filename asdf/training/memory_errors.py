@@ -7,8 +7,13 @@ from contextlib import AbstractContextManager
 
 import torch
 
+from asdf.errors import AsdfError
 from asdf.scoring.memory_errors import memory_errors_as
 from asdf.settings.sections import Sections
+
+
+class StepTooLarge(AsdfError):
+    """A training step did not fit into the memory of the device."""
 
 
 def step_memory_errors_as_messages(
@@ -21,11 +26,11 @@ def step_memory_errors_as_messages(
         per_process: Utterances that this process computes at once.
 
     Raises:
-        AsdfError: the step does not fit; names the settings that make it smaller.
+        StepTooLarge: the step does not fit; names the settings that make it smaller.
     """
 
-    def describe(reason: str) -> str:
-        return (
+    def describe(reason: str) -> StepTooLarge:
+        return StepTooLarge(
             f"{device} has not enough memory for step {step} of training, with {per_process} "
             f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
             f"{' '.join(_how_to_need_less(settings))}"

@@ -119,3 +119,30 @@ def test_training_needs_no_compiler(recipe, null_gpu, without_compilers):
     outcome = recipe.run("self_supervised", "raw", *words, **{**null_gpu(), **without_compilers})
     assert outcome.status == 0, outcome.output
     assert outcome.output.count("training ended: network.max_epochs = 1") == 2
+
+
+@pytest.mark.slow
+def test_a_step_that_does_not_fit_ends_with_what_would(quick, null_gpu):
+    words = (
+        "small",
+        "network.network_class=asdf.networks.SSL_ASP",
+        "front_end.architecture=wav2vec2_base",
+        "network.minibatch_size=26",
+        "network.train_clip_size=32000",
+        f"paths.database_folder={quick.corpus}",
+    )
+    outcome = quick.run(*words, **null_gpu(gigabytes=3))
+    assert outcome.status == 1 and "Traceback" not in outcome.output
+    message = outcome.output.partition("\nerror: ")[2]
+    assert message.startswith("cuda:0 has not enough memory for step ")
+    assert "with 26 utterances of 32,000 samples at once: CUDA out of memory. Tried to " in message
+    assert "see documentation" not in message.lower()
+    assert "\n  Null GPU (cuda:0) has 2.8 GiB\n" in message
+    fitting = [line for line in message.splitlines() if line.endswith("GiB, which fits")]
+    assert any("network.minibatch_size=" in line for line in fitting)
+    # What is said to fit does.
+    change = next(line for line in fitting if "network.minibatch_size=" in line)
+    changed = [word for word in change.strip().split(": ")[0].split() if "minibatch" in word]
+    smaller = (*(word for word in words if "minibatch" not in word), *changed)
+    again = quick.run(*smaller, "recipe.end_stage=1", **null_gpu(gigabytes=3))
+    assert again.status == 0, again.output
