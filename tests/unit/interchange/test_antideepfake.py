@@ -80,11 +80,11 @@ def check_scores(network: Path, case: Case) -> None:
         logits_2 = case.logits(waveform_T)
         score = detector.score(waveform_T.numpy(), 16000)
         if case.bias is None:
-            assert score == pytest.approx(logits_2[1].item(), abs=1e-6)
+            assert score == pytest.approx(logits_2[1].item(), abs=3e-6)
         else:
-            assert score == pytest.approx((logits_2[1] - logits_2[0]).item(), abs=1e-6)
+            assert score == pytest.approx((logits_2[1] - logits_2[0]).item(), abs=3e-6)
             real = torch.softmax(logits_2, dim=0)[1].item()
-            assert torch.sigmoid(torch.tensor(score)).item() == pytest.approx(real, abs=1e-6)
+            assert torch.sigmoid(torch.tensor(score)).item() == pytest.approx(real, abs=3e-6)
 
 
 @pytest.mark.parametrize("name", ["net.ckpt", "model.safetensors"])

@@ -23,7 +23,7 @@ from tests.encoders import ENCODERS, OTHERS, hidden_states, make_encoder, save_e
 from tests.unit.networks.test_encoder_outline import computed_by_transformers
 
 # Their extractors round to float32 on the way (test_encoder_inputs.py), which layers then amplify.
-TOLERANCE = {"wav2vec2-bert": 2e-5, "whisper": 2e-6}
+TOLERANCE = {"wav2vec2-bert": 6e-5, "whisper": 6e-6}
 
 
 def build(folder, **settings):
@@ -42,7 +42,7 @@ def test_states_are_those_of_transformers(model_type, waveforms, tmp_path):
         features = front_end(waveforms)
     assert len(states) == len(expected) == 4
     frames = front_end.frames(waveforms.shape[1])
-    tolerance = TOLERANCE.get(model_type, 1e-6)
+    tolerance = TOLERANCE.get(model_type, 3e-6)
     for ours, theirs in zip(states, expected, strict=True):
         # w2v-BERT's extractor appends a frame that it then masks.
         torch.testing.assert_close(ours, theirs[:, :frames], rtol=0, atol=tolerance)
@@ -79,7 +79,7 @@ def test_a_lower_layer_is_loaded_without_those_above(model_type, layer, waveform
     expected = hidden_states(model, waveforms)[layer][:, :frames]
     with torch.no_grad():
         torch.testing.assert_close(
-            front_end(waveforms), expected, rtol=0, atol=TOLERANCE.get(model_type, 1e-6)
+            front_end(waveforms), expected, rtol=0, atol=TOLERANCE.get(model_type, 3e-6)
         )
 
 

@@ -83,12 +83,12 @@ def test_layer_outputs_are_without_the_final_norm(architecture, waveforms):
 def test_a_weighted_sum_is_its_formula(architecture, waveforms):
     model = front_end(architecture, layer="weighted").eval()
     states = torch.stack(model.hidden_states(waveforms))
-    torch.testing.assert_close(model(waveforms), states.mean(dim=0), atol=1e-6, rtol=0)
+    torch.testing.assert_close(model(waveforms), states.mean(dim=0), atol=3e-6, rtol=0)
     logs = torch.tensor([0.0, 1.0, -2.0, 0.5])
     model.layer_sum.weights.data.copy_(logs)
     weights = logs.exp() / logs.exp().sum()
     expected = (states * weights[:, None, None, None]).sum(dim=0)
-    torch.testing.assert_close(model(waveforms), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(model(waveforms), expected, atol=3e-6, rtol=0)
 
 
 def test_the_weights_of_the_sum_learn_with_the_back_end(tiny, waveforms):
@@ -182,6 +182,6 @@ def test_recomputing_layers_that_are_dropped_changes_nothing_but_rounding(archit
         model(waveforms).square().mean().backward()
         gradients.append(list(gradients_by_name(model).values()))
     # The stem's are summed over the batch in another order; some of its sums all but cancel out.
-    rounding = 1e-6 * max_gradient(gradients[0])
+    rounding = 3e-6 * max_gradient(gradients[0])
     for plain, saving in zip(*gradients, strict=True):
         torch.testing.assert_close(saving, plain, rtol=1e-4, atol=rounding)

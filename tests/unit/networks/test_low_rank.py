@@ -68,7 +68,7 @@ def test_outputs_gradients_and_merged_weights_are_those_of_peft(decomposed, trai
     network.train(training)
     inputs = torch.randn(5, 9, 12)
     result, expected = network(inputs), theirs(inputs)
-    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result, expected, rtol=3e-6, atol=3e-6)
     if training:
         result.square().sum().backward()
         expected.square().sum().backward()

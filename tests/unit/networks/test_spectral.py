@@ -131,7 +131,7 @@ def test_matrices_are_those_of_torchaudio():
     np.testing.assert_allclose(band, mel[3 : 3 + len(band)], atol=1e-5)
     assert mel[:3].count_nonzero() == 0 and mel[3 + len(band) :].count_nonzero() == 0
     matrix = functional.create_dct(13, 20, "ortho")
-    np.testing.assert_allclose(cosine_transform(20, 13), matrix, atol=1e-6)
+    np.testing.assert_allclose(cosine_transform(20, 13), matrix, atol=3e-6)
 
 
 def test_mel_features_are_torchaudios_without_padding(waveforms):

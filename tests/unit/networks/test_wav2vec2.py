@@ -34,7 +34,7 @@ def test_features_are_fairseqs(name, reference, recorded):
     expected = recorded(f"{name}.npz")
     with torch.no_grad():
         features = model(expected["waveforms"])
-    torch.testing.assert_close(features, expected["features"], atol=1e-5, rtol=0)
+    torch.testing.assert_close(features, expected["features"], atol=3e-5, rtol=0)
     assert model.dimension == features.shape[-1]
 
 
