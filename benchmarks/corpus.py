@@ -6,6 +6,7 @@ LA. Samples are 16 bit, 16 kHz, mono: coloured noise with the rhythm of syllable
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,8 +34,14 @@ class TemporaryCorpus:
 
 
 @contextmanager
-def temporary_corpus(count: int, seconds: float | None = None) -> Iterator[TemporaryCorpus]:
-    """Make `count` recordings in a temporary folder, of ASVspoof's durations or of `seconds`."""
+def temporary_corpus(
+    count: int, seconds: float | None = None, names: int = 1
+) -> Iterator[TemporaryCorpus]:
+    """Make `count` recordings in a temporary folder, of ASVspoof's durations or of `seconds`.
+
+    Args:
+        names: Names of each recording, each of which is a trial.
+    """
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
         durations = (
@@ -46,10 +53,14 @@ def temporary_corpus(count: int, seconds: float | None = None) -> Iterator[Tempo
         ids = [f"u{index:05d}.flac" for index in range(count)]
         for name, length in zip(ids, lengths.tolist(), strict=True):
             soundfile.write(Path(folder) / name, speechlike(length, rng), RATE, subtype="PCM_16")
-        labels = (np.arange(count) % 10 == 0).astype(np.int8)
-        yield TemporaryCorpus(
-            TrialList(ids, labels, name="benchmark", folder=Path(folder)), lengths
-        )
+        recordings = list(ids)
+        for number in range(1, names):
+            for name in recordings:
+                ids.append(f"{number}-{name}")
+                os.link(Path(folder) / name, Path(folder) / ids[-1])
+        labels = (np.arange(len(ids)) % 10 == 0).astype(np.int8)
+        trials = TrialList(ids, labels, name="benchmark", folder=Path(folder))
+        yield TemporaryCorpus(trials, np.tile(lengths, names))
 
 
 def speechlike(length: int, rng: np.random.Generator) -> np.ndarray:

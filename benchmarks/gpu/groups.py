@@ -59,7 +59,8 @@ class Sizes:
     Attributes:
         minibatches: of the recipe first; larger ones after it.
         rounds: measured steps per case.
-        trials: recordings in the list that is scored.
+        recordings: in the list that is scored.
+        names: of each recording in the list whose scoring is timed.
         epochs: of the quickstart.
         networks: how many of all are looked at.
     """
@@ -68,13 +69,14 @@ class Sizes:
     samples: int
     minibatches: tuple[int, ...]
     rounds: int
-    trials: int
+    recordings: int
+    names: int
     epochs: int
     networks: int
 
 
-FULL = Sizes("wav2vec2_xlsr_300m", 64600, (14, 32, 64), 12, 240, 20, 100)
-QUICK = Sizes("tiny", 8000, (2, 3), 2, 6, 1, 3)
+FULL = Sizes("wav2vec2_xlsr_300m", 64600, (14, 32, 64), 12, 240, 13, 20, 100)
+QUICK = Sizes("tiny", 8000, (2, 3), 2, 6, 2, 1, 3)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,16 @@ SETTING = "computing.scoring_precision"
 
 
 def score(
-    setup: Setup, name: str, precision: str = "fp32", processes: int = 1
+    setup: Setup, name: str, precision: str = "fp32", processes: int = 1, names: int = 1
 ) -> tuple[dict[str, Any], bytes]:
-    """Score a list in separate processes: what `scoring_run` says, and the file."""
+    """Score a list in separate processes: what `scoring_run` says, and the file.
+
+    Args:
+        names: Names of each recording in the list.
+    """
     path = setup.new_folder("scores") / f"{name}.txt"
     sizes = setup.sizes
-    words = (str(path), sizes.architecture, str(sizes.trials), precision)
+    words = (str(path), sizes.architecture, str(sizes.recordings), str(names), precision)
     result = json.loads(run_module("benchmarks.gpu.scoring_run", *words, processes=processes))
     return result, path.read_bytes()
 
@@ -32,9 +36,12 @@ def precisions(setup: Setup) -> Iterable[Line]:
         if not takes_value(SETTING, precision):
             yield not_run(what, missing(f"{SETTING} = '{precision}'"))
             continue
-        result, _ = score(setup, precision, precision)
+        result, _ = score(setup, precision, precision, names=setup.sizes.names)
         notes = f"{result['speech_s'] / result['seconds']:.0f} s of speech per second"
         yield measured(what, result["trials"] / result["seconds"], "trials/s", notes)
+        first = f"{result['lengths']} new lengths in {result['trials']} trials"
+        speed = result["trials"] / result["first_seconds"]
+        yield measured(f"{what}: the first pass", speed, "trials/s", first)
         yield measured(f"{what}: reserved memory", result["reserved_gib"], "GiB")
 
 

@@ -1,9 +1,10 @@
 """Score a made list once, also by torchrun.
 
-    python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE TRIALS PRECISION
+    python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE RECORDINGS NAMES PRECISION
 
-The network has random weights, the same each time, and so has the list its noise. Writes the score
-file SCORES; the last line printed is JSON.
+The network has random weights, the same each time, and so has the list its noise. Each recording
+is in the list under as many NAMES: a GPU scores a list of hundreds before its workers have started.
+Writes the score file SCORES; the last line printed is JSON.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from benchmarks.nets import make_network, make_settings
 GIB = 2**30
 
 
-def score_once(corpus: TemporaryCorpus, settings: Sections, world: World, path: Path) -> float:
-    """Score the list twice, the first time to warm up; the seconds of the second."""
+def score_twice(
+    corpus: TemporaryCorpus, settings: Sections, world: World, path: Path
+) -> list[float]:
+    """Score the list twice; the seconds of both. In the first pass every length is new."""
     network = make_network(settings, world.device)
-    seconds = 0.0
+    seconds = []
     for _ in range(2):
         world.barrier()
         began = time.perf_counter()
@@ -42,21 +45,26 @@ def score_once(corpus: TemporaryCorpus, settings: Sections, world: World, path: 
             world,
             StopRequest(),
         )
-        seconds = time.perf_counter() - began
+        seconds.append(time.perf_counter() - began)
     if scores is not None:
         write_scores(path, corpus.utterances.ids, corpus.utterances.labels, scores)
     return seconds
 
 
-def main(path: Path, architecture: str, trials: int, precision: str) -> None:
+def main(path: Path, architecture: str, recordings: int, names: int, precision: str) -> None:
     settings = make_settings(architecture, 14)
     settings.computing.scoring_precision = precision  # type: ignore[assignment]
     settings.computing.network_dataloader_workers = 4
-    with open_world(settings.computing) as world, temporary_corpus(trials) as corpus:
-        seconds = score_once(corpus, settings, world, path)
+    with (
+        open_world(settings.computing) as world,
+        temporary_corpus(recordings, names=names) as corpus,
+    ):
+        first, second = score_twice(corpus, settings, world, path)
         result = {
-            "seconds": seconds,
-            "trials": trials,
+            "first_seconds": first,
+            "seconds": second,
+            "trials": len(corpus.utterances),
+            "lengths": len(set(corpus.lengths.tolist())),
             "speech_s": float(corpus.lengths.sum() / RATE),
             "reserved_gib": torch.cuda.max_memory_reserved() / GIB,
         }
@@ -68,4 +76,4 @@ def main(path: Path, architecture: str, trials: int, precision: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

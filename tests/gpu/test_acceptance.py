@@ -90,7 +90,7 @@ def test_all_of_it_runs_and_only_values_fail(acceptance):
 def test_the_groups_of_whole_runs_end_and_measure(acceptance):
     _, lines = acceptance(SLOW_GROUPS)
     assert list(lines) == SLOW_GROUPS
-    assert len(lines["scoring"]) >= 7 and verdicts(lines["scoring"]) == {"PASS"}
+    assert len(lines["scoring"]) == 10 and verdicts(lines["scoring"]) == {"PASS"}
     for precision in ("fp32", "tf32", "bf16"):
         for name in ("demo-dev", "demo-eval"):
             what = "EER" if precision == "fp32" else "change of the EER"
