@@ -18,6 +18,7 @@ from __future__ import annotations
 import gc
 import random
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -107,7 +108,7 @@ class GraphedPasses:
         self._clips = torch.empty_like(clips)
         self._targets = _empty_like(targets)
         self._factor = torch.empty((), device=clips.device)
-        self._stream = torch.cuda.Stream(clips.device)
+        self._stream = _capturing_stream(clips.device)
         self._pool = torch.cuda.graph_pool_handle()
 
     def _capture_checked(self) -> _Pair:
@@ -150,6 +151,12 @@ class GraphedPasses:
         return torch.cuda.graph(
             graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
         )
+
+
+@cache
+def _capturing_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of all captures: cuBLAS allocates 64 MiB for each that it is used on."""
+    return torch.cuda.Stream(device)
 
 
 def _empty_like(targets: Targets) -> Targets:

@@ -76,11 +76,18 @@ class LastStep:
     def complaint(self) -> str:
         """Return why training cannot go on."""
         if self.loss_scale is None:
-            return (
+            advice = (
                 f"the gradient of {self._name} is not a finite number, although its loss is. "
                 "Nothing was saved from this step on. Look at these recordings; if they are sound, "
                 "lower network.initial_learning_rate, set network.gradient_clip_norm, or "
                 "computing.precision='fp32'."
+            )
+            if self._device.type != "cuda":
+                return advice
+            return (
+                f"{advice} If it comes back at other recordings, or not in fp32, a kernel of this "
+                "GPU is the likelier cause than they: see what `python -m asdf doctor` says of it, "
+                "and try another version of torch."
             )
         return (
             f"fp16 skipped {MAX_SKIPPED} steps in a row, the last one {self._name}: their "

@@ -47,7 +47,8 @@ def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
 def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_front_end_learns(
     on_null_gpu,
 ):
-    unfrozen, three_minibatches, drawing, waiting = on_null_gpu("replay_steps")
+    unfrozen, three_minibatches, drawing, waiting, streams = on_null_gpu("replay_steps")
+    assert streams == 1
     # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
     assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
     assert [learning for _, _, learning in unfrozen] == 8 * [175] + 8 * [225]

@@ -73,3 +73,15 @@ def test_steps_that_fp16_skips_are_counted_and_too_many_in_a_row_end_the_run():
         "with a loss scale of 0.000976562. So the network learns nothing. Set "
         "computing.precision='bf16', where the GPU computes in it, or 'fp32'."
     )
+
+
+def test_on_a_gpu_its_kernels_are_named_as_a_cause_too():
+    complaints = []
+    for device in ("cpu", "cuda:0"):
+        last = LastStep(torch.amp.GradScaler("cpu", enabled=False), torch.device(device))
+        last.note("step 3", torch.tensor(torch.nan))
+        assert not last.is_sound([float(number) for number in last.numbers()])
+        complaints.append(last.complaint())
+    on_cpu, on_gpu = complaints
+    assert on_gpu.startswith(on_cpu) and "a kernel of this GPU is the likelier cause" in on_gpu
+    assert "GPU" not in on_cpu
