@@ -121,6 +121,7 @@ def identity_of(
     lengths: np.ndarray,
     settings: Sections,
     dtype: str = "float16",
+    precision: str = "fp32",
 ) -> dict[str, Any]:
     """Return all that the features of the training clips depend on.
 
@@ -128,6 +129,7 @@ def identity_of(
         front_end: Facts that they depend on in addition to the waveforms
             (`asdf.networks.split.feature_identity`).
         lengths: Lengths of the utterances, in samples, after speech activity detection.
+        precision: Name of the arithmetic that they are computed in.
     """
     identity = {
         "format": FORMAT,
@@ -140,6 +142,9 @@ def identity_of(
         "samples": settings.network.train_clip_size,
         "position": settings.network.clip_position,
     }
+    if precision != "fp32":
+        # Older caches, which are all of fp32, state none.
+        identity["precision"] = precision
     if settings.vocoding.vocoders:
         # Copies are made once, with what the seed draws for the first epoch.
         identity["vocoding"] = {**asdict(settings.vocoding), "seed": settings.recipe.seed}

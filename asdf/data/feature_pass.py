@@ -15,7 +15,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,13 @@ class _ComputingBatch:
     block: Callable[[], Tensor]
 
 
+@contextmanager
+def computing_in_fp32() -> Iterator[None]:
+    """Compute in float32 inside the block, without gradients."""
+    with torch.no_grad(), arithmetic(tf32=False):
+        yield
+
+
 @dataclass(frozen=True)
 class FeaturePass:
     """Computes the features of the training clips of `utterances`, unless a cache has them.
@@ -65,6 +72,7 @@ class FeaturePass:
             of such tensors, one per layer; on the world's device. A batch has up to as many samples
             as a scoring batch on a CPU.
         clips: reads waveforms by the keys (epoch, utterance).
+        computing: Block in which the front end computes, without gradients.
     """
 
     front_end: Callable[[Tensor], Tensor | list[Tensor]]
@@ -73,6 +81,7 @@ class FeaturePass:
     settings: Network
     world: World
     stop: StopRequest
+    computing: Callable[[], AbstractContextManager[None]] = computing_in_fp32
 
     @property
     def batch_size(self) -> int:
@@ -210,7 +219,7 @@ class FeaturePass:
             yield _finish_batch(computing.popleft(), self.utterances)
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
-        with torch.no_grad(), arithmetic(tf32=False):
+        with self.computing():
             features = self.front_end(waveforms_BT)
         return features if isinstance(features, Tensor) else torch.stack(features, dim=1)
 

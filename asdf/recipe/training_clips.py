@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asdf.errors import UsageError
 from asdf.recipe.run import Run
 from asdf.runs.log import LOG
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from asdf.data.clip_frames import ClipFrames
     from asdf.data.loaders import BatchLoader
+    from asdf.distributed.world import World
+    from asdf.scoring.precision import ScoringPrecision
+    from asdf.settings.sections import Sections
     from asdf.trials.trial_list import TrialList
 
 
@@ -73,6 +77,28 @@ def build_clip_frames(
     return frames
 
 
+def _agree_on_cache_precision(settings: Sections, world: World) -> ScoringPrecision:
+    """Return the arithmetic of cached features, one for all processes.
+
+    Raises:
+        UsageError: bf16 on a GPU that has none.
+    """
+    from asdf.scoring.precision import agree_on_precision
+
+    requested = settings.front_end.cache_precision
+    try:
+        precision = agree_on_precision(requested, world)
+    except UsageError as error:
+        raise UsageError(
+            f"front_end.cache_precision = {requested!r}: {world.device} computes {requested} only "
+            "by emulation, slower than fp32. It needs compute capability 8.0: set 'fp32'."
+        ) from error
+    if requested != "fp32":
+        reason = f": {precision.reason}" if precision.reason else ""
+        LOG.info("features are computed in %s%s", precision.name, reason)
+    return precision
+
+
 def build_feature_loader(
     run: Run,
     network: nn.Module,
@@ -90,11 +116,19 @@ def build_feature_loader(
     assert isinstance(network, SSLDetector)  # the step has checked it
     settings = run.settings
     world = run.world
+    precision = _agree_on_cache_precision(settings, world)
     work = FeaturePass(
-        network.front_end_features, clips, utterances, settings.network, world, run.stop
+        network.front_end_features,
+        clips,
+        utterances,
+        settings.network,
+        world,
+        run.stop,
+        precision.computing,
     )
+    front_end = feature_identity(network)
     identity = world.run_on_main(
-        lambda: identity_of(feature_identity(network), utterances, lengths, settings)
+        lambda: identity_of(front_end, utterances, lengths, settings, precision=precision.name)
     )
     features = work.fill(FeatureCache(run.folders.features, identity, work.shape()))
     workers = settings.computing.network_dataloader_workers

@@ -4,6 +4,8 @@ import json
 import shutil
 import signal
 
+import numpy as np
+import pytest
 import torch
 
 CONFIG = """
@@ -164,3 +166,32 @@ def test_what_cannot_be_cached_is_refused_before_any_work(recipe, capsys):
     assert not (recipe.output / "features").exists() and not (recipe.output / "sad").exists()
     outcome = recipe.call(capsys, "cached", "--dry-run")
     assert f"its features are saved in {recipe.output / 'features'}" in outcome.output
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_features_of_another_precision_are_cached_apart(recipe, capsys):
+    recipe.add_configs(CONFIG)
+    once = ("cached", "network.max_epochs=1")
+    assert recipe.call(capsys, *once).status == 0
+    (exact,) = caches(recipe.output / "features")
+    words = ("front_end.cache_precision=bf16", "paths.system_folder=coarse")
+    outcome = recipe.call(capsys, *once, *words)
+    assert outcome.status == 0, outcome.output
+    assert "\nfeatures are computed in bf16" in outcome.output
+    (coarse,) = set(caches(recipe.output / "features")) - {exact}
+    identities = []
+    values = []
+    for folder in (exact, coarse):
+        identities.append(json.loads((folder / "manifest.json").read_text())["identity"])
+        (path,) = (path for path in folder.iterdir() if path.name.startswith("features"))
+        values.append(np.fromfile(path, np.float16).astype(np.float32))
+    assert identities[1].pop("precision") == "bf16"
+    assert identities[0] == identities[1]
+    difference = np.abs(values[1] - values[0])
+    # Layers of bf16, each of whose numbers is off by 2^-9 of itself; layer norm makes them about 1.
+    assert 2**-12 < difference.mean() < 2**-5 * np.abs(values[0]).mean()
+    # On the CPU TF32 is fp32: nothing is computed again.
+    words = ("front_end.cache_precision=tf32", "paths.system_folder=again")
+    outcome = recipe.call(capsys, *once, *words)
+    assert "features are computed in fp32: tf32 not used: it needs a GPU" in outcome.output
+    assert "computed already" in outcome.output
