@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from asdf_antispoofing.clash import warn_of_neighbour
+from asdf_antispoofing.missing import explain_missing_packages
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector as Detector
@@ -18,6 +19,7 @@ __version__ = "0.2.0"
 
 # Astronomy's file format library has the same import name.
 warn_of_neighbour()
+explain_missing_packages()
 
 
 def __getattr__(name: str) -> Any:
