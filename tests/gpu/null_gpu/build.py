@@ -52,6 +52,8 @@ def variables(count: int = 1, capability: int = 90, gigabytes: int = 85) -> dict
     return {
         "LD_PRELOAD": str(folder / RUNTIME),
         "LD_LIBRARY_PATH": str(folder),
+        # Ordinary tests hide GPUs.
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count))),
         "NULL_GPU_COUNT": str(count),
         "NULL_GPU_CAPABILITY": str(capability),
         "NULL_GPU_GIGABYTES": str(gigabytes),

@@ -141,7 +141,8 @@ def test_what_is_drawn_goes_from_process_to_process(algo: int) -> None:
     assert torch.equal(again.boosted(), prepared.boosted())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.real_gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: pytest -m real_gpu")
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
     settings, device = replace(ALWAYS, algo=algo), torch.device("cuda", 0)

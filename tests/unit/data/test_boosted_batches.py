@@ -98,7 +98,8 @@ def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
     assert str(caught.value).startswith(f"{utterances.path(1)} is not audio")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.real_gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: pytest -m real_gpu")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_batches_are_boosted_on_a_gpu_while_it_is_at_work(utterances, workers):
     world, matrix = World(device=torch.device("cuda", 0)), torch.ones(3000, 3000, device="cuda")

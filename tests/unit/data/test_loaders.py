@@ -83,7 +83,8 @@ def test_no_more_workers_than_cores_of_the_process(
     assert (loader.workers, loader.cores) == (workers, cores)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.real_gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: pytest -m real_gpu")
 def test_batches_reach_a_gpu_whole_while_it_is_at_work(utterances):
     keys = [[(epoch, i) for i in range(3)] for epoch in range(1, 30)]
     expected = list(BatchLoader(clips(utterances), 0, World()).batches(keys))

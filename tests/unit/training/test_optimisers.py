@@ -175,7 +175,8 @@ def test_going_on_may_change_whether_the_optimiser_is_fused(name, order):
     torch.testing.assert_close(changed.state_dict(), same.state_dict(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.real_gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: pytest -m real_gpu")
 def test_a_state_of_the_cpu_goes_on_fused_on_a_gpu():
     chosen = network_settings(optimizer="adam", initial_learning_rate=0.1)
     state = trained(nn.Linear(3, 2), chosen).state_dict()

@@ -58,7 +58,8 @@ def test_the_parts_of_the_clock_are_all_of_the_time(monkeypatch):
     assert sum(clock.seconds().values()) == 0
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.real_gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: pytest -m real_gpu")
 def test_on_a_gpu_the_parts_are_those_of_its_own_time():
     device = torch.device("cuda")
     clock, matrix = StepClock(device), torch.ones(2000, 2000, device=device)
