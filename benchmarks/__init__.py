@@ -7,6 +7,7 @@
     python -m benchmarks --report JSON...       # writes RESULTS.md and results.svg from them
     python -m benchmarks gpu                    # the acceptance run on a GPU: see benchmarks/gpu
     python -m benchmarks gpu-counts             # what a step costs the host, counted without a GPU
+    python -m benchmarks precision ...          # what TF32 and bf16 do to error rates, emulated
 
 Run from the checkout, on a machine that does nothing else. Peers come from PyPI (`pip install
 transformers accelerate audiomentations scipy`); a row whose peer is not installed says so.

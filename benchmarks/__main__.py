@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> int:
         return import_module("benchmarks.gpu.command").main(arguments[1:])
     if arguments[:1] == ["gpu-counts"]:
         return import_module("benchmarks.gpu.null_counts").main(arguments[1:])
+    if arguments[:1] == ["precision"]:
+        return import_module("benchmarks.precision").main(arguments[1:])
     parser = argparse.ArgumentParser("python -m benchmarks", description=benchmarks.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(

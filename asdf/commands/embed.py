@@ -130,7 +130,9 @@ def _parser() -> argparse.ArgumentParser:
         help="processes that read recordings, for each process; 0: none (2)",
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
+    parser.add_argument(
+        "--precision", choices=("auto", "fp32", "tf32", "bf16"), default="auto", help="as of `score`"
+    )
     parser.add_argument(
         "--engine", choices=("packed", "plain"), default="packed", help="as of `score` (packed)"
     )

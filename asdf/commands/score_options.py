@@ -84,10 +84,10 @@ def add_detector_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=("fp32", "tf32", "bf16"),
-        default="fp32",
-        help="number format of the network (fp32); tf32 and bf16 are faster on GPUs that have "
-        "them, with fewer digits",
+        choices=("auto", "fp32", "tf32", "bf16"),
+        default="auto",
+        help="number format of the network (auto: tf32 on GPUs that have it, else fp32); tf32 and "
+        "bf16 are faster there, with fewer digits",
     )
     parser.add_argument(
         "--engine",

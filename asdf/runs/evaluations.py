@@ -387,5 +387,6 @@ def other_precisions(evaluations: list[Evaluation], precision: str) -> str:
     return (
         "networks were validated with computing.scoring_precision = "
         f"{', '.join(map(repr, others))} so far, from here on {precision!r}: small differences "
-        "between their EERs, by which the best is chosen, may come from that"
+        "between their EERs, by which the best is chosen, may come from that. To go on as before "
+        f"set computing.scoring_precision = {others[-1]!r}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.world import World
-from asdf.scoring.precision import agree_on_precision
+from asdf.scoring.precision import AUTO, agree_on_precision
 from asdf.settings.sections import Sections
 
 
@@ -20,7 +20,12 @@ def describe_scoring(settings: Sections, world: World) -> list[str]:
     lines = []
     requested = settings.computing.scoring_precision
     precision = agree_on_precision(requested, world)
-    if requested != "fp32":
+    if requested == AUTO and precision.name != "fp32":
+        lines.append(
+            f"{precision.describe()}, as computing.scoring_precision = 'auto' is on this GPU: "
+            "'fp32' has all digits and takes several times as long"
+        )
+    elif requested not in (AUTO, "fp32"):
         lines.append(precision.describe())
     gpu = smallest_gpu(world)
     if gpu and settings.network.eval_minibatch_size_factor == "auto":

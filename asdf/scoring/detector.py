@@ -83,7 +83,7 @@ class Detector:
         network_folder: str | os.PathLike[str] | None = None,
         threads: int | None = None,
         full_length: bool = False,
-        precision: Literal["fp32", "tf32", "bf16"] = "fp32",
+        precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto",
         base: str | os.PathLike[str] | None = None,
         *,
         threshold: float | None = None,
@@ -105,9 +105,10 @@ class Detector:
             full_length: trial scores of whole recordings up to 62.5 s (the defaults of
                 `network.*_evaluation_utterance_length_in_samples`), whatever the network's file
                 says.
-            precision: Precision of the network; scores are float32 numbers in any case. 'tf32'
-                and 'bf16' are faster on GPUs that have them, with about 3 and 2 digits; 'bf16' also
-                on CPUs with AVX512_BF16 or AMX. A device without TF32 computes in fp32.
+            precision: Precision of the network; scores are float32 numbers in any case.
+                'auto': 'tf32' on a GPU that has it, else 'fp32'. 'tf32' and 'bf16' are faster on
+                GPUs that have them, with about 3 and 2 digits; 'bf16' also on CPUs with AVX512_BF16
+                or AMX. A device without TF32 computes in fp32.
             base: the pretrained weights of a file that holds only what was trained, as in
                 `front_end.weights`; None: where they were when it was trained.
             threshold: a score is 'bona fide' from here on; None: the calibration's, if any.

@@ -37,7 +37,7 @@ from asdf.scoring.copies import FileStates, Origin, read_state
 from asdf.scoring.device import choose_threads, find_device, set_threads
 from asdf.scoring.engine import PACKED, choose_engine
 from asdf.scoring.fused import FusedScorer
-from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
+from asdf.scoring.precision import AUTO, ScoringPrecision, choose_scoring_precision
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
@@ -117,7 +117,7 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
         "network_folder": None if folder is None else str(folder.absolute()),
         "threads": threads,
         "full_length": options.full_length,
-        "precision": options.precision,
+        "precision": precision.name if options.precision == AUTO else options.precision,
         "engine": options.engine,
         "base": _base(options),
         "threshold": options.threshold,

@@ -4,6 +4,9 @@ Invariant: a list, and with it validation and stage 2, and the Detector compute 
 precision, whatever the program around them has chosen. The precision that is recorded with scores
 is the one that they were computed in: where a device lacks the requested one, that is logged, or
 refused. The score itself is a float32 number in any case.
+
+The default, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there, and TF32
+moved no error rate of the networks that were tried (benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16, multiplies_bfloat16
 
-PRECISIONS = ("fp32", "tf32", "bf16")
+AUTO = "auto"
+PRECISIONS = (AUTO, "fp32", "tf32", "bf16")
 # The first compute capability of NVIDIA's with tensor cores for bf16 and TF32. What torch calls
 # supported includes GPUs that only emulate bf16.
 _NEEDED = (8, 0)
@@ -36,7 +40,7 @@ class ScoringPrecision:
     """What scores are computed in on a device.
 
     Attributes:
-        name: 'fp32', 'tf32' or 'bf16'.
+        name: 'fp32', 'tf32' or 'bf16': what is really computed in, never 'auto'.
         reason: why it is not the requested one, or why that is slow; ''.
     """
 
@@ -69,9 +73,9 @@ class ScoringPrecision:
 
 
 def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
-    """Choose what 'fp32', 'tf32' or 'bf16' means on `device`.
+    """Choose what 'auto', 'fp32', 'tf32' or 'bf16' means on `device`.
 
-    Without TF32 scores are computed in fp32, which is never further from them, and so are those of
+    'auto' is TF32 on a GPU that has it, else fp32. Without TF32 scores are computed in fp32, which is never further from them, and so are those of
     a CPU for which torch has no bf16. Emulated bf16 would be slower than fp32 and coarser: a GPU
     refuses it, and of a CPU it is logged.
 
@@ -82,6 +86,8 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
         raise UsageError(
             f"precision {requested!r}: scores are computed in {', '.join(PRECISIONS)}."
         )
+    if requested == AUTO:
+        return ScoringPrecision("tf32" if _has_tf32(device) else "fp32", device)
     if requested == "fp32":
         return ScoringPrecision(requested, device)
     if requested == "bf16" and device.type == "cpu":
@@ -99,6 +105,13 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
         "than fp32. Set computing.scoring_precision='fp32' (of `python -m asdf score`: "
         "--precision fp32)."
     )
+
+
+def _has_tf32(device: torch.device) -> bool:
+    if device.type != "cuda" or torch.version.hip is not None:
+        # What torch calls the compute capability of an AMD GPU says nothing of TF32.
+        return False
+    return torch.cuda.get_device_capability(device) >= _NEEDED
 
 
 def _choose_bf16_on_cpu(device: torch.device) -> ScoringPrecision:
@@ -125,6 +138,9 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
         for refusal, _, _ in every:
             if refusal:
                 raise UsageError(refusal)
+        if requested == AUTO:
+            has_tf32 = all(name == "tf32" for _, name, _ in every)
+            return "tf32" if has_tf32 else "fp32", ""
         # One process without it is enough: a list is not scored in two precisions. One that only
         # emulates it does not decide before one that lacks it.
         for _, name, reason in sorted(every, key=lambda choice: choice[1] == requested):

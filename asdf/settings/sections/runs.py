@@ -90,11 +90,12 @@ class Computing(KnownNames):
         "7.x, else fp32; for scoring see scoring_precision",
     )
     tf32: bool = setting(False, "allow TF32 products in training on a GPU (faster, about 3 digits)")
-    scoring_precision: Literal["fp32", "tf32", "bf16"] = setting(
-        "fp32",
-        "precision of validation and of stage 2; tf32, bf16: several times faster on GPUs from "
-        "A100 on, bf16 also on CPUs with AVX512_BF16 or AMX, with scores of about 3 and 2 digits; "
-        "reports name it; `asdf.Detector` has its own `precision`",
+    scoring_precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
+        "auto",
+        "precision of validation and of stage 2; auto: tf32 on GPUs that have it, from A100 on, "
+        "else fp32; tf32, bf16: several times faster there, bf16 also on CPUs with AVX512_BF16 or "
+        "AMX, with scores of about 3 and 2 digits; reports name it; `asdf.Detector` has its own "
+        "`precision`",
     )
     scoring_engine: Literal["packed", "plain"] = setting(
         "packed",

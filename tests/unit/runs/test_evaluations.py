@@ -214,3 +214,4 @@ def test_eers_of_other_precisions_are_remarked():
         "networks were validated with computing.scoring_precision = 'fp32' so far, from here on"
     )
     assert "from here on 'bf16'" in remark
+    assert remark.endswith("To go on as before set computing.scoring_precision = 'fp32'")

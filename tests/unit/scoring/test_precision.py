@@ -1,5 +1,6 @@
 """Scores are computed in the precision that is logged, and how far bf16's are from fp32's."""
 
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,12 +10,15 @@ import torch
 from torch import nn
 
 from asdf.audio import read_audio
+from asdf.distributed import resources
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
 from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.networks.packed import computes_bfloat16, multiplies_bfloat16
+from asdf.scoring.describing import describe_scoring
+from asdf.scoring.detector import Detector
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
 from asdf.settings.sections import Network, Sections
@@ -39,12 +43,39 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
         ),
         ("tf32", (8, 0), "tf32", "scoring in tf32"),
         ("bf16", (9, 0), "bf16", "scoring in bf16"),
+        ("auto", None, "fp32", "scoring in fp32"),
+        ("auto", (7, 5), "fp32", "scoring in fp32"),
+        ("auto", (8, 0), "tf32", "scoring in tf32"),
+        ("auto", (12, 0), "tf32", "scoring in tf32"),
     ],
 )
 def test_what_a_device_computes_in(monkeypatch, requested, capability, name, line):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     chosen = choose_scoring_precision(requested, GPU if capability else CPU)
     assert (chosen.name, chosen.describe()) == (name, line)
+
+
+def test_the_default_is_tf32_on_gpus_that_have_it_and_no_amd_gpu(monkeypatch):
+    assert Sections().computing.scoring_precision == "auto"
+    assert inspect.signature(Detector).parameters["precision"].default == "auto"
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 4))
+    monkeypatch.setattr(torch.version, "hip", "6.2")
+    assert choose_scoring_precision("auto", GPU).name == "fp32"
+
+
+def test_the_log_names_the_precision_of_auto_where_it_is_tf32(monkeypatch):
+    settings = Sections()
+    settings.network.eval_minibatch_size_factor = 2
+    gpu = SimpleNamespace(**{**vars(world_of()), "device": GPU})
+    monkeypatch.setattr(resources, "gpu_memory", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert describe_scoring(settings, gpu) == [
+        "scoring in tf32, as computing.scoring_precision = 'auto' is on this GPU: 'fp32' has all "
+        "digits and takes several times as long"
+    ]
+    assert describe_scoring(settings, world_of()) == []
+    settings.computing.scoring_precision = "tf32"
+    assert describe_scoring(settings, gpu) == ["scoring in tf32"]
 
 
 def test_a_cpu_computes_in_bf16_where_torch_can_and_says_where_it_is_emulated():
@@ -62,14 +93,17 @@ def test_emulated_bf16_and_what_is_no_precision_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     with pytest.raises(UsageError, match=r"in bf16: cuda:0 has compute capability 7\.5, bf16 nee"):
         choose_scoring_precision("bf16", GPU)
-    with pytest.raises(UsageError, match=r"precision 'fp16': scores are computed in fp32, tf32, "):
+    with pytest.raises(UsageError, match=r"precision 'fp16': scores are computed in auto, fp32, "):
         choose_scoring_precision("fp16", CPU)
 
 
 def world_of(*others: tuple[str, str, str]) -> SimpleNamespace:
     """The main rank among `others`: why each refuses, its precision, why that is another."""
     return SimpleNamespace(
-        device=CPU, gather=lambda own: [own, *others], run_on_main=lambda decide: decide()
+        device=CPU,
+        gather=lambda own: [own, *others],
+        agree=lambda value: value,
+        run_on_main=lambda decide: decide(),
     )
 
 
@@ -86,6 +120,17 @@ def test_one_process_without_it_decides_for_all():
     assert agreed.name == "bf16" and agreed.reason
     with pytest.raises(UsageError, match="no bf16 there"):
         agree_on_precision("bf16", world_of(("no bf16 there", "fp32", "")))
+
+
+def test_all_gpus_need_tf32_for_auto(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+
+    def agreed_with(other: str) -> str:
+        gpu = SimpleNamespace(**{**vars(world_of(("", other, ""))), "device": GPU})
+        return agree_on_precision("auto", gpu).describe()
+
+    assert agreed_with("tf32") == "scoring in tf32"
+    assert agreed_with("fp32") == "scoring in fp32"
 
 
 @pytest.mark.usefixtures("bfloat16")

@@ -1,0 +1,94 @@
+"""TF32 on a CPU: float32 products whose operands have lost the bits that a GPU's TF32 lacks.
+
+A tensor core reads 10 of the 23 explicit bits of a float32's mantissa, multiplies exactly and adds
+in float32. Kernels either round to those bits or let the hardware ignore the others, which is
+rounding toward zero: which one a kernel of cuBLAS or cuDNN does is not documented, so both are
+here. Attention is rounded too, although the float32 kernels of torch's attention do not use TF32:
+what is measured with it is more than a GPU loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_DROPPED = 13
+_ATEN = torch.ops.aten
+# By the positions of their factors; a bias is added in float32.
+_FACTORS = {
+    _ATEN.mm.default: (0, 1),
+    _ATEN.bmm.default: (0, 1),
+    _ATEN.addmm.default: (1, 2),
+    _ATEN.baddbmm.default: (1, 2),
+    _ATEN.addbmm.default: (1, 2),
+    _ATEN.convolution.default: (0, 1),
+}
+# They multiply inside, where no operand can be rounded.
+_CLOSED = ("rnn_layer", "_scaled_dot_product", "_native_multi_head", "_encoder_layer")
+
+
+def round_to_tf32(x: Tensor, nearest: bool = True) -> Tensor:
+    """Return float32 numbers with the 10 explicit bits of mantissa of TF32.
+
+    Args:
+        nearest: to the nearest number, of two equally near ones to the even one; else toward zero.
+    """
+    bits = x.view(torch.int32)
+    if nearest:
+        is_odd = (bits >> _DROPPED) & 1
+        bits = bits + ((1 << (_DROPPED - 1)) - 1) + is_odd
+    rounded = (bits & -(1 << _DROPPED)).view(torch.float32)
+    return torch.where(x.isfinite(), rounded, x)
+
+
+class _Products(TorchDispatchMode):
+    """Rounds the factors of products before they are multiplied, and counts the products."""
+
+    def __init__(self, nearest: bool) -> None:
+        super().__init__()
+        self.products = 0
+        self._nearest = nearest
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        rest = dict(kwargs or {})
+        if func in _FACTORS:
+            self.products += 1
+            rounded = list(args)
+            for position in _FACTORS[func]:
+                rounded[position] = self._round(args[position])
+            return func(*rounded, **rest)
+        with self:
+            # In inference mode operations arrive here that consist of others.
+            result = func.decompose(*args, **rest)
+        if result is not NotImplemented:
+            return result
+        if any(name in func.name() for name in _CLOSED):
+            raise NotImplementedError(f"TF32 of {func.name()} cannot be emulated")
+        return func(*args, **rest)
+
+    def _round(self, x: Tensor) -> Tensor:
+        return round_to_tf32(x, self._nearest) if x.dtype == torch.float32 else x
+
+
+@contextmanager
+def tf32_products(nearest: bool = True) -> Iterator[_Products]:
+    """Compute all products of float32 numbers as TF32 does in the block, in this thread.
+
+    Raises:
+        NotImplementedError: an operation multiplies where its factors cannot be rounded.
+    """
+    # In the other ways of attention its products are one operation.
+    with sdpa_kernel(SDPBackend.MATH), _Products(nearest) as products:
+        yield products
