@@ -8,11 +8,12 @@ process has the same descriptors, and closing one there closes it there alone.
 from __future__ import annotations
 
 import os
-import resource
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+
+from asdf.runs.systems import open_flags, raise_open_files_limit
 
 # More would gain little: opening a file again costs far less than decoding a recording.
 _MOST = 256
@@ -26,7 +27,7 @@ class OpenFile:
     """A descriptor, which is closed with the last reference to this object."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.descriptor = os.open(path, os.O_RDONLY | open_flags("O_CLOEXEC"))
 
     def __del__(self) -> None:
         # An interpreter that ends may have taken `os` apart.
@@ -69,12 +70,5 @@ class OpenFiles:
 
 def _allowed() -> int:
     """Raise the soft limit of open files, and return how many may be archives."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _SOFT_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _SOFT_LIMIT)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    if soft == resource.RLIM_INFINITY:
-        return _MOST
-    return max(1, min(_MOST, soft // _SHARE))
+    allowed = raise_open_files_limit(_SOFT_LIMIT)
+    return _MOST if allowed is None else max(1, min(_MOST, allowed // _SHARE))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
+from asdf.runs.systems import read_at
 from asdf.text import and_more
 
 BLOCK = 512
@@ -84,7 +85,7 @@ class _Contents:
         self.files.pop(name, None)
         self.links.pop(name, None)
         if member.isreg():
-            header = os.pread(descriptor, BLOCK, member.offset_data - BLOCK)
+            header = read_at(descriptor, BLOCK, member.offset_data - BLOCK)
             self.files[name] = Location(member.offset_data, member.size, zlib.crc32(header))
         elif member.islnk():
             self.links[name] = _normal(member.linkname)
@@ -121,7 +122,7 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
     Raises:
         AsdfError: the archive is compressed, cut off or damaged, is no tar, or holds sparse files.
     """
-    _refuse_compressed(path, os.pread(descriptor, _LONGEST_MAGIC, 0))
+    _refuse_compressed(path, read_at(descriptor, _LONGEST_MAGIC, 0))
     size = os.fstat(descriptor).st_size
     LOG.info("reading the headers of %s (%.1f GB), which is done once", path, size / 1e9)
     contents = _Contents()
@@ -189,7 +190,7 @@ def _split_in_hundredths(
 def _check_end_mark(path: Path, descriptor: int, end: int) -> None:
     """Refuse an archive in which something other than tar's mark follows its last member."""
     # tarfile takes anything but a header for the end, so a hole that a copy left would be one too.
-    mark = os.pread(descriptor, _LONGEST_END_MARK + 1, end)
+    mark = read_at(descriptor, _LONGEST_END_MARK + 1, end)
     is_mark = BLOCK <= len(mark) <= _LONGEST_END_MARK and not mark.strip(b"\0")
     if not is_mark:
         size = os.fstat(descriptor).st_size

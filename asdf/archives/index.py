@@ -12,7 +12,6 @@ Building reads headers alone, and is done once: the index is saved next to the a
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import zlib
@@ -29,6 +28,7 @@ from asdf.archives.headers import BLOCK, Location, scan
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
+from asdf.runs.systems import lock, read_at, unlock
 
 _MAGIC = b"index of a tar for ASDF, version 2\n"
 _SAMPLE = 64
@@ -252,7 +252,7 @@ def _sample_fits(index: Index, descriptor: int) -> bool:
         return False
     evenly_spaced = np.linspace(0, len(index) - 1, min(_SAMPLE, len(index)))
     for position in np.unique(evenly_spaced.astype(int)).tolist():
-        header = os.pread(descriptor, BLOCK, index.offsets.item(position) - BLOCK)
+        header = read_at(descriptor, BLOCK, index.offsets.item(position) - BLOCK)
         if not index.header_fits(position, header):
             return False
     return True
@@ -266,12 +266,12 @@ def _one_at_a_time(descriptor: int) -> Iterator[None]:
     does it for itself.
     """
     with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, wait=True)
     try:
         yield
     finally:
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            unlock(descriptor)
 
 
 def encode_name(name: str) -> bytes:

@@ -22,6 +22,7 @@ from asdf.archives.index import Index, read_index
 from asdf.archives.parquet import PARQUET, ParquetArchive
 from asdf.archives.window import Window
 from asdf.errors import AsdfError
+from asdf.runs.systems import call_in_forked_processes
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _replace_lock() -> None:
     _files.replace_lock()
 
 
-os.register_at_fork(after_in_child=_replace_lock)
+call_in_forked_processes(_replace_lock)
 
 
 def open_archive(path: Path) -> Archive:

@@ -30,6 +30,7 @@ import numpy as np
 from asdf.archives.archive import Archive, ArchiveState, FileState, Member, read_state
 from asdf.archives.index import NameIndex, encode_name
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.systems import call_in_forked_processes
 
 PARQUET = ".parquet"
 
@@ -374,7 +375,7 @@ class _Groups:
 
 
 _groups = _Groups()
-os.register_at_fork(after_in_child=_groups.replace_lock)
+call_in_forked_processes(_groups.replace_lock)
 
 
 def _name_rows(table: ParquetTable, audio: AudioColumn) -> list[str]:

@@ -28,6 +28,7 @@ from asdf.archives.members import (
 )
 from asdf.archives.parquet import PARQUET
 from asdf.errors import AsdfError
+from asdf.runs.systems import open_flags
 
 AnyPath = str | os.PathLike[str]
 
@@ -132,7 +133,8 @@ def open_file(path: AnyPath) -> BinaryIO:
 
 def _open_ordinary(path: AnyPath) -> int:
     # Without O_NONBLOCK the opening of a pipe waits for someone to write to it, maybe for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    flags = open_flags("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
+    descriptor = os.open(path, os.O_RDONLY | flags)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor

@@ -11,6 +11,7 @@ import io
 import os
 
 from asdf.archives.headers import BLOCK
+from asdf.runs.systems import read_at
 
 # Enough for the header of a recording; then for a second of 16-bit samples at a time.
 _FIRST_BYTES = 2**15
@@ -41,7 +42,7 @@ class Window(io.RawIOBase):
         data = b""
         while len(data) < size:
             position = self._offset + start + len(data)
-            part = os.pread(self._descriptor, size - len(data), position)
+            part = read_at(self._descriptor, size - len(data), position)
             if not part:
                 break
             # Nearly always the first part is all, and need not be copied.

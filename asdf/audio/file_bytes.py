@@ -10,6 +10,8 @@ import io
 import os
 from typing import Any, BinaryIO
 
+from asdf.runs.systems import read_at
+
 
 class FileBytes:
     """Reads at any position of an open file.
@@ -41,7 +43,7 @@ class FileBytes:
 
     def _read(self, position: int, count: int) -> bytes:
         if isinstance(self._opened, int):
-            return os.pread(self._opened, count, position)
+            return read_at(self._opened, count, position)
         before = self._opened.tell()
         self._opened.seek(position)
         content = self._opened.read(count)

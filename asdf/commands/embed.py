@@ -131,7 +131,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument(
-        "--precision", choices=("auto", "fp32", "tf32", "bf16"), default="auto", help="as of `score`"
+        "--precision",
+        choices=("auto", "fp32", "tf32", "bf16"),
+        default="auto",
+        help="as of `score`",
     )
     parser.add_argument(
         "--engine", choices=("packed", "plain"), default="packed", help="as of `score` (packed)"

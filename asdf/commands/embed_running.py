@@ -7,7 +7,6 @@ network, recordings, lengths and arithmetic.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import shutil
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from asdf.interchange import describe_source, find_network, read_detector
 from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice
 from asdf.runs.log import log_to_screen
 from asdf.runs.parts import Parts
+from asdf.runs.systems import can_lock
 from asdf.scoring.embed_list import embed_list
 from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.precision import agree_on_precision
@@ -192,16 +192,16 @@ def _lock(folder: Path, output: Path) -> Any:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # A lock, not a file that says so: it ends with its process, however that ends.
-        lock = (folder / "lock").open("w")
+        mark = (folder / "lock").open("w")
     except OSError as error:
         raise AsdfError(write_advice(folder, error)) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        can_lock(mark)
     except BlockingIOError:
-        lock.close()
+        mark.close()
         raise UsageError(
             f"another process is writing {output}. Wait for it, or name another output."
         ) from None
     remove_unfinished(folder)
     remove_unfinished(output.parent, output=output.name)
-    return lock
+    return mark

@@ -22,6 +22,7 @@ command again continues the unfinished runs; with more values or seeds it runs t
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,6 +66,11 @@ def main(arguments: list[str]) -> int:
     """
     arguments, sbatch_options = _split_options(arguments)
     args = _parser().parse_intermixed_args(arguments)
+    if not hasattr(os, "killpg"):
+        raise UsageError(
+            "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
+            "or macOS (on Windows, in WSL), or start the runs one by one with `python run.py`."
+        )
     recipe = _find_recipe(args.recipe)
     # Under srun every task would launch all the runs, in the same folders.
     _refuse_several_launchers(read_launch())

@@ -7,7 +7,6 @@ recordings, in the same order.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from array import array
@@ -18,6 +17,7 @@ from typing import Any
 
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_advice
+from asdf.runs.systems import can_lock
 
 Entry = dict[str, Any]
 
@@ -102,7 +102,7 @@ class Journal:
     def _lock(self, output: Path) -> None:
         try:
             # A lock, not a file that says so: it ends with its process, however that ends.
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            can_lock(self._file)
         except BlockingIOError:
             raise UsageError(
                 f"another process is writing {output}. Wait for it, or name another output."

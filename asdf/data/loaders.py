@@ -26,6 +26,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
+from asdf.runs.systems import existing_signals
 
 # What keeps a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -256,8 +257,11 @@ def _leave_signals_to_the_main_process() -> None:
     They must not take the workers from a run that is saving. The main process's own SIGTERM is
     heeded: it is how torch and multiprocessing end workers at last.
     """
-    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in existing_signals("SIGINT", "SIGUSR1", "SIGUSR2"):
         signal.signal(number, signal.SIG_IGN)
+    if not hasattr(signal, "sigwaitinfo"):
+        # macOS, Windows: who sent a signal cannot be seen there, so SIGTERM ends the worker.
+        return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_when_the_main_process_says, daemon=True).start()
 

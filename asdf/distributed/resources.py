@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import resource
-import sys
-
 import torch
 
 from asdf.distributed.seen_gpus import driver_version
 from asdf.distributed.world import World
+from asdf.runs.systems import peak_memory_bytes
 
 _MB = 1_000_000
-# The kernel counts in kilobytes, that of macOS in bytes.
-_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def library_versions(device: torch.device) -> dict[str, str | None]:
@@ -52,11 +48,11 @@ def peak_memory_mb(device: torch.device) -> dict[str, float | None]:
 
     On the GPU that is what torch reserved; None on a CPU.
     """
-    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / _MB
+    host = peak_memory_bytes()
     gpu = None
     if device.type == "cuda":
         gpu = round(torch.cuda.max_memory_reserved(device) / _MB, 1)
-    return {"host": round(host, 1), "gpu": gpu}
+    return {"host": None if host is None else round(host / _MB, 1), "gpu": gpu}
 
 
 def gpu_memory(device: torch.device) -> int:

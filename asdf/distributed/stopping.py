@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+from asdf.runs.systems import existing_signals
+
+SIGNALS = existing_signals("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2")
 _POLL_S = 1.0
 
 

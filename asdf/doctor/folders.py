@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from asdf.doctor.finding import MISSING, OK, WARNING, Finding, Step
+from asdf.runs.systems import can_lock
 
 _GIB = 2**30
 _LITTLE = 2 * _GIB
 _TOO_LITTLE = 100 * 2**20
 _FEW_INODES = 1000
 _ELSEWHERE = "Choose another folder (of a run: paths.output_folder; caches: HF_HOME, TMPDIR)"
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 # Their contents live in memory.
 _IN_MEMORY = ("tmpfs", "ramfs")
 
@@ -35,8 +34,7 @@ def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
     existing = folder
     while not existing.is_dir():
         existing = existing.parent
-    disk = os.statvfs(existing)
-    free = disk.f_bavail * disk.f_frsize
+    free = shutil.disk_usage(existing).free
     kind = _file_system(existing)
     text = f"{free / _GIB:.1f} GiB free, {kind or 'file system unknown'}"
     if existing != folder:
@@ -56,8 +54,9 @@ def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
     if free < _LITTLE:
         remarks.append("little room: checkpoints of a large front end take 4 GB each")
     # Some file systems make inodes as they go, and state 0.
-    if disk.f_files and disk.f_favail < _FEW_INODES:
-        remarks.append(f"only {disk.f_favail} more files fit")
+    more_files = _free_inodes(existing)
+    if more_files is not None and more_files < _FEW_INODES:
+        remarks.append(f"only {more_files} more files fit")
     if kind in _IN_MEMORY:
         remarks.append("in memory: it is gone after a restart")
     if remarks:
@@ -79,7 +78,7 @@ def _try_writing(folder: Path) -> bool:
             file.write(b"asdf doctor")
             file.flush()
             os.fsync(file.fileno())
-            locks = _can_lock(file.fileno())
+            locks = can_lock(file)
         unfinished.replace(renamed)
     finally:
         for path in (unfinished, renamed):
@@ -88,14 +87,12 @@ def _try_writing(folder: Path) -> bool:
     return locks
 
 
-def _can_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return False
-        raise
-    return True
+def _free_inodes(folder: Path) -> int | None:
+    """Return how many more files a disk has room for; None where it does not count them."""
+    if not hasattr(os, "statvfs"):
+        return None
+    disk = os.statvfs(folder)
+    return disk.f_favail if disk.f_files else None
 
 
 def _file_system(folder: Path) -> str:
@@ -103,7 +100,10 @@ def _file_system(folder: Path) -> str:
     kind = ""
     longest = -1
     resolved = folder.resolve()
-    for line in Path("/proc/mounts").read_text(errors="replace").splitlines():
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():  # macOS, Windows
+        return ""
+    for line in mounts.read_text(errors="replace").splitlines():
         _, point, mounted, *_ = line.split(" ")
         # A space in the path is written as an octal number.
         mount = Path(point.replace("\\040", " "))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import resource
+import platform
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from asdf.distributed.cores import usable_cores
 from asdf.doctor.finding import OK, WARNING, Finding, Step
+from asdf.runs.systems import open_files_limit
 
 _GIB = 2**30
 _ROOT = Path("/")
@@ -22,12 +25,29 @@ _MEMORY_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit
 
 def steps() -> Sequence[Step]:
     """Return the steps of this group."""
-    return [
-        Step("cores", look_at_cores, "Set computing.threads", failed=WARNING),
+    of_linux = [
         Step("memory", look_at_memory, "See /proc/meminfo", failed=WARNING),
         Step("/dev/shm", look_at_shared_memory, "Mount it", failed=WARNING),
+    ]
+    return [
+        Step("system", look_at_system, "Train on Linux", failed=WARNING),
+        Step("cores", look_at_cores, "Set computing.threads", failed=WARNING),
+        *(of_linux if sys.platform.startswith("linux") else ()),
         Step("open files", look_at_files, "ulimit -n 4096", failed=WARNING),
     ]
+
+
+def look_at_system(system: str = sys.platform) -> Iterable[Finding]:
+    """Yield the operating system, and what is not promised on it."""
+    if system.startswith("linux"):
+        yield Finding("system", OK, f"Linux {platform.release()}")
+        return
+    name = {"darwin": "macOS", "win32": "Windows"}.get(system, system)
+    text = (
+        f"{name}: scoring on the CPU (score, Detector, evaluate, report) should work. Not "
+        "promised: training, several processes or GPUs, launching runs, Slurm"
+    )
+    yield Finding("system", WARNING, text, "Train on Linux; on Windows, WSL is a Linux")
 
 
 def look_at_cores() -> Iterable[Finding]:
@@ -81,8 +101,7 @@ def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:
     if not folder.is_dir():
         yield Finding("/dev/shm", WARNING, "not here: loaders' processes cannot hand over", mend)
         return
-    disk = os.statvfs(folder)
-    free = disk.f_bavail * disk.f_frsize
+    free = shutil.disk_usage(folder).free
     text = f"{free / _GIB:.1f} GiB free"
     if free < _ENOUGH_SHARED:
         yield Finding("/dev/shm", WARNING, f"{text}: loaders' processes may fail", mend)
@@ -92,12 +111,12 @@ def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:
 
 def look_at_files() -> Iterable[Finding]:
     """Yield how many files a process may have open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    limit = open_files_limit()
+    if limit.soft is None:
         yield Finding("open files", OK, "no limit")
-    elif soft < _ENOUGH_FILES:
-        text = f"{soft} at most: many loaders, or many tars, may need more"
-        mend = "ulimit -n 4096" if hard == resource.RLIM_INFINITY else f"ulimit -n {hard}"
+    elif limit.soft < _ENOUGH_FILES:
+        text = f"{limit.soft} at most: many loaders, or many tars, may need more"
+        mend = f"ulimit -n {limit.hard or 4096}"
         yield Finding("open files", WARNING, text, mend)
     else:
-        yield Finding("open files", OK, f"{soft} at most")
+        yield Finding("open files", OK, f"{limit.soft} at most")

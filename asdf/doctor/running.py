@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from asdf.doctor.finding import MISSING, Finding
+from asdf.runs.systems import end_process_group
 from asdf.text import shorten
 
 # Of the program that is started: it must find the modules that this one finds.
@@ -153,7 +154,6 @@ def _end(process: subprocess.Popen[str]) -> None:
     with suppress(subprocess.TimeoutExpired):
         # It has printed all; only the interpreter's own end is awaited.
         process.wait(_LAST_WAIT_S if process.poll() is None else 0)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    end_process_group(process.pid)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_LAST_WAIT_S)

@@ -7,7 +7,6 @@ huggingface_hub compares sizes, and begins a file anew when the process was kill
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import shutil
@@ -23,6 +22,7 @@ from asdf.hub.library import endpoint, is_unreachable
 from asdf.hub.names import HubName
 from asdf.runs.log import LOG, PROGRESS
 from asdf.runs.progress import LINE_EVERY_S
+from asdf.runs.systems import lock
 from asdf.text import printable
 
 _MEGABYTE = 1_000_000
@@ -61,9 +61,9 @@ def fetch_large(
 def _part_of(path: Path) -> Iterator[Path]:
     """Yield the path of what has arrived so far, while other processes wait for this one."""
     part = path.with_name(f"{path.name}.asdf.part")
-    with path.with_name(f".{path.name}.lock").open("w") as lock:
+    with path.with_name(f".{path.name}.lock").open("w") as mark:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock(mark, wait=True)
         except OSError:
             # File systems without locks: two processes must not write to one file.
             part = part.with_name(f"{part.name}.{secrets.token_hex(4)}")

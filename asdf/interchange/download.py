@@ -8,7 +8,6 @@ writes and checks it, and compared whenever the file is used: about a second for
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from asdf.interchange.weights_file import load_plain
 from asdf.networks.architectures import Architecture
 from asdf.runs.files import sha256_of, write_text
 from asdf.runs.log import LOG
+from asdf.runs.systems import lock
 from asdf.text import did_you_mean
 
 BASE_URL = "https://download.pytorch.org/torchaudio/models/"
@@ -117,15 +117,15 @@ def _one_at_a_time(path: Path) -> Iterator[bool]:
     then each process fetches the file, and none knows to be alone.
     """
     try:
-        lock = path.with_name(f".{path.name}.lock").open("w")
+        mark = path.with_name(f".{path.name}.lock").open("w")
     except OSError:
         # A cache that only others may write: what is in it can be used.
         yield False
         return
-    with lock:
+    with mark:
         is_alone = False
         with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock(mark, wait=True)
             is_alone = True
         yield is_alone
 

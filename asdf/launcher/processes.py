@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -23,10 +23,13 @@ from shlex import join
 from asdf.distributed.seen_gpus import visibility_variable
 from asdf.launcher.following import Progress, explain_failure, log_lines, was_stopped
 from asdf.launcher.states import Job, read_results
+from asdf.runs.systems import lock
 
 _PR_SET_PDEATHSIG = 1
 # Linux has it alone; elsewhere a run outlives a launcher that is killed.
-_prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+_prctl: Callable[..., int] | None = (
+    getattr(ctypes.CDLL(None), "prctl", None) if sys.platform.startswith("linux") else None
+)
 
 
 class RunningJob:
@@ -96,7 +99,7 @@ def start(
     job.system.mkdir(parents=True, exist_ok=True)
     with job.log.open("ab") as log:
         try:
-            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(log, wait=False)
         except BlockingIOError:
             return None
         job.stop_file.unlink(missing_ok=True)

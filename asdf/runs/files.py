@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from asdf.errors import AsdfError
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
+from asdf.runs.systems import open_flags
 
 _PIECE = 1 << 20
 
@@ -52,7 +53,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         # 0o666 less the user's umask: tempfile would not give that, and the umask cannot be read
         # without changing it for all threads.
-        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | open_flags(), 0o666)
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
     try:
@@ -86,7 +87,7 @@ def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
 @contextmanager
 def _open_special(path: Path, mode: str) -> Iterator[IO[Any]]:
     try:
-        with _open(os.open(path, os.O_WRONLY), mode) as file:
+        with _open(os.open(path, os.O_WRONLY | open_flags()), mode) as file:
             yield file
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error

@@ -8,7 +8,6 @@ every few seconds, and another host's mark is taken over only when it has been s
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import socket
@@ -23,12 +22,12 @@ from typing import IO
 from asdf.errors import AsdfError
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
+from asdf.runs.systems import can_lock, is_gone, open_flags
 
 BEAT_S = 10.0
 STILL_S = 60.0
 # A killed run's loader processes hold its lock until they notice, some seconds later.
 ORPHANS_S = 20.0
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextmanager
@@ -101,14 +100,9 @@ def _open_locked(path: Path) -> IO[str]:
 def _lock(file: IO[str]) -> bool | None:
     """Lock a mark; False if another process holds the lock, None on a file system without locks."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True if can_lock(file) else None
     except BlockingIOError:
         return False
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return None
-        raise
-    return True
 
 
 def _open_mark(path: Path) -> IO[str]:
@@ -121,7 +115,7 @@ def _open_mark(path: Path) -> IO[str]:
     """
 
     def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+        return os.open(name, flags | open_flags("O_NOFOLLOW"), 0o666)
 
     try:
         # a+: makes the mark if need be, and never empties that of a living owner.
@@ -189,13 +183,10 @@ def _is_dead(owner: dict[str, str]) -> bool:
     if owner.get("host") != socket.gethostname():
         return False
     try:
-        os.kill(int(owner["process"]), 0)
-    except ProcessLookupError:
-        return True
+        return is_gone(int(owner["process"]))
     # A damaged mark, or the process of another user: not known to be gone.
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return False
-    return False
 
 
 def _read(file: IO[str]) -> dict[str, str]:

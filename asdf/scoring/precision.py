@@ -75,9 +75,9 @@ class ScoringPrecision:
 def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
     """Choose what 'auto', 'fp32', 'tf32' or 'bf16' means on `device`.
 
-    'auto' is TF32 on a GPU that has it, else fp32. Without TF32 scores are computed in fp32, which is never further from them, and so are those of
-    a CPU for which torch has no bf16. Emulated bf16 would be slower than fp32 and coarser: a GPU
-    refuses it, and of a CPU it is logged.
+    'auto' is TF32 on a GPU that has it, else fp32. Without TF32 scores are computed in fp32, which
+    is never further from them, and so are those of a CPU for which torch has no bf16. Emulated bf16
+    would be slower than fp32 and coarser: a GPU refuses it, and of a CPU it is logged.
 
     Raises:
         UsageError: bf16 on a GPU that has none, or no such precision.

@@ -14,6 +14,7 @@ from typing import Any
 
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
+from asdf.runs.systems import open_files_limit
 from asdf.service.limits import ServiceLimits
 
 _BACKLOG = 1024
@@ -123,15 +124,13 @@ def listen(host: str, port: int) -> Listener:
 def available_connections(limits: ServiceLimits) -> int | None:
     """Return how many connections this process can open; None: more than it may."""
     try:
-        import resource
-
-        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         opened = sum(1 for _ in Path("/proc/self/fd").iterdir())
-    except (ImportError, OSError):
+    except OSError:
+        return None
+    allowed = open_files_limit().soft
+    if allowed is None or allowed - opened - _RESERVED >= limits.connections:
         return None
     available = allowed - opened - _RESERVED
-    if allowed == resource.RLIM_INFINITY or available >= limits.connections:
-        return None
     LOG.warning(
         "%d connections at once instead of %d: this process may open %d files. Raise the limit "
         "(ulimit -n) for more.",

@@ -85,7 +85,7 @@ def test_a_python_that_cannot_be_started_is_a_finding():
 @pytest.mark.parametrize(
     ("group", "names"),
     [
-        ("machine", ["cores", "memory", "/dev/shm", "open files"]),
+        ("machine", ["system", "cores", "memory", "/dev/shm", "open files"]),
         ("decoders", ["libsndfile", "FFmpeg"]),
         ("slurm", ["Slurm"]),
     ],

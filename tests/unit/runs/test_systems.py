@@ -1,0 +1,204 @@
+"""ASDF is imported and scores where modules, functions and signals of Linux are missing."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from asdf.runs import systems
+from asdf.runs.systems import OpenFilesLimit
+from tests.other_systems import MODULES, OF_OS, OF_SIGNAL
+from tests.unit.conftest import sound
+
+ROOT = Path(__file__).resolve().parents[3]
+# Code of what is promised on Linux alone, or that looks before it calls.
+OF_LINUX = {
+    "data/feature_pass.py": {"pwrite"},
+    "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
+    "distributed/cores.py": {"sched_getaffinity"},
+    "doctor/folders.py": {"statvfs"},
+    "launcher/arrays.py": {"getuid"},
+    "launcher/processes.py": {"SIGKILL"},
+}
+IMPORT_ALL = """
+import asdf, importlib, pkgutil
+names = [module.name for module in pkgutil.walk_packages(asdf.__path__, "asdf.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names) > 400)
+"""
+SCORE = """
+import json, sys, threading
+from asdf import Detector
+from asdf.doctor.machine import steps
+detector = Detector(sys.argv[1], device="cpu")
+scores = [float(detector.score(path)) for path in sys.argv[2:]]
+findings = [finding.text for step in steps() for finding in step.look()]
+print(json.dumps({"scores": scores, "system": findings[0]}))
+"""
+LOCKS = """
+import errno, os, sys
+from asdf.runs import systems
+file = open(sys.argv[1], "rb+")
+try:
+    systems.lock(file, wait=True)
+except OSError as error:
+    assert error.errno == errno.ENOLCK
+systems.unlock(file)
+assert not systems.can_lock(file)
+file.seek(2)
+assert systems.read_at(file.fileno(), 3, 1) == b"bcd"
+assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == 2
+assert systems.open_files_limit() == systems.OpenFilesLimit(None, None)
+assert systems.raise_open_files_limit(64) is systems.peak_memory_bytes() is None
+assert [number.name for number in systems.existing_signals("SIGTERM", "SIGUSR1")] == ["SIGTERM"]
+systems.call_in_forked_processes(print)
+assert systems.open_flags("O_CLOEXEC", "O_NONBLOCK") == 0
+print("as stated")
+"""
+
+
+def run_as(system: str, *words: str) -> str:
+    """The output of a program on a system; '' is this one."""
+    module = ["-m", "tests.other_systems", system] if system else []
+    done = subprocess.run(
+        [sys.executable, *module, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def write(path: Path, samples: int) -> Path:
+    soundfile.write(path, sound(samples, seed=samples), 16000)
+    return path
+
+
+@pytest.fixture
+def recordings(tmp_path) -> list[Path]:
+    """A recording by itself, and one in a tar."""
+    paths = [write(tmp_path / "alone.wav", 12000), write(tmp_path / "member.wav", 13000)]
+    with tarfile.open(tmp_path / "packed.tar", "w") as tar:
+        tar.add(paths[1], "member.wav")
+    return [paths[0], tmp_path / "packed" / "member.wav"]
+
+
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_the_detector_scores_the_same_bits_without_what_a_system_lacks(
+    tmp_path, network_file, recordings, system
+):
+    script = tmp_path / "score.py"
+    script.write_text(SCORE)
+    words = (str(script), str(network_file), *map(str, recordings))
+    expected = json.loads(run_as("", *words))
+    result = json.loads(run_as(system, *words))
+    assert result["scores"] == expected["scores"] and len(set(result["scores"])) == 2
+    assert expected["system"].startswith("Linux ")
+    name = {"windows": "Windows", "macos": "macOS"}[system]
+    assert result["system"].startswith(f"{name}: scoring on the CPU (score, Detector, evaluate, ")
+    assert "Not promised: training, several processes or GPUs, launching" in result["system"]
+
+
+def test_the_command_writes_the_same_score_file_without_locks(tmp_path, network_file):
+    for number, name in enumerate(("first.wav", "second.wav")):
+        write(tmp_path / name, 5000 + number)
+    (tmp_path / "list.txt").write_text("first.wav 1\nsecond.wav 0\n")
+    files = []
+    for system in ("", "windows"):
+        out = tmp_path / f"scores{system}.txt"
+        words = ("score", str(network_file), str(tmp_path / "list.txt"), "--scores", str(out))
+        run_as(system, "-m", "asdf", *words, "--device", "cpu")
+        files.append(out.read_bytes())
+    assert files[0] == files[1] and files[0].count(b"\n") == 2
+
+
+def test_every_module_is_imported_on_windows(tmp_path):
+    script = tmp_path / "import_all.py"
+    script.write_text(IMPORT_ALL)
+    assert run_as("windows", str(script)) == "True\n"
+
+
+def test_locks_limits_and_reads_have_another_way(tmp_path):
+    script = tmp_path / "locks.py"
+    script.write_text(LOCKS)
+    (tmp_path / "file").write_bytes(b"abcdef")
+    assert run_as("windows", str(script), str(tmp_path / "file")) == "as stated\n"
+
+
+def test_launch_is_refused_on_windows():
+    words = ("-m", "asdf", "launch", "recipes/wav2vec_aasist/run.py", "quickstart")
+    module = ("-m", "tests.other_systems", "windows")
+    done = subprocess.run(
+        [sys.executable, *module, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "launch starts runs in sessions of their own, which this system lacks" in done.stderr
+
+
+def test_what_a_system_lacks_is_named_in_one_file():
+    lacking = {*OF_OS["windows"], *OF_OS["macos"], *OF_SIGNAL["windows"], *OF_SIGNAL["macos"]}
+    named: dict[str, set[str]] = {}
+    for path in (ROOT / "asdf").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = _names_of_systems(node, lacking)
+            if names:
+                named.setdefault(path.relative_to(ROOT / "asdf").as_posix(), set()).update(names)
+    del named["runs/systems.py"]
+    assert named == OF_LINUX
+
+
+def _names_of_systems(node: ast.AST, lacking: set[str]) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names} & {*MODULES["windows"]}
+    if isinstance(node, ast.ImportFrom):
+        return {node.module or ""} & {*MODULES["windows"]}
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return {node.attr} & lacking if node.value.id in ("os", "signal") else set()
+    return set()
+
+
+def test_a_lock_is_one_process_s_and_ends_with_its_file(tmp_path):
+    path = tmp_path / "lock"
+    with path.open("w") as first, path.open("w") as second:
+        assert systems.can_lock(first)
+        with pytest.raises(BlockingIOError):
+            systems.can_lock(second)
+        systems.unlock(first)
+        assert systems.can_lock(second)
+
+
+def test_a_file_system_without_locks_is_not_a_failure(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(systems.fcntl, "flock", refuse)
+    with (tmp_path / "lock").open("w") as file:
+        assert not systems.can_lock(file)
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_is_allowed():
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 50))\n"
+        "from asdf.runs.systems import *\n"
+        "print(open_files_limit() == OpenFilesLimit(40, 50), raise_open_files_limit(45),\n"
+        "      raise_open_files_limit(99), raise_open_files_limit(20), open_files_limit().soft)"
+    )
+    assert run_as("", "-c", program) == "True 45 50 50 50\n"
+    assert systems.open_files_limit() != OpenFilesLimit(0, 0)
+
+
+def test_a_process_that_has_ended_is_gone():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert not systems.is_gone(process.pid)
+        process.wait()
+    assert systems.is_gone(process.pid)
+    assert not systems.is_gone(os.getpid())
