@@ -25,6 +25,7 @@ from asdf.audio.sources import Limits
 from asdf.audio.speech import read_speech
 from asdf.errors import UsageError
 from asdf.evaluation import eer, min_dcf
+from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16
 from asdf.runs.files import write_text
 from asdf.scoring.opening import Options, open_network
 from asdf.trials.lists import read_list
@@ -105,6 +106,9 @@ def measure(name: str, path: Path, trials: TrialList) -> Iterator[Effect]:
     is_bona_fide = np.asarray(trials.labels) == 1
     in_fp32 = np.zeros(0)
     for precision in PRECISIONS:
+        if precision == BF16 and not computes_bfloat16():
+            log_line(f"{name}, {trials.name}: {NO_BFLOAT16}")
+            continue
         log_line(f"{name}, {trials.name}: {precision} ...")
         scores = score_in(precision, path, trials)
         if precision == FP32:

@@ -9,6 +9,7 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
+from benchmarks import precision
 from benchmarks.chart import Bar, chart
 from benchmarks.gpu import null_table
 from benchmarks.machine import headline
@@ -54,6 +55,7 @@ def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
                 for row in rows
                 if row.ratio is not None and row.target is not None
             ]
+    parts.append(precision.section())
     parts.append(null_table.section())
     paths = [folder / "RESULTS.md", folder / "results.svg"]
     write_text(paths[0], "\n".join(parts))

@@ -110,6 +110,12 @@ def find_device(wanted: str | torch.device) -> torch.device:
             "device is not here, or torch was built without it. Use 'auto', 'cpu', 'cuda' or "
             "'cuda:1'."
         )
+    if device.type not in ("cpu", "cuda"):
+        LOG.warning(
+            "%s: ASDF is tested on CPUs and NVIDIA's GPUs alone. Score some recordings with "
+            "device 'cpu' as well, and compare.",
+            device,
+        )
     return device
 
 
