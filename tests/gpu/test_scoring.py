@@ -31,6 +31,19 @@ def test_the_command_that_scores_recordings_waits_once_for_each_length(results):
     assert where == {"scoring/scorer.py"}
 
 
+@pytest.mark.parametrize(
+    ("capability", "precision", "products"), [(90, "tf32", "tf32"), (75, "fp32", "ieee")]
+)
+def test_scores_are_in_tf32_by_default_where_there_is_one_and_of_one_thread(
+    on_null_gpu, corpus, capability, precision, products
+):
+    """torch caches the kernels that cuDNN has chosen for a shape per thread."""
+    results = on_null_gpu("score_by_default", str(corpus), capability=capability)
+    assert results["list"] == results["detector"] == [precision, products]
+    assert results["after"] == results["before"]
+    assert results["threads"] == []
+
+
 @pytest.mark.parametrize(("gigabytes", "recordings"), [(16, 28), (85, 90)])
 def test_a_batch_takes_no_more_than_a_quarter_of_the_memory(on_null_gpu, gigabytes, recordings):
     """The allocator's, without cuDNN's workspaces; a GPU of 16 GB gets the batch of a CPU."""

@@ -1,0 +1,74 @@
+"""In which precision, and in how many threads, a GPU scores a list and with the Detector."""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+from torch.backends import cuda, cudnn
+
+from asdf import Detector
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import open_world
+from asdf.interchange import NetworkFile, write_network_file
+from asdf.networks import build_network
+from asdf.scoring.score_list import build_list_scorer, score_list
+from asdf.trials.trial_list import TrialList
+from tests.gpu.count_training import settings_of
+
+SAMPLES = 16000
+
+
+def main() -> None:
+    files = sorted(Path(sys.argv[1]).rglob("*.flac"))[:4]
+    labels = np.arange(len(files), dtype=np.int8) % 2
+    utterances = TrialList([str(path) for path in files], labels, name="counted", folder=Path("/"))
+    lengths = np.full(len(files), SAMPLES)
+    settings = settings_of({"network.network_class": "asdf.networks.SSL_MHFA"})
+    settings.network.minibatch_size, settings.network.eval_minibatch_size_factor = 2, 1
+    settings.network.train_clip_size = SAMPLES
+    settings.computing.network_dataloader_workers = 0
+    results: dict[str, list[str]] = {"before": products_now()}
+    with open_world(settings.computing) as world:
+        network = build_network(settings).to(world.device)
+        products, threads = watch(network)
+        scorer = build_list_scorer(network, settings, world)
+        score_list(scorer, utterances, lengths, settings, world, StopRequest())
+        results["list"] = [scorer.how_scored.precision, *sorted(products)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.pt"
+        write_network_file(path, NetworkFile.from_network(network, settings))
+        detector = Detector(path)
+    products, more_threads = watch(detector._scorer._network)
+    for _ in detector.score_many(files[:2]):
+        pass
+    results["detector"] = [detector.precision, *sorted(products)]
+    results["after"] = products_now()
+    results["threads"] = sorted({*threads, *more_threads} - {threading.get_ident()})
+    print(json.dumps(results), flush=True)
+    os._exit(0)
+
+
+def products_now() -> list[str]:
+    """The precisions of matrix products and of convolutions."""
+    return [cuda.matmul.fp32_precision, cudnn.conv.fp32_precision]
+
+
+def watch(network) -> tuple[set[str], set[int]]:
+    """Sets of the precisions of products, and of the threads, in which `network` is computed."""
+    products: set[str] = set()
+    threads: set[int] = set()
+
+    def note(*_) -> None:
+        products.update(products_now())
+        threads.add(threading.get_ident())
+
+    network.register_forward_pre_hook(note)
+    return products, threads
+
+
+if __name__ == "__main__":
+    main()
