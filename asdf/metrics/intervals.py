@@ -13,11 +13,14 @@ Near the best threshold costs are a random walk on a parabola, whose lowest poin
 below the parabola's the rougher the walk is, by the power 2/3 of its variance (Kim and Pollard,
 "Cube root asymptotics", Annals of Statistics 18, 1990). A bootstrap adds a second walk of the same
 variance to the first. So its replicates lie lower than the measured cost by 2^(2/3) - 1 of what
-the latter lies below the truth, and percentiles of replicates do not contain the truth. Here that
-bias is taken out, and the interval is that of the cost at a fixed threshold, from intervals of its
-error rates by the squares-and-add rule: Zou and Donner, "Construction of confidence limits about
-effect measures: a general approach", Statistics in Medicine 27, 2008; Newcombe, "Interval
-estimation for the difference between independent proportions", Statistics in Medicine 17, 1998.
+the latter lies below the truth, and percentiles of replicates do not contain the truth. Scores in
+steps have few thresholds and no such walk: there the measured cost is hardly too low, and its
+replicates are. So the bias is known between bounds only. The upper end is raised by as much as
+replicates lie too low, and what the bias may be beyond that counts as a deviation; the lower end is
+not raised. Both are as far off as for the cost at a fixed threshold, from intervals of its error
+rates by the squares-and-add rule: Zou and Donner, "Construction of confidence limits about effect
+measures: a general approach", Statistics in Medicine 27, 2008; Newcombe, "Interval estimation for
+the difference between independent proportions", Statistics in Medicine 17, 1998.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ FEW_GROUPS = 10
 
 # How far replicates lie below the measured lowest cost, as a share of its own bias: see above.
 _BIAS_SHARE = 2 ** (2 / 3) - 1
-# The standard deviation of what is left when the bias is taken out, as a share of the bias: that of
+# The standard deviation of a lowest cost around its best threshold, as a share of its bias: that of
 # a two-sided Brownian motion on a parabola, by 1,500 simulated ones with 150 bootstraps each.
 _LOCAL = 0.757
 
@@ -178,20 +181,6 @@ def _log_odds(rates: npt.ArrayLike) -> Floats:
     return odds
 
 
-def lowest_bias(value: float, minima: Floats) -> float:
-    """Return by how much a lowest cost is estimated to lie below that of the population.
-
-    Args:
-        minima: (replicates,), the lowest cost of each replicate.
-    """
-    return max(0.0, (value - float(minima.mean())) / _BIAS_SHARE)
-
-
-def local_deviation(bias: float) -> float:
-    """Return the standard deviation of a lowest cost around its best threshold: see above."""
-    return _LOCAL * bias
-
-
 def lowest_interval(
     value: float,
     minima: Floats,
@@ -207,22 +196,18 @@ def lowest_interval(
         rates: at the threshold of `value`.
         groups: Number of speakers that were drawn; None where trials were drawn.
     """
-    bias = lowest_bias(value, minima)
-    centre = value + bias
-    degrees = math.inf if groups is None else groups - 1
-    local = t_quantile(level, degrees) * local_deviation(bias)
+    mean = float(minima.mean())
+    lack = max(0.0, value - mean)
     below, above = _reaches(rates, groups, level)
     # Where accepting or rejecting all is nearly the best, rates at the threshold hardly vary, and
     # the minimum does: the interval goes down at least as far as the replicates do.
     lowest = float(np.quantile(minima, (1 - level) / 2))
-    widened = math.hypot(1.0, local_deviation(bias) / max(float(minima.std()), 1e-12))
-    drop = (float(minima.mean()) - lowest) * widened * expansion(groups, level)
-    low = centre - max(math.hypot(below, local), drop)
-    high = centre + math.hypot(above, local)
+    low = value - max(below, (mean - lowest) * expansion(groups, level))
+    degrees = math.inf if groups is None else groups - 1
+    local = t_quantile(level, degrees) * _LOCAL * lack / _BIAS_SHARE
+    high = value + lack + math.hypot(above, local)
     # The better of accepting and of rejecting all costs 1.
-    low = max(0.0, min(low, value))
-    high = max(value, min(high, 1.0))
-    return Interval(value, low, high, groups=groups)
+    return Interval(value, max(0.0, low), max(value, min(high, 1.0)), groups=groups)
 
 
 def _reaches(rates: Rates, groups: int | None, level: float) -> tuple[float, float]:

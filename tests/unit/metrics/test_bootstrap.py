@@ -12,6 +12,7 @@ from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
 from asdf.metrics.blocks import into_blocks
 from asdf.metrics.detection import DetCurve
+from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
 from asdf.metrics.resampling import block_draws, speaker_draws, trial_draws, weighted_metrics
 
 
@@ -230,3 +231,19 @@ def test_the_paired_test_is_that_of_the_difference_over_its_deviation():
     reach = stats.norm.ppf(0.975) * deviation
     assert tested.eer.high - tested.eer.value == pytest.approx(reach)
     assert tested.eer.value - tested.eer.low == pytest.approx(reach)
+
+
+def test_the_lower_end_of_a_lowest_cost_is_not_raised_and_the_upper_one_is():
+    """Replicates lie lower where the measured cost is too low, or where they alone are."""
+    rates = Rates(np.array([0.1, 0.2]), np.array([1.9, 1.0]), np.array([80.0, 120.0]))
+    spread = np.linspace(-0.05, 0.05, 201)
+    plain = lowest_interval(0.39, 0.39 + spread, rates)
+    biased = lowest_interval(0.39, 0.37 + spread, rates)
+    misses, false_alarms = proportion_bounds(8, 80), proportion_bounds(24, 120)
+    below = np.hypot(1.9 * (0.1 - misses[0]), 0.2 - false_alarms[0])
+    above = np.hypot(1.9 * (misses[1] - 0.1), false_alarms[1] - 0.2)
+    assert plain.low == biased.low == pytest.approx(0.39 - below)
+    assert plain.high == pytest.approx(0.39 + above)
+    # 1.96 times .757 of the bias of a smooth curve.
+    local = 1.959964 * 0.757 * 0.02 / (2 ** (2 / 3) - 1)
+    assert biased.high == pytest.approx(0.41 + np.hypot(above, local))

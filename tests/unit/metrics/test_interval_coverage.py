@@ -29,13 +29,12 @@ from asdf.metrics.tandem import TANDEM
 from asdf.segments import Segment
 from asdf.trials.sasv_files import SasvScores, SasvTrials
 from asdf.trials.source_scores import SourceScores
+from benchmarks.interval_coverage import GRID, SHAPES, Population
 
 pytestmark = pytest.mark.slow
 
 LOWEST, HIGHEST = 0.93, 0.97
 REPLICATES = 200
-# Thresholds at which the costs of populations are computed.
-GRID = np.linspace(-15, 25, 200_001)
 
 
 def holds(intervals: list[Interval], truth: float, *, lowest=LOWEST, highest=HIGHEST) -> None:
@@ -51,44 +50,6 @@ def holds(intervals: list[Interval], truth: float, *, lowest=LOWEST, highest=HIG
 def scores_of(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:
     labels = np.repeat([1, 0], [bona_fide.size, spoof.size])
     return Scores([f"u{i}" for i in range(labels.size)], labels, np.concatenate([bona_fide, spoof]))
-
-
-class Population:
-    """Bona fide and spoof scores of two distributions, shifted apart to an EER."""
-
-    def __init__(self, bona_fide, spoof, eer: float, step: float = 0.0) -> None:
-        self.eer = eer
-        self.bona_fide = bona_fide
-        self.spoof = spoof
-        self.step = step
-        # The threshold at which the spoof's rate is the EER; bona fide is shifted to have it too.
-        self.shift = spoof.isf(eer) - bona_fide.ppf(eer)
-
-    def min_dcf(self) -> float:
-        """Return the lowest cost of any threshold: 1.9 and 1 are the weights of ASVspoof 5."""
-        thresholds = GRID
-        if self.step:
-            thresholds = (np.arange(-40, 80) - 0.5) * self.step
-        misses = self.bona_fide.cdf(thresholds - self.shift)
-        return float(min(1.0, (1.9 * misses + self.spoof.sf(thresholds)).min()))
-
-    def draw(self, bona_fide: int, spoof: int, rng: np.random.Generator) -> Scores:
-        of_bona_fide = self.bona_fide.rvs(bona_fide, random_state=rng) + self.shift
-        of_spoof = self.spoof.rvs(spoof, random_state=rng)
-        if self.step:
-            of_bona_fide = np.round(of_bona_fide / self.step) * self.step
-            of_spoof = np.round(of_spoof / self.step) * self.step
-        return scores_of(of_bona_fide, of_spoof)
-
-
-SHAPES = {
-    "normal": (stats.norm(), stats.norm()),
-    "wide spoofs": (stats.norm(), stats.norm(0, 2)),
-    "wide bona fide": (stats.norm(0, 2), stats.norm()),
-    "skewed": (stats.gumbel_l(), stats.gumbel_r()),
-    "skewed apart": (stats.gumbel_r(), stats.gumbel_l()),
-    "heavy tails": (stats.t(3), stats.t(3)),
-}
 
 
 @pytest.mark.parametrize(
@@ -107,11 +68,11 @@ SHAPES = {
     ],
 )
 def test_eer_and_min_dcf_over_trials(shape, eer, trials):
-    population = Population(*SHAPES[shape], eer)
+    population = Population(SHAPES[shape], eer)
     rng = np.random.default_rng(1)
     eers, min_dcfs = [], []
     for _ in range(300):
-        scores = population.draw(*trials, rng)
+        scores = scores_of(*population.draw(trials, rng))
         intervals = confidence_intervals(scores, replicates=REPLICATES)
         eers.append(intervals.eer)
         min_dcfs.append(intervals.min_dcf)
@@ -120,27 +81,40 @@ def test_eer_and_min_dcf_over_trials(shape, eer, trials):
     holds(min_dcfs, population.min_dcf(), highest=0.98)
 
 
-def test_min_dcf_of_scores_that_are_tied():
-    population = Population(stats.norm(), stats.norm(), 0.2, step=0.5)
+@pytest.mark.parametrize(
+    ("shape", "eer", "trials", "sets"),
+    [
+        ("steps of .5", 0.2, (80, 120), 300),
+        ("steps of 1", 0.35, (196, 227), 800),
+        ("steps of 2", 0.35, (80, 120), 800),
+    ],
+)
+def test_min_dcf_of_scores_that_are_tied(shape, eer, trials, sets):
+    population = Population(SHAPES[shape], eer)
+    truth = population.min_dcf()
     rng = np.random.default_rng(2)
     intervals = []
-    for _ in range(300):
-        scores = population.draw(80, 120, rng)
-        intervals.append(confidence_intervals(scores, replicates=REPLICATES).min_dcf)
-    holds(intervals, population.min_dcf())
+    for seed in range(sets):
+        scores = scores_of(*population.draw(trials, rng))
+        found = confidence_intervals(scores, replicates=REPLICATES, seed=seed)
+        intervals.append(found.min_dcf)
+    holds(intervals, truth, highest=0.98)
+    # A bias that few thresholds do not have would lift the lower end above the truth.
+    too_high = sum(interval.low > truth for interval in intervals)
+    assert too_high <= stats.binom.ppf(0.999, sets, 0.03)
 
 
 @pytest.mark.parametrize("errors_expected", [0.2, 1.0])
 def test_hardly_any_error(errors_expected):
     """Most of these sets have no error, or one: a bound of 0.00 would cover nothing."""
     eer = errors_expected / 120
-    population = Population(stats.norm(), stats.norm(), eer)
+    population = Population(SHAPES["normal"], eer)
     rng = np.random.default_rng(3)
     eers, min_dcfs, recalls = [], [], []
     without = 0
     threshold = Threshold(float(population.spoof.isf(eer)), "")
     for _ in range(300):
-        scores = population.draw(100, 120, rng)
+        scores = scores_of(*population.draw((100, 120), rng))
         intervals = confidence_intervals(scores, replicates=REPLICATES)
         without += intervals.eer.value == 0
         eers.append(intervals.eer)
@@ -184,7 +158,7 @@ def test_over_speakers(speakers):
     """Each speaker's trials share an offset of deviation .7."""
     rng = np.random.default_rng(5)
     spread = np.hypot(1, 0.7)
-    population = Population(stats.norm(0, spread), stats.norm(0, spread), 0.2)
+    population = Population((stats.norm(0, spread), stats.norm(0, spread), 0), 0.2)
     names = speakers_of(speakers, 12) + speakers_of(speakers, 20)
     eers, min_dcfs, recalls = [], [], []
     threshold = Threshold(float(population.spoof.isf(0.2)), "")

@@ -96,14 +96,14 @@ def test_tables_hold_the_results_without_a_script(page, runs):
 def test_the_best_is_marked_only_where_a_test_says_so(page, tmp_path):
     rows = re.findall(r"<tr>.*?</tr>", page[page.index('class="overview"') :])[1:3]
     assert [row.count(">best<") for row in rows] == [2, 0]
-    assert "significantly the lowest of 2 systems" in page
+    assert "significantly lower than that of the other system, over" in page
     untested = report_page(
         gather(runs_in([make_run(tmp_path / "a"), make_run(tmp_path / "b", shift=4)]), replicates=0)
     )
     assert ">best<" not in untested[: untested.index("<script")]
     rows = re.findall(r"<tr>.*?</tr>", untested[untested.index('class="overview"') :])[1:3]
     assert [row.count(">lowest<") for row in rows] == [2, 0]
-    assert "the lowest of 2 systems, which may be chance" in untested
+    assert "lower than that of the other system, which may be chance, over" in untested
 
 
 def test_ties_are_not_marked(tmp_path):
@@ -111,7 +111,10 @@ def test_ties_are_not_marked(tmp_path):
     page = report_page(gather(runs_in(twins), replicates=20))
     body = page[: page.index("<script")]
     assert ">best<" not in body and ">lowest<" not in body
-    assert "the lowest of 2 systems (as 1 other), which may be chance" in body
+    assert ", equal to that of the other system, over" in body
+    gathered = gather(runs_in([*twins, make_run(tmp_path / "c", shift=3)]), replicates=20)
+    body = report_page(gathered)
+    assert "the lowest of 3 systems (as 2 others), which may be chance" in body
 
 
 def test_the_page_is_the_same_each_time(page, runs):
