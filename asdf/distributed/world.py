@@ -54,7 +54,7 @@ class World:
     """What a process knows of itself and the others.
 
     Attributes:
-        backend: Name of the process group's; '' in a world of one.
+        backend: Backend of the process group; '' in a world of one.
         timeout_s: Seconds that a process waits for another, or for a read, before the run ends.
     """
 
