@@ -44,6 +44,11 @@ def printable(text: str, *, one_line: bool = False) -> str:
     return text
 
 
+def p_value_text(p_value: float) -> str:
+    """Return '= 0.012' or '< 0.001': no probability is zero."""
+    return "< 0.001" if p_value < 0.0005 else f"= {p_value:.3f}"
+
+
 def message(text: str) -> str:
     """Return the text of a message fit for a terminal and a log: `printable`, of a bounded length.
 

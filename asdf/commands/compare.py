@@ -36,7 +36,7 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.text import aligned
+from asdf.text import aligned, p_value_text
 from asdf.trials.how_scored import different_precisions
 from asdf.trials.run_folder import RunFolder, open_run_folder
 from asdf.trials.set_roles import role_notes, role_record
@@ -251,7 +251,7 @@ def _cells(
         f"{unit * second:.{digits}f}",
         f"{unit * difference.value:+.{digits}f}",
         f"{low} .. {high}",
-        f"{difference.p_value:.3f}",
+        p_value_text(difference.p_value).removeprefix("= "),
         better if significant else "no significant difference",
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.over_seeds import Spread
 from asdf.report import SeedComparison, SetDifference, Side
-from asdf.text import aligned
+from asdf.text import aligned, p_value_text
 
 
 def seeds_record(comparison: SeedComparison) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _cells(
         _mean_text(second, unit, digits),
         f"{unit * difference.value:+.{digits}f}",
         f"{low} .. {high}",
-        f"{difference.p_value:.3f}",
+        p_value_text(difference.p_value).removeprefix("= "),
     )
 
 

@@ -12,7 +12,7 @@ from asdf.metrics.bootstrap import SIGNIFICANT, Interval, Intervals, paired_test
 from asdf.metrics.fusion import METHODS
 from asdf.metrics.fusion_gain import FusionGain
 from asdf.metrics.results import Result, evaluate
-from asdf.text import aligned
+from asdf.text import aligned, p_value_text
 
 _HEADER = ("system", "EER %", "minDCF", "Cllr bits", "weight", "in the folds")
 _NUMBERS = (1, 2, 3, 4)
@@ -107,7 +107,7 @@ def _difference(difference: Interval, unit: float, digits: int) -> str:
     if difference.p_value < SIGNIFICANT:
         verdict = "the fusion is better" if difference.value < 0 else "the fusion is worse"
     value = f"{unit * difference.value:+.{digits}f}"
-    return f"{value}  95 %: {low} .. {high}  p = {difference.p_value:.3f}: {verdict}"
+    return f"{value}  95 %: {low} .. {high}  p {p_value_text(difference.p_value)}: {verdict}"
 
 
 def _remarks(measured: FusionGain) -> list[str]:

@@ -13,6 +13,7 @@ from asdf.report.cells import ABSENT, Cell, Table, head_cells, interval_text, na
 from asdf.report.gathering import Gathered
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult, is_worse
+from asdf.text import p_value_text
 
 _LABEL = 28
 
@@ -144,11 +145,11 @@ def difference_sentence(tested: SeedDifference, first: str, second: str) -> str:
     low, high = 100 * eer.low, 100 * eer.high
     sentence = (
         f"{first} {verdict} {second}: the difference is {100 * eer.value:.2f} percentage points, "
-        f"95 % interval {low:.2f} to {high:.2f}, p = {p_value:.3f} ({pairing})"
+        f"95 % interval {low:.2f} to {high:.2f}, p {p_value_text(p_value)} ({pairing})"
     )
     if tested.eer_welch_p is None:
         few = min(tested.seeds)
         if few == 1:
             return f"{sentence}; with one seed, nothing is known of how far seeds lie apart."
         return f"{sentence}; with {few} seeds, only large differences are seen."
-    return f"{sentence}; over seeds alone, p = {tested.eer_welch_p:.3f} (Welch's test)."
+    return f"{sentence}; over seeds alone, p {p_value_text(tested.eer_welch_p)} (Welch's test)."

@@ -10,6 +10,7 @@ from asdf.text import (
     csv_text,
     lines_and_more,
     message,
+    p_value_text,
     printable,
     shorten,
 )
@@ -102,3 +103,17 @@ def test_a_cell_of_text_is_no_formula(text, cell):
 
 def test_names_may_be_apart_by_something_else():
     assert and_more(["a, b", "c", "d"], 2, "; ") == "a, b; c and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("p_value", "expected"),
+    [
+        (0.0, "< 0.001"),
+        (0.0004, "< 0.001"),
+        (0.0005, "= 0.001"),
+        (0.0312, "= 0.031"),
+        (1.0, "= 1.000"),
+    ],
+)
+def test_no_probability_is_shown_as_zero(p_value, expected):
+    assert p_value_text(p_value) == expected
