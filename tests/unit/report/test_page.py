@@ -115,6 +115,10 @@ def test_ties_are_not_marked(tmp_path):
     gathered = gather(runs_in([*twins, make_run(tmp_path / "c", shift=3)]), replicates=20)
     body = report_page(gathered)
     assert "the lowest of 3 systems (as 2 others), which may be chance" in body
+    leader = make_run(tmp_path / "d", shift=6)
+    assert "significantly the lowest of 3 systems, over" in report_page(
+        gather(runs_in([*twins, leader]), replicates=50)
+    )
 
 
 def test_the_page_is_the_same_each_time(page, runs):
