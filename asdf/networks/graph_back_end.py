@@ -11,7 +11,7 @@ embedding values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,8 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.cpu_gradients import LearningSELU
-from asdf.networks.full_precision import in_full_precision
+from asdf.networks.full_precision import in_full_precision, without_autocast
 from asdf.networks.graph_attention import GraphAttention, GraphPool, HeterogeneousGraphAttention
+from asdf.networks.joined_branches import Kinds, attend, can_join, pool
 from asdf.networks.residual_blocks import ResidualBlock, residual_encoder
 
 EMBEDDING_DROPOUT = 0.5
@@ -80,7 +81,61 @@ class GraphBackEnd(nn.Module):
 
     def readout(self, spectral_BSC: Tensor, temporal_BTC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 5 * gat_dims[1]) and logits (batch, 2) of two graphs' nodes."""
-        spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC + self.pos_S))
+        # The graphs are small: in a shorter format, most operations would be casts.
+        with without_autocast(spectral_BSC):
+            temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
+            spectral_BSC = spectral_BSC.to(self.pos_S.dtype) + self.pos_S
+            joins = self._joins_branches(spectral_BSC)
+            run = self._run_joined if joins else self._run_branches
+            graphs = run(temporal_BTC, spectral_BSC)
+            embeddings_BE = _summarize(graphs)
+        dropped_BE = F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
+        return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the first batch norms of the residual blocks."""
+        for module in self.encoder.modules():
+            if isinstance(module, ResidualBlock):
+                yield from module.unused_parameters()
+
+    def _joins_branches(self, x_BNC: Tensor) -> bool:
+        """Return whether both branches are computed together: not on a CPU, nor layers of others.
+
+        A tensor without numbers (`asdf.memory`) stands for one of a GPU.
+        """
+        if x_BNC.device.type == "cpu" and type(x_BNC) in (Tensor, nn.Parameter):
+            return False
+        return can_join([layer for stage in self._stages() for layer in stage])
+
+    def _stages(self) -> tuple[Sequence[nn.Module], ...]:
+        """Return the joint layers, pools and refining layers of both branches."""
+        return (
+            (self.HtrgGAT_layer_ST11, self.HtrgGAT_layer_ST21),
+            (self.pool_T, self.pool_S, self.pool_hT1, self.pool_hS1, self.pool_hT2, self.pool_hS2),
+            (self.HtrgGAT_layer_ST12, self.HtrgGAT_layer_ST22),
+        )
+
+    def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
+        """Compute what `_run_branches` does, both branches together."""
+        joint, _, refine = self._stages()
+        # In one order in memory, or each product would copy its part of them.
+        spectral_BSC = self.GAT_layer_S(spectral_BSC.contiguous())
+        temporal_BTC = self.GAT_layer_T(temporal_BTC.contiguous())
+        kinds = Kinds.of(temporal_BTC.shape[1], spectral_BSC.shape[1], temporal_BTC.device)
+        x_GBJC = torch.cat([temporal_BTC, spectral_BSC], dim=1).unsqueeze(0)
+        x_GBJC, kinds = pool([(self.pool_T, self.pool_S)], x_GBJC, kinds)
+        masters_GBC = torch.cat([self.master1, self.master2])
+        x_GBJC, masters_GBC = attend(joint, x_GBJC, masters_GBC, kinds)
+        pools = [(self.pool_hT1, self.pool_hS1), (self.pool_hT2, self.pool_hS2)]
+        x_GBJC, kinds = pool(pools, x_GBJC, kinds)
+        refined = attend(refine, x_GBJC, masters_GBC, kinds)
+        x_GBJC = _append(x_GBJC, masters_GBC) + _append(*refined)
+        x_BJC = self._drop(x_GBJC).amax(dim=0)
+        return _Graphs(*x_BJC.split([kinds.first, kinds.second, 1], dim=1))
+
+    def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
+        """Compute one branch after the other, and return the larger values."""
+        spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC))
         temporal_BTC = self.pool_T(self.GAT_layer_T(temporal_BTC))
         first = self._run_branch(
             _Graphs(temporal_BTC, spectral_BSC, self.master1),
@@ -96,27 +151,7 @@ class GraphBackEnd(nn.Module):
             self.pool_hS2,
             self.HtrgGAT_layer_ST22,
         )
-        temporal_BTC = torch.maximum(first.temporal_BTC, second.temporal_BTC)
-        spectral_BSC = torch.maximum(first.spectral_BSC, second.spectral_BSC)
-        master_B1C = torch.maximum(first.master_B1C, second.master_B1C)
-        embeddings_BE = torch.cat(
-            [
-                temporal_BTC.abs().amax(dim=1),
-                temporal_BTC.mean(dim=1),
-                spectral_BSC.abs().amax(dim=1),
-                spectral_BSC.mean(dim=1),
-                master_B1C.squeeze(1),
-            ],
-            dim=1,
-        )
-        dropped_BE = F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
-        return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
-
-    def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the first batch norms of the residual blocks."""
-        for module in self.encoder.modules():
-            if isinstance(module, ResidualBlock):
-                yield from module.unused_parameters()
+        return _Graphs(*map(torch.maximum, first, second))
 
     def _run_branch(
         self,
@@ -140,3 +175,22 @@ class GraphBackEnd(nn.Module):
 
     def _drop(self, x_BNC: Tensor) -> Tensor:
         return F.dropout(x_BNC, BRANCH_DROPOUT, self.training)
+
+
+def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
+    return torch.cat([x_GBNC, master_GBC.unsqueeze(2)], dim=2)
+
+
+def _summarize(graphs: _Graphs) -> Tensor:
+    """Return the embeddings of (batch, nodes, values) of both graphs and their master node."""
+    temporal_BTC, spectral_BSC, master_B1C = graphs
+    return torch.cat(
+        [
+            temporal_BTC.abs().amax(dim=1),
+            temporal_BTC.mean(dim=1),
+            spectral_BSC.abs().amax(dim=1),
+            spectral_BSC.mean(dim=1),
+            master_B1C.squeeze(1),
+        ],
+        dim=1,
+    )

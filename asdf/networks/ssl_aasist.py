@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.aasist import AASIST_L
+from asdf.networks.casting import weights_cast_together
 from asdf.networks.cpu_gradients import LearningSELU, softmax_mean
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.graph_back_end import GraphBackEnd, Sizes
@@ -57,11 +58,13 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 160) and logits (batch, 2)."""
-        x_BPL = self.LL(features_BLF).transpose(1, 2)
+        with weights_cast_together(self.LL, features_BLF.device):
+            x_BPL = self.LL(features_BLF).transpose(1, 2)
         pooled_B1SN = F.max_pool2d(x_BPL.unsqueeze(1), POOL)
         x_B1SN = self.selu(self.first_bn(pooled_B1SN))
         x_BCSN = self.selu(self.first_bn1(self.encoder(x_B1SN)))
-        scores_BCSN = self.attention(x_BCSN)
+        with weights_cast_together(self.attention, x_BCSN.device):
+            scores_BCSN = self.attention(x_BCSN)
         # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
         spectral_BCS = softmax_mean(x_BCSN, scores_BCSN, -1)
         temporal_BCN = softmax_mean(x_BCSN, scores_BCSN, -2)

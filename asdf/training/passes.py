@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from asdf.data.training_plan import Window
 from asdf.networks.outputs import as_outputs
+from asdf.training.batch_counts import batches_counted_together
 from asdf.training.losses import Targets
 from asdf.training.objective import Objective
 from asdf.training.precision import Precision
@@ -39,7 +40,7 @@ class Passes:
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the loss of each utterance, (batch,), in float32."""
-        with self.precision.autocast():
+        with self.precision.autocast(), batches_counted_together(self.model):
             outputs = as_outputs(self.model(clips))
         return self.objective.of_minibatch(outputs, targets)
 

@@ -114,10 +114,10 @@ def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on
     saving = {**case, "front_end.gradient_checkpointing": True}
     retained, recomputed = on_null_gpu("count_steps", json.dumps([case, saving]))
     assert retained["waits"] == recomputed["waits"] == ONE_WAIT
-    assert retained["operations"] <= 3010
+    assert retained["operations"] <= 2320
     # The allocator rounds small tensors in an order that varies a little.
-    assert retained["peak_bytes"] <= 9392123904 + 2**20
+    assert retained["peak_bytes"] <= 9433329152 + 2**20
     # One utterance at a time through the stem, it would be half as many again, and 0.4 GB less.
-    assert recomputed["operations"] <= 4142
+    assert recomputed["operations"] <= 3452
     # The second case of a process also has 32 MiB of cuBLAS from the first.
     assert recomputed["peak_bytes"] <= 5737261056 + 2**20

@@ -45,6 +45,7 @@ from asdf.networks.packed.wav2vec2 import (
 from asdf.networks.residual_blocks import ResidualEncoder
 from asdf.networks.sinc import SincFilters
 from asdf.networks.ssl_aasist import NodeAttention
+from asdf.networks.watched import is_plain
 
 Make = Callable[[nn.Module, torch.dtype], nn.Module | None]
 
@@ -164,7 +165,7 @@ def _looks_at_weights(module: nn.Module) -> bool:
 def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     """Return a packed layer; None where it is of another kind, or cannot be packed."""
     make = _MAKERS.get(type(layer))
-    if make is None or not all(_is_plain(module) for module in layer.modules()):
+    if make is None or not all(is_plain(module) for module in layer.modules()):
         return None
     for tensor in chain(layer.parameters(), layer.buffers()):
         is_whole = type(tensor) in (nn.Parameter, torch.Tensor)
@@ -174,12 +175,6 @@ def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
         if is_number and tensor.dtype is not torch.float32:
             return None
     return make(layer, dtype)
-
-
-def _is_plain(module: nn.Module) -> bool:
-    """Return whether nobody watches or changes what a module computes."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks)
-    return not any(hooks) and "forward" not in vars(module)
 
 
 def _pack_linear(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
