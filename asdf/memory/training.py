@@ -21,6 +21,7 @@ from asdf.memory.fake_gpu import fake_gpu
 from asdf.memory.live_bytes import block_bytes
 from asdf.memory.outline import outlined_network
 from asdf.networks import fixed_samples, summary
+from asdf.networks.casting import norms_shortened
 from asdf.networks.outputs import Outputs, as_outputs
 from asdf.networks.split import FromFeatures
 from asdf.networks.trained_loss import loss_of
@@ -104,7 +105,8 @@ def training_memory(
         between = counted.now - others
         model, inputs = _make_model_and_inputs(network, settings, minibatch)
         counted.peak = counted.now
-        _run_step(model, loss, inputs, dtype, settings, processes)
+        with norms_shortened(settings.computing.norms == "bf16" and dtype is torch.bfloat16):
+            _run_step(model, loss, inputs, dtype, settings, processes)
         peak = counted.peak - parts.whole + parts.gathered + 2 * WORKSPACE
         del moments, buckets
     return TrainingMemory(

@@ -1,11 +1,19 @@
 """The weights of a layer in autocast's number format, cast by one operation for all of them.
 
-Invariant: the numbers are those of autocast to the last bit. It casts each weight when it is used,
-and the gradient back; here those of a layer's linear maps and convolutions are cast together,
-before it runs. A GPU then needs one launch for them, and launches are most of the host's time.
+Invariant: the numbers are those of autocast to the last bit, but for attention and short norms.
+Autocast casts each weight when it is used, and the gradient back; here those of a layer's linear
+maps and convolutions are cast together, before it runs. A GPU then needs one launch for them, and
+launches are most of the host's time.
+
+Autocast also casts what enters an attention three times, for queries, keys and values. Here their
+weights are cast into one matrix: one product computes all three from one cast, and adds up their
+gradients in float32, where autocast adds up three that are rounded.
 
 The weights of a whole network could be cast at once, but their gradients would then all arrive at
 the end of the backward pass, where their exchange between processes overlaps with nothing.
+
+Shapes: B utterances, L frames, C values of a frame or a head, H heads; Z rows of all three
+projections.
 """
 
 from __future__ import annotations
@@ -13,35 +21,78 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torchaudio.models.wav2vec2.components import LayerNorm, SelfAttention
+from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
+
+from asdf.networks.watched import is_plain
 
 # Autocast takes weight and bias of these in its format. A class derived from them may do anything.
 _KINDS = (nn.Linear, nn.Conv1d, nn.Conv2d)
+# Autocast computes these in float32.
+_NORMS = (nn.LayerNorm, nn.GroupNorm, LayerNorm)
+_PROJECTIONS = ("q_proj", "k_proj", "v_proj")
+
+# A module, an attribute of it, and what that is while the layer runs.
+_Change = tuple[nn.Module, str, Any]
 
 
-@dataclass(frozen=True)
-class _Slot:
-    """An attribute of a module that holds a weight."""
+class _Part(NamedTuple):
+    """Weights whose casts are one tensor.
 
-    module: nn.Module
+    Attributes:
+        owners: modules that have the weights.
+        name: of the weights in them.
+        user: module that finds the cast as its attribute `attribute`.
+    """
+
+    owners: tuple[nn.Module, ...]
     name: str
+    user: nn.Module
+    attribute: str
 
-    @property
-    def weight(self) -> nn.Parameter | None:
-        return self.module._parameters[self.name]
+    def weights(self) -> list[nn.Parameter]:
+        """Return the present weights; none if they cannot be cast together."""
+        weights = []
+        for owner in self.owners:
+            weight = owner._parameters[self.name]
+            # There may be no bias. Of a divided network this process has only a part.
+            if weight is None or hasattr(weight, "to_local") or weight.dtype is not torch.float32:
+                return []
+            weights.append(weight)
+        learning = {weight.requires_grad for weight in weights}
+        return weights if len(learning) == 1 else []
+
+
+class _Attention(NamedTuple):
+    """An attention: `joined` if its projections are one matrix, `apart` if they are not."""
+
+    module: SelfAttention
+    joined: list[_Part]
+    apart: list[_Part]
+
+
+class _Plan(NamedTuple):
+    """What of a layer may be cast."""
+
+    parts: list[_Part]
+    attentions: list[_Attention]
+    norms: list[_Part]
 
 
 # A search of a layer's modules takes as long as a cast.
-_SLOTS: WeakKeyDictionary[nn.Module, list[_Slot]] = WeakKeyDictionary()
-
+_PLANS: WeakKeyDictionary[nn.Module, _Plan] = WeakKeyDictionary()
 
 # Whether weights are cast when they are used: most of those of packed layers are not.
 _apart = ContextVar("apart", default=False)
+
+_short_norms = ContextVar("short_norms", default=False)
 
 
 @contextmanager
@@ -55,35 +106,56 @@ def weights_cast_apart() -> Iterator[None]:
 
 
 @contextmanager
-def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[None]:
+def norms_shortened(short: bool) -> Iterator[None]:
+    """Let `norms_are_short` return `short` inside the block."""
+    token = _short_norms.set(short)
+    try:
+        yield
+    finally:
+        _short_norms.reset(token)
+
+
+def norms_are_short() -> bool:
+    """Return whether norms compute in autocast's format, for `weights_cast_together`.
+
+    To be asked in the forward pass: what is computed again in the backward pass gets the answer as
+    an argument.
+    """
+    return _short_norms.get()
+
+
+@contextmanager
+def weights_cast_together(
+    layer: nn.Module, device: torch.device, short_norms: bool = False
+) -> Iterator[None]:
     """Within autocast, have the linear maps and convolutions of `layer` see their weights cast.
 
     All of them must compute in autocast's format. Without autocast, in a network that is compiled,
     and for parameters that are not whole and of float32, nothing happens.
+
+    Args:
+        short_norms: Whether layer norms and group norms compute in autocast's format as well, so
+            that what follows them does; their means and variances are of float32 in either case.
     """
     if torch.compiler.is_compiling() or _apart.get() or not _autocast_enabled(device):
         yield
         return
-    slots = []
-    weights = []
-    for slot in _find_slots(layer):
-        weight = slot.weight
-        # A part of a divided network's parameter is of another type.
-        if type(weight) is nn.Parameter and weight.dtype is torch.float32:
-            slots.append(slot)
-            weights.append(weight)
-    if not weights:
+    parts, changes = _choose(layer, short_norms)
+    if not parts:
         yield
         return
-    casts = _cast_weights(torch.get_autocast_dtype(device.type), weights)
+    groups = [part.weights() for part in parts]
+    casts = _cast_weights(torch.get_autocast_dtype(device.type), groups)
+    for part, cast in zip(parts, casts, strict=True):
+        changes.append((part.user, part.attribute, cast))
     try:
-        for slot, cast in zip(slots, casts, strict=True):
-            # Python finds an attribute of the object before a parameter of the module.
-            slot.module.__dict__[slot.name] = cast
+        for module, name, value in changes:
+            # Python finds an attribute of the object before a parameter of the module, or a method.
+            module.__dict__[name] = value
         yield
     finally:
-        for slot in slots:
-            slot.module.__dict__.pop(slot.name, None)
+        for module, name, _ in changes:
+            module.__dict__.pop(name, None)
 
 
 def _autocast_enabled(device: torch.device) -> bool:
@@ -91,55 +163,149 @@ def _autocast_enabled(device: torch.device) -> bool:
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
-def _find_slots(layer: nn.Module) -> list[_Slot]:
-    """Return the weights within `layer` that autocast casts."""
-    if layer not in _SLOTS:
-        slots = []
-        for module in layer.modules():
-            if type(module) not in _KINDS:
-                continue
-            for name, weight in module._parameters.items():
-                # A layer without a bias has None instead.
-                if weight is not None:
-                    slots.append(_Slot(module, name))
-        _SLOTS[layer] = slots
-    return _SLOTS[layer]
+def _choose(layer: nn.Module, short_norms: bool) -> tuple[list[_Part], list[_Change]]:
+    """Return what is cast, and which modules compute otherwise with it."""
+    plan = _PLANS.get(layer)
+    if plan is None:
+        plan = _PLANS[layer] = _make_plan(layer)
+    parts = list(plan.parts)
+    changes: list[_Change] = []
+    for attention in plan.attentions:
+        module = attention.module
+        is_joined = is_plain(module) and all(part.weights() for part in attention.joined)
+        parts += attention.joined if is_joined else attention.apart
+        if is_joined:
+            changes.append((module, "forward", partial(_attend, module)))
+    parts = [part for part in parts if part.weights()]
+    if short_norms:
+        shortened = [part for part in plan.norms if part.weights() and is_plain(part.user)]
+        for part in shortened:
+            changes.append((part.user, "forward", partial(_normalize, part.user)))
+        parts += shortened
+    return parts, changes
 
 
-def _cast_weights(dtype: torch.dtype, weights: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Return casts of `weights`, in their order; those that rest get no gradient computed."""
-    learning = [weight for weight in weights if weight.requires_grad]
-    resting = [weight for weight in weights if not weight.requires_grad]
-    of_learning = iter(_Cast.apply(dtype, *learning) if learning else ())
-    of_resting = iter(_copy_together([weight.detach() for weight in resting], dtype))
+def _make_plan(layer: nn.Module) -> _Plan:
+    plan = _Plan([], [], [])
+    projections: set[nn.Module] = set()
+    for module in layer.modules():
+        if type(module) is SelfAttention and _is_known(module):
+            owners = tuple(module.get_submodule(name) for name in _PROJECTIONS)
+            projections.update(owners)
+            joined = [_Part(owners, name, module, f"joined_{name}") for name in ("weight", "bias")]
+            apart = [part for owner in owners for part in _parts_of(owner)]
+            plan.attentions.append(_Attention(module, joined, apart))
+        elif type(module) is WavLMSelfAttention and is_plain(module.attention):
+            # It computes with these by itself.
+            plan.parts.extend(_parts_of(module.attention))
+            plan.parts.extend(_parts_of(module.attention.out_proj))
+        elif type(module) in _KINDS and module not in projections:
+            plan.parts.extend(_parts_of(module))
+        elif type(module) in _NORMS:
+            plan.norms.extend(_parts_of(module))
+    return plan
+
+
+def _parts_of(module: nn.Module) -> list[_Part]:
+    """Return parts of one weight each."""
+    return [_Part((module,), name, module, name) for name in module._parameters]
+
+
+def _is_known(attention: SelfAttention) -> bool:
+    """Return whether its projections are torch's; low-rank updates are layers of another kind."""
+    projections = [attention.get_submodule(name) for name in _PROJECTIONS]
+    return all(type(layer) is nn.Linear and is_plain(layer) for layer in projections)
+
+
+def _attend(
+    attention: SelfAttention,
+    x_BLC: Tensor,
+    attention_mask: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+) -> tuple[Tensor, None]:
+    """Compute what `SelfAttention.forward` does, by the cast weights of all three projections."""
+    rows_BLZ = F.linear(x_BLC, attention.joined_weight, attention.joined_bias)
+    heads_BL3HC = rows_BLZ.unflatten(2, (3, attention.num_heads, -1))
+    queries, keys, values = heads_BL3HC.permute(2, 0, 3, 1, 4).unbind()
+    dropout = attention.dropout if attention.training else 0.0
+    attended_BHLC = F.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=attention_mask, dropout_p=dropout
+    )
+    output_BLC: Tensor = attention.out_proj(attended_BHLC.transpose(1, 2).flatten(2))
+    return output_BLC, None
+
+
+def _normalize(norm: nn.Module, x: Tensor) -> Tensor:
+    """Apply a norm in the format of its cast weights."""
+    with torch.autocast(x.device.type, enabled=False):
+        normed: Tensor = type(norm).forward(norm, x.to(norm.weight.dtype))
+    return normed
+
+
+def _cast_weights(dtype: torch.dtype, groups: Sequence[list[nn.Parameter]]) -> list[Tensor]:
+    """Return a cast of each group, in their order; those that rest get no gradient computed."""
+    learning = [group for group in groups if group[0].requires_grad]
+    resting = [group for group in groups if not group[0].requires_grad]
+    sizes = [len(group) for group in learning]
+    weights = [weight for group in learning for weight in group]
+    of_learning = iter(_Cast.apply(dtype, sizes, *weights) if learning else ())
+    with torch.no_grad():
+        of_resting = iter(_copy_together(resting, dtype))
     casts: list[Tensor] = []
-    for weight in weights:
-        casts.append(next(of_learning if weight.requires_grad else of_resting))
+    for group in groups:
+        casts.append(next(of_learning if group[0].requires_grad else of_resting))
     return casts
 
 
 class _Cast(torch.autograd.Function):
-    """Tensors in another format, and their gradients back."""
+    """Groups of tensors in another format, each joined to one, and their gradients back."""
 
     @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, *weights: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, dtype: torch.dtype, sizes: list[int], *weights: Tensor
+    ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        return _copy_together(weights, dtype)
+        groups = _split(weights, sizes)
+        ctx.rows = [list(map(len, group)) for group in groups]
+        return _copy_together(groups, dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        present = [gradient for gradient in gradients if gradient is not None]
-        copies = iter(_copy_together(present, torch.float32))
-        # The first is the gradient of `dtype`.
-        results: list[Tensor | None] = [None]
-        for gradient in gradients:
-            results.append(None if gradient is None else next(copies))
+        groups = []
+        for gradient, rows in zip(gradients, ctx.rows, strict=True):
+            if gradient is not None:
+                groups += [[part] for part in gradient.split(rows)]
+        copies = iter(_copy_together(groups, torch.float32))
+        # The first are the gradients of `dtype` and `sizes`.
+        results: list[Tensor | None] = [None, None]
+        for gradient, rows in zip(gradients, ctx.rows, strict=True):
+            for _ in rows:
+                results.append(None if gradient is None else next(copies))
         return tuple(results)
 
 
-def _copy_together(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    if not tensors:
+def _split(tensors: Sequence[Tensor], sizes: Sequence[int]) -> list[Sequence[Tensor]]:
+    groups = []
+    start = 0
+    for size in sizes:
+        groups.append(tensors[start : start + size])
+        start += size
+    return groups
+
+
+def _copy_together(groups: Sequence[Sequence[Tensor]], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Return a copy of each group's tensors, one below the other."""
+    if not groups:
         return ()
-    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
-    torch._foreach_copy_(copies, list(tensors))
-    return tuple(copies)
+    joined = []
+    parts: list[Tensor] = []
+    for group in groups:
+        rows = [len(tensor) for tensor in group]
+        copy = torch.empty_like(group[0], dtype=dtype)
+        if len(group) > 1:
+            copy = group[0].new_empty((sum(rows), *group[0].shape[1:]), dtype=dtype)
+        joined.append(copy)
+        parts += copy.split(rows)
+    torch._foreach_copy_(parts, [tensor for group in groups for tensor in group])
+    return tuple(joined)

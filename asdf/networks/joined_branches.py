@@ -161,24 +161,33 @@ class _Maps:
         Args:
             groups: Names of linear maps; those of a group stand one below the other.
         """
-        names = [[f"{name}.weight" for name in group] for group in groups]
-        names += [[f"{name}.bias" for name in group] for group in groups]
-        names.append(list(columns))
-        parts = []
+        parts: list[Tensor] = []
         sizes = []
-        for group in names:
-            parts.append([attrgetter(n)(layer).flatten() for layer in layers for n in group])
-            sizes.append(sum(part.numel() for part in parts[-1]))
-        joined = torch.cat([part for group in parts for part in group])
-        *stacks, last = [part.view(len(layers), -1) for part in joined.split(sizes)]
-        self._weights = dict(zip(groups, stacks, strict=False))
-        self._biases = dict(zip(groups, stacks[len(groups) :], strict=True))
-        self.columns_GRD = last.unflatten(1, (max(1, len(columns)), -1))
+        for kind in ("weight", "bias"):
+            for group in groups:
+                names = [f"{name}.{kind}" for name in group]
+                sizes.append(_append_flat(parts, layers, names))
+        sizes.append(_append_flat(parts, layers, columns))
+        copies = [copy.view(len(layers), -1) for copy in torch.cat(parts).split(sizes)]
+        self._weights = dict(zip(groups, copies, strict=False))
+        self._biases = dict(zip(groups, copies[len(groups) :], strict=False))
+        self.columns_GRD = copies[-1].unflatten(1, (max(1, len(columns)), -1))
 
     def apply(self, group: tuple[str, ...], x: Tensor) -> Tensor:
         """Map (branches or 1, ..., C) to (branches, ..., R), the results of the group's maps."""
         weight_GRC = self._weights[group].unflatten(1, (-1, x.shape[-1]))
         return _product(x, weight_GRC, self._biases[group].unsqueeze(1))
+
+
+def _append_flat(parts: list[Tensor], layers: Sequence[nn.Module], names: Sequence[str]) -> int:
+    """Append the named parameters of each layer to `parts`; return how many numbers they have."""
+    size = 0
+    for layer in layers:
+        for name in names:
+            part = attrgetter(name)(layer).flatten()
+            parts.append(part)
+            size += part.numel()
+    return size
 
 
 def _product(x: Tensor, weight_GRC: Tensor, added_GXR: Tensor | None = None) -> Tensor:

@@ -10,15 +10,35 @@ Shapes: B utterances, L frames, C feature values, H attention heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models.wav2vec2.components import Transformer
 
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import norms_are_short, weights_cast_together
 from asdf.networks.wavlm import position_bias
+
+_LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
+
+_compiled_layers = ContextVar("compiled_layers", default=False)
+
+
+@contextmanager
+def layers_compiled(compiled: bool) -> Iterator[None]:
+    """Let `encoder_states` call compiled layers inside the block, where a forward pass begins.
+
+    One graph serves all layers that are built alike, so compiling takes as long as that of one.
+    """
+    token = _compiled_layers.set(compiled)
+    try:
+        yield
+    finally:
+        _compiled_layers.reset(token)
 
 
 class WeightedSum(nn.Module):
@@ -69,9 +89,11 @@ def encoder_states(
     Yields:
         (batch, frames, dimension).
     """
+    short = norms_are_short()
+    run = _run_compiled if _compiled_layers.get() else _run_layer
     x_BLC = x_BLC + transformer.pos_conv_embed(x_BLC)
     if not norm_first:
-        x_BLC = transformer.layer_norm(x_BLC)
+        x_BLC = run_cast(transformer.layer_norm, x_BLC, short)
     x_BLC = transformer.dropout(x_BLC)
     yield x_BLC
     bias_BHLL = _compute_position_bias(transformer, layers, x_BLC)
@@ -84,16 +106,17 @@ def encoder_states(
             x_BLC = x_BLC + 0.0 * _sum_learning(layer)
         elif recompute and torch.is_grad_enabled():
             x_BLC = checkpoint(
-                _run_layer,
+                run,
                 layer,
                 x_BLC,
                 bias_BHLL,
+                short,
                 use_reentrant=False,
                 # A CUDA graph cannot go back to a state of random numbers.
                 preserve_rng_state=draws,
             )
         else:
-            x_BLC = _run_layer(layer, x_BLC, bias_BHLL)
+            x_BLC = run(layer, x_BLC, bias_BHLL, short)
         yield x_BLC
 
 
@@ -114,10 +137,37 @@ def _draws_numbers(transformer: Transformer) -> bool:
     return any(vars(module).get("lora_dropout") for module in transformer.modules())
 
 
-def _run_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
-    with weights_cast_together(layer, x_BLC.device):
-        output_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
+def run_cast(layer: nn.Module, x: Tensor, short_norms: bool) -> Tensor:
+    """Apply a layer whose weights autocast casts, or whose norms are short."""
+    with weights_cast_together(layer, x.device, short_norms):
+        result: Tensor = layer(x)
+    return result
+
+
+def _run_layer(
+    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, short_norms: bool
+) -> Tensor:
+    with weights_cast_together(layer, x_BLC.device, short_norms):
+        return _call_layer(layer, x_BLC, bias_BHLL)
+
+
+def _run_compiled(
+    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, short_norms: bool
+) -> Tensor:
+    """Run a layer whose casts and norms are the compiler's to arrange."""
+    return _compile_call()(layer, x_BLC, bias_BHLL)
+
+
+def _call_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
+    output_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
     return output_BLC
+
+
+@cache
+def _compile_call() -> _LayerCall:
+    # One function for the whole process: what it was compiled to is found again for each layer.
+    compiled: _LayerCall = torch.compile(_call_layer, dynamic=False)
+    return compiled
 
 
 def _sum_learning(layer: nn.Module) -> Tensor | float:

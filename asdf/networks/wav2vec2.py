@@ -18,9 +18,9 @@ from torch.utils.checkpoint import checkpoint
 from torchaudio.models import Wav2Vec2Model
 
 from asdf.networks.architectures import Architecture
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import norms_are_short, weights_cast_together
 from asdf.networks.front_end import FrontEnd
-from asdf.networks.layers import encoder_states
+from asdf.networks.layers import encoder_states, run_cast
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -64,7 +64,8 @@ class Wav2Vec2FrontEnd(FrontEnd):
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the first encoder layer's input, and each layer's output up to `layers`."""
         encoder = self.model.encoder
-        x_BLC = encoder.feature_projection(self._convolve(waveforms_BT))
+        features_BLC = self._convolve(waveforms_BT)
+        x_BLC = run_cast(encoder.feature_projection, features_BLC, norms_are_short())
         yield from encoder_states(
             encoder.transformer,
             self.mask(x_BLC),
@@ -78,8 +79,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
         """Return the layer norm that ends a pre-norm encoder, if all of its layers are computed."""
         if not self.architecture.layer_norm_first or self.layers < self.encoder_layers:
             return x_BLC
-        normed_BLC: Tensor = self.model.encoder.transformer.layer_norm(x_BLC)
-        return normed_BLC
+        return run_cast(self.model.encoder.transformer.layer_norm, x_BLC, norms_are_short())
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
         """Yield those of a pre-norm encoder's final layer norm."""
@@ -120,20 +120,21 @@ class Wav2Vec2FrontEnd(FrontEnd):
         layers do once these are recomputed. Its norms allow it to compute a few utterances at a
         time, so that memory is taken for those alone.
         """
+        short = norms_are_short()
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
-            return self._stem(waveforms_BT)
+            return self._stem(waveforms_BT, short)
         parts_BLC = []
         for part_BT in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT))):
             # It draws no random numbers, so there is no state of them to go back to.
             part_BLC = checkpoint(
-                self._stem, part_BT, use_reentrant=False, preserve_rng_state=False
+                self._stem, part_BT, short, use_reentrant=False, preserve_rng_state=False
             )
             parts_BLC.append(part_BLC)
         return torch.cat(parts_BLC)
 
-    def _stem(self, waveforms_BT: Tensor) -> Tensor:
+    def _stem(self, waveforms_BT: Tensor, short_norms: bool) -> Tensor:
         stem = self.model.feature_extractor
-        with weights_cast_together(stem, waveforms_BT.device):
+        with weights_cast_together(stem, waveforms_BT.device, short_norms):
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
         return features_BLC
 

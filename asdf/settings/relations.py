@@ -98,9 +98,15 @@ def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
         relation = "never trains the front end and contradicts"
         yield Contradiction("front_end.frozen", relation, "front_end.unfreeze_after_epochs")
     yield from _tuning_contradictions(sections)
-    if computing.compile and front_end.layer_drop:
+    if computing.compile is True and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")
+    if computing.compile == "layers" and sections.lora.rank:
+        relation = "would compile each layer for itself and cannot be combined with"
+        yield Contradiction("computing.compile", relation, "lora.rank")
+    if computing.compile and computing.norms == "bf16":
+        relation = "joins norms with what follows them by itself and cannot be combined with"
+        yield Contradiction("computing.compile", relation, "computing.norms")
     if computing.compile and computing.deterministic:
         relation = "allows no kernels chosen by measuring their speed, as they are with"
         yield Contradiction("computing.deterministic", relation, "computing.compile")
@@ -141,6 +147,10 @@ def _sharding_contradictions(sections: Sections) -> Iterator[Contradiction]:
         relations["computing.backend"] = (
             "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses, and cannot be "
             "combined with"
+        )
+    if computing.norms == "bf16":
+        relations["computing.norms"] = (
+            "gathers weights in the format of their layers and cannot be combined with"
         )
     if sections.front_end.layer_drop:
         relations["front_end.layer_drop"] = (

@@ -3,7 +3,8 @@
 Invariant: only what training calls is compiled. The network itself stays as it is: the names in its
 state dict do not change, and scoring computes it exactly as without compiling. Clips and whole
 minibatches have one shape, so there is one graph; torch compiles it again when the front end starts
-to learn.
+to learn. With 'layers' it is a graph of one encoder layer, which all of them share: seconds, not
+minutes; the stem and what follows the front end are computed as ever.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torchaudio.models.wav2vec2.components import Transformer
 
 from asdf.errors import UsageError
 from asdf.networks.attached import completed
+from asdf.networks.layers import layers_compiled
 from asdf.settings.sections import Sections
 
 _EXPLAINS = "Explanation: "
@@ -50,22 +53,57 @@ class Compiled(nn.Module):
         return completed(self.network, self._forward(waveforms_BT))
 
 
+class CompiledLayers(nn.Module):
+    """A network the layers of whose encoder are compiled in training, one graph for all alike.
+
+    Args:
+        batch: Rows of a whole minibatch; others are computed without, as in `Compiled`.
+    """
+
+    def __init__(self, network: nn.Module, batch: int) -> None:
+        super().__init__()
+        self.network = network
+        self.batch = batch
+
+    def forward(self, waveforms_BT: Tensor) -> Any:
+        """Return the network's embeddings and logits, or `Outputs`."""
+        with layers_compiled(len(waveforms_BT) == self.batch):
+            return self.network(waveforms_BT)
+
+
+def compile_network(network: nn.Module, how: bool | str, batch: int) -> nn.Module:
+    """Return what training calls of `network`, compiled as `computing.compile` says.
+
+    Raises:
+        UsageError: it has no layers that could be compiled apart.
+    """
+    if how != "layers":
+        return Compiled(network, batch)
+    if any(isinstance(module, Transformer) for module in network.modules()):
+        return CompiledLayers(network, batch)
+    raise UsageError(
+        "computing.compile = 'layers' compiles the encoder's layers of wav2vec 2.0, HuBERT and "
+        f"WavLM, and {type(network).__name__} has none. Set computing.compile = True to compile "
+        "all of it, or False."
+    )
+
+
 def check_compilable(settings: Sections) -> None:
     """Refuse what would be compiled again in every step.
 
     Raises:
         UsageError: encoder layers are dropped at random, so the graph is another one in each step.
     """
-    if settings.computing.compile and settings.front_end.layer_drop:
+    if settings.computing.compile is True and settings.front_end.layer_drop:
         raise UsageError(
             "computing.compile = True needs a fixed graph and cannot be combined with "
             f"front_end.layer_drop = {settings.front_end.layer_drop}. Set one of them to False and "
-            "0."
+            "0, or computing.compile to 'layers'."
         )
 
 
 @contextmanager
-def compile_errors_as_usage_errors(compiles: bool) -> Iterator[None]:
+def compile_errors_as_usage_errors(compiles: bool | str) -> Iterator[None]:
     """Raise one message for the compiler's own failures, most of which are a missing C++ compiler
     or Triton.
 

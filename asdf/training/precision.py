@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 
 import torch
 
+from asdf.networks.casting import norms_shortened
 from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16
 
 # Compute capabilities of NVIDIA's with tensor cores for bf16, and for fp16.
@@ -21,16 +22,32 @@ class Precision:
     Attributes:
         dtype: None: float32 throughout.
         reason: a line that says why.
+        short_norms: whether norms compute in that format as well.
     """
 
     device: torch.device
     dtype: torch.dtype | None
     reason: str
+    short_norms: bool = False
 
     def autocast(self) -> AbstractContextManager[object]:
         if self.dtype is None:
             return nullcontext()
-        return torch.autocast(self.device.type, self.dtype)
+        if not self.short_norms:
+            return torch.autocast(self.device.type, self.dtype)
+        both = ExitStack()
+        both.enter_context(torch.autocast(self.device.type, self.dtype))
+        both.enter_context(norms_shortened(True))
+        return both
+
+    def with_norms(self, norms: str) -> Precision:
+        """Return this precision with norms as `computing.norms` says, which only bf16 can have.
+
+        In float16 the sums of an encoder's layers may be larger than its largest number.
+        """
+        if norms == "bf16" and self.dtype is torch.bfloat16:
+            return replace(self, short_norms=True, reason=f"{self.reason}, norms as well")
+        return self
 
     def scaler(self) -> torch.amp.GradScaler:
         """Return the loss scale, which does nothing in other formats than fp16.

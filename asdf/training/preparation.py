@@ -11,7 +11,7 @@ from asdf.errors import UsageError
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
-from asdf.training.compiling import Compiled
+from asdf.training.compiling import compile_network
 from asdf.training.exchange import exchange_gradients
 from asdf.training.graphs import GraphedPasses
 from asdf.training.objective import Objective
@@ -36,7 +36,7 @@ def prepare_passes(
     model = network
     if settings.computing.compile:
         LOG.info("the network is compiled in the next step, which takes its time")
-        model = Compiled(model, whole_minibatch)
+        model = compile_network(model, settings.computing.compile, whole_minibatch)
     model = exchange_gradients(model, world)
     passes = Passes(model, precision, scaler, objective)
     if not settings.computing.cuda_graphs:

@@ -138,9 +138,10 @@ class Step:
         self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
         self.clock = StepClock(world.device)
-        self.precision = choose_precision(
+        precision = choose_precision(
             settings.computing.precision, world.device, divides(settings.computing, world)
         )
+        self.precision = precision.with_norms(settings.computing.norms)
         self.scaler = self.precision.scaler()
         # Before the optimiser, which is to have the parts of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)

@@ -42,8 +42,9 @@ CASES = [
     Case({**BASE, "network.optimizer_step_interval": 2, "network.optimizer": "sgd"}),
     Case({NETWORK: "asdf.networks.SSL_MHFA", "front_end.architecture": "wavlm_base"}),
     Case({NETWORK: "asdf.networks.SSL_Nes2NetX", "front_end.dropout": 0.1}),
-    Case(XLS_R, 8.8),
+    Case(XLS_R, 8.5),
     Case({**XLS_R, **CHECKPOINTS}, 5.3),
+    Case({**XLS_R, "computing.norms": "bf16"}, 7.6),
 ]
 SHARDED = {"computing.shard_network": True}
 SEVERAL = [

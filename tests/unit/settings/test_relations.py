@@ -60,6 +60,16 @@ from .conftest import Write
             "computing.deterministic = True (runs.py:3) allows no kernels chosen by measuring "
             "their speed, as they are with computing.compile = True (runs.py:2)",
         ),
+        (
+            "computing.compile = 'layers'\ncomputing.norms = 'bf16'",
+            "computing.compile = 'layers' (runs.py:2) joins norms with what follows them by itself "
+            "and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
+        ),
+        (
+            "computing.shard_network = True\ncomputing.norms = 'bf16'",
+            "computing.shard_network = True (runs.py:2) gathers weights in the format of their "
+            "layers and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
+        ),
         ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
         (
             "front_end.unfreeze_after_epochs = 2",

@@ -1,16 +1,19 @@
 """A compiled network trains to the same losses; scoring and checkpoints see no difference."""
 
 import shutil
+from functools import partial
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
+from asdf.networks import build_network, layers
 from asdf.settings.sections import Sections
-from asdf.training.compiling import Compiled, compile_errors_as_usage_errors
+from asdf.training.compiling import Compiled, compile_errors_as_usage_errors, compile_network
 from asdf.training.progress import Progress
 from asdf.training.step import Step
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Net
@@ -125,3 +128,62 @@ def test_layers_dropped_at_random_are_refused():
         r"0\.1\.",
     ):
         Step(Net(), UTTERANCES, settings, World())
+
+
+@pytest.fixture
+def traced_alone(monkeypatch):
+    """Compile without the compiler's own back end, which takes long."""
+    traced = partial(torch.compile, backend="aot_eager")
+    monkeypatch.setattr(torch, "compile", traced)
+    layers._compile_call.cache_clear()
+    torch._dynamo.reset()
+    counters.clear()
+    yield
+    layers._compile_call.cache_clear()
+
+
+def ssl_step(compiles, **choices) -> Step:
+    """A step of a tiny network with choices of the front end."""
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.SSL_MHFA"
+    settings.front_end.architecture = "tiny"
+    settings.computing.compile = compiles
+    settings.network.minibatch_size, settings.network.schedule = 4, "constant"
+    for name, value in choices.items():
+        setattr(settings.front_end, name, value)
+    torch.manual_seed(0)
+    return Step(build_network(settings).train(), UTTERANCES, settings, World())
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"gradient_checkpointing": True},
+        {"frozen": True},
+        {"layer_drop": 0.5},
+    ],
+    ids=lambda choices: " ".join(choices) or "plain",
+)
+def test_all_layers_of_an_encoder_share_one_compiled_graph(choices, traced_alone):
+    compiled = ssl_step("layers", **choices)
+    eager = ssl_step(False, **choices)
+    progress, eager_progress = Progress(), Progress()
+    clips = torch.randn(SIZE, 4000, generator=torch.Generator().manual_seed(0))
+    for window in TrainingPlan(SIZE, 4).windows(1):
+        batches = [Batch(clips[torch.from_numpy(share.utterances)]) for share in window.shares]
+        compiled.take(window, iter(batches), progress, [])
+        eager.take(window, iter(batches), eager_progress, [])
+        assert progress.loss_sum == pytest.approx(eager_progress.loss_sum, rel=1e-4)
+    # Of two layers, in two minibatches of 4; the one of 3 is computed without.
+    assert counters["stats"]["unique_graphs"] == 1
+    assert not counters["graph_break"]
+    assert list(compiled.network.state_dict()) == list(eager.network.state_dict())
+    for name, weight in compiled.network.state_dict().items():
+        expected = eager.network.state_dict()[name]
+        torch.testing.assert_close(weight, expected, rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_a_network_without_such_layers_is_refused():
+    with pytest.raises(UsageError, match=r"layers of wav2vec 2\.0, HuBERT and WavLM, and Net has"):
+        compile_network(Net(), "layers", 4)
