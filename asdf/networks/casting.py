@@ -227,7 +227,8 @@ def _attend(
     """Compute what `SelfAttention.forward` does, by the cast weights of all three projections."""
     rows_BLZ = F.linear(x_BLC, attention.joined_weight, attention.joined_bias)
     heads_BL3HC = rows_BLZ.unflatten(2, (3, attention.num_heads, -1))
-    queries, keys, values = heads_BL3HC.permute(2, 0, 3, 1, 4).unbind()
+    # In this order the gradients of all three are joined by one copy.
+    queries, keys, values = (heads.transpose(1, 2) for heads in heads_BL3HC.unbind(2))
     dropout = attention.dropout if attention.training else 0.0
     attended_BHLC = F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=attention_mask, dropout_p=dropout
