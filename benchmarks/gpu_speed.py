@@ -60,12 +60,12 @@ class Work:
 CHECKPOINTS = (("gradient_checkpointing", True),)
 FROZEN = (("frozen", True),)
 WORKS = (
-    Work("XLS-R 300M + AASIST", 14, 225.3, 3010),
-    Work("the same, checkpointing", 14, 300.4, 4142, CHECKPOINTS),
+    Work("XLS-R 300M + AASIST", 14, 225.3, 1959),
+    Work("the same, checkpointing", 14, 300.4, 2995, CHECKPOINTS),
     Work("the same, `computing.cuda_graphs`", 14, 225.3, 32),
-    Work("the same", 64, 225.3, 3010),
-    Work("front end frozen", 32, 76.5, 1841, FROZEN),
-    Work("AASIST on waveforms", 24, 28.7, 1283, network="AASIST"),
+    Work("the same", 64, 225.3, 1959),
+    Work("front end frozen", 32, 76.5, 1069, FROZEN),
+    Work("AASIST on waveforms", 24, 28.7, 626, network="AASIST"),
 )
 
 
