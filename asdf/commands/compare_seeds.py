@@ -79,6 +79,7 @@ def _how_tested(result: SetDifference) -> str:
 def _cells(
     first: Spread, second: Spread, difference: Interval, unit: float, digits: int
 ) -> tuple[str, str, str, str, str]:
+    assert difference.p_value is not None
     low = f"{unit * difference.low:+.{digits}f}"
     high = f"{unit * difference.high:+.{digits}f}"
     return (
