@@ -59,7 +59,9 @@ def _results_text(comparison: SeedComparison) -> str:
     for result in comparison.results:
         tested = result.tested
         eer = tested.difference.eer
-        welch = "-" if tested.eer_welch_p is None else f"{tested.eer_welch_p:.3f}"
+        welch = "-"
+        if tested.eer_welch_p is not None:
+            welch = p_value_text(tested.eer_welch_p).removeprefix("= ")
         cells = _cells(result.first, result.second, eer, 100, 2)
         rows.append((result.set, "EER %", *cells, welch))
         cost = tested.difference.min_dcf
