@@ -28,6 +28,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchaudio.models.wav2vec2.components import LayerNorm, SelfAttention
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
@@ -195,10 +196,13 @@ def _make_plan(layer: nn.Module) -> _Plan:
             joined = [_Part(owners, name, module, f"joined_{name}") for name in ("weight", "bias")]
             apart = [part for owner in owners for part in _parts_of(owner)]
             plan.attentions.append(_Attention(module, joined, apart))
-        elif type(module) is WavLMSelfAttention and is_plain(module.attention):
-            # It computes with these by itself.
-            plan.parts.extend(_parts_of(module.attention))
-            plan.parts.extend(_parts_of(module.attention.out_proj))
+        elif type(module) is WavLMSelfAttention:
+            # It computes with the weights of these by itself.
+            for name in ("attention", "attention.out_proj"):
+                inner = module.get_submodule(name)
+                # Low-rank updates make it one of another kind.
+                if type(inner) in (nn.MultiheadAttention, NonDynamicallyQuantizableLinear):
+                    plan.parts.extend(_parts_of(inner))
         elif type(module) in _KINDS and module not in projections:
             plan.parts.extend(_parts_of(module))
         elif type(module) in _NORMS:
@@ -240,7 +244,8 @@ def _attend(
 def _normalize(norm: nn.Module, x: Tensor) -> Tensor:
     """Apply a norm in the format of its cast weights."""
     with torch.autocast(x.device.type, enabled=False):
-        normed: Tensor = type(norm).forward(norm, x.to(norm.weight.dtype))
+        weight: Tensor = norm.weight  # type: ignore[assignment]
+        normed: Tensor = type(norm).forward(norm, x.to(weight.dtype))
     return normed
 
 

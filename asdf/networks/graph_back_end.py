@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -107,7 +107,7 @@ class GraphBackEnd(nn.Module):
             return False
         return can_join([layer for stage in self._stages() for layer in stage])
 
-    def _stages(self) -> tuple[Sequence[nn.Module], ...]:
+    def _stages(self) -> tuple[Sequence[Any], ...]:
         """Return the joint layers, pools and refining layers of both branches."""
         return (
             (self.HtrgGAT_layer_ST11, self.HtrgGAT_layer_ST21),

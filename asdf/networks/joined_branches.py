@@ -198,7 +198,8 @@ def _product(x: Tensor, weight_GRC: Tensor, added_GXR: Tensor | None = None) -> 
         rows_GXR = torch.bmm(rows_GXC, weight_GRC.mT)
     else:
         rows_GXR = torch.baddbmm(added_GXR, rows_GXC, weight_GRC.mT)
-    return rows_GXR.unflatten(1, x.shape[1:-1])
+    result: Tensor = rows_GXR.unflatten(1, x.shape[1:-1])
+    return result
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:

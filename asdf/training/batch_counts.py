@@ -46,7 +46,9 @@ def batches_counted_together(network: nn.Module) -> Iterator[None]:
     increased: dict[int, Tensor] = {}
     for norm in _NORMS[network]:
         # Python finds an attribute of the object before a buffer of the module.
-        norm.__dict__[_COUNTER] = _Noted(norm._buffers[_COUNTER], increased)
+        counter = norm._buffers[_COUNTER]
+        assert counter is not None
+        norm.__dict__[_COUNTER] = _Noted(counter, increased)
     try:
         yield
     finally:
@@ -57,13 +59,14 @@ def batches_counted_together(network: nn.Module) -> Iterator[None]:
 
 
 def _find_norms(network: nn.Module) -> list[_BatchNorm]:
-    norms = []
+    norms: list[_BatchNorm] = []
     for module in network.modules():
         if isinstance(module, Compiled):
             # A compiler makes the additions part of its own kernels.
             return []
         # Without a momentum, a norm reads its counter.
-        counts = isinstance(module, _BatchNorm) and module.momentum is not None
-        if counts and module._buffers.get(_COUNTER) is not None:
+        if not isinstance(module, _BatchNorm) or module.momentum is None:
+            continue
+        if module._buffers.get(_COUNTER) is not None:
             norms.append(module)
     return norms
