@@ -1,13 +1,14 @@
-"""Utterances per second that a GPU can train on, computed from its work and the host's.
+"""The most utterances per second that a GPU can train on, computed from its work and the host's.
 
     python -m benchmarks.gpu_speed --write-docs        # puts the tables into docs/scaling.md
 
 Nothing here is measured on a GPU. A step takes the longer of two times:
 
-    GPU  = 2 x multiply-adds of a step / (peak x utilisation)
+    GPU  = 2 x multiply-adds / (peak x utilisation) + bytes / (bandwidth x utilisation)
     host = operations x (time of the program + time of the driver) for each
 
-Operations are counted on GPUs that compute nothing, where tests hold them. Memory is what
+Products wait for arithmetic and all else for memory, one after the other. Operations and bytes are
+counted on GPUs that compute nothing, where tests hold those of the first row. Memory is what
 `--dry-run` computes.
 """
 
@@ -30,13 +31,27 @@ from benchmarks.harness import ROOT
 BEGIN = "<!-- computed by benchmarks/gpu_speed.py -->"
 END = "<!-- end of what was computed -->"
 CLIP, CLIPS = 64600, (182_357, 10_000_000)
-# Dense, in FLOP/s.
-GPUS = {"V100, fp16": 125e12, "A100, bf16": 312e12, "H100, H200, GH200, bf16": 989e12}
-# Assumed: the share of its peak that a GPU reaches.
-UTILISATIONS = (0.40, 0.25)
+# Assumed: the share of its peaks that a GPU reaches, of products and of memory.
+PRODUCTS, MEMORY = 0.7, 0.8
 # The program: 34 ms of one EPYC core for 3,592 operations. The driver: an assumption.
 PROGRAM_S, DRIVER_S = 34e-3 / 3592, 2e-6
 GIGA = 1e9
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU's peaks: of dense products, in FLOP/s, and of its memory, in bytes per second."""
+
+    flops: float
+    bandwidth: float
+
+
+GPUS = {
+    "V100, fp16": Gpu(125e12, 0.9e12),
+    "A100, bf16": Gpu(312e12, 2.04e12),
+    "H100, bf16": Gpu(989e12, 3.35e12),
+    "H200, bf16": Gpu(989e12, 4.8e12),
+}
 
 
 @dataclass(frozen=True)
@@ -44,15 +59,17 @@ class Work:
     """What is trained.
 
     Attributes:
-        giga: multiply-adds of a clip in a step, in 10**9.
-        operations: that the host queues for a step.
-        settings: for the memory.
+        giga: Multiply-adds of a clip in a step, in 10**9.
+        operations: Number that the host queues for a step.
+        moved: Bytes that a step reads and writes, in 10**9.
+        settings: Settings that the memory depends on.
     """
 
     what: str
     minibatch: int
     giga: float
     operations: int
+    moved: float
     settings: tuple[tuple[str, object], ...] = ()
     network: str = "SSL_AASIST"
 
@@ -60,12 +77,12 @@ class Work:
 CHECKPOINTS = (("gradient_checkpointing", True),)
 FROZEN = (("frozen", True),)
 WORKS = (
-    Work("XLS-R 300M + AASIST", 14, 225.3, 1959),
-    Work("the same, checkpointing", 14, 300.4, 2995, CHECKPOINTS),
-    Work("the same, `computing.cuda_graphs`", 14, 225.3, 32),
-    Work("the same", 64, 225.3, 1959),
-    Work("front end frozen", 32, 76.5, 1069, FROZEN),
-    Work("AASIST on waveforms", 24, 28.7, 626, network="AASIST"),
+    Work("XLS-R 300M + AASIST", 14, 225.3, 1959, 53.1),
+    Work("the same, checkpointing", 14, 300.4, 2995, 68.0, CHECKPOINTS),
+    Work("the same, `computing.cuda_graphs`", 14, 225.3, 32, 53.1),
+    Work("the same", 64, 225.3, 1959, 185.6),
+    Work("front end frozen", 32, 76.5, 1069, 38.7, FROZEN),
+    Work("AASIST on waveforms", 24, 28.7, 626, 40.7, network="AASIST"),
 )
 
 
@@ -74,14 +91,15 @@ def host_seconds(work: Work) -> float:
     return work.operations * (PROGRAM_S + DRIVER_S)
 
 
-def gpu_seconds(work: Work, peak: float, utilisation: float) -> float:
-    """Time in which the GPU computes a step."""
-    return 2 * work.giga * GIGA * work.minibatch / (peak * utilisation)
+def gpu_seconds(work: Work, gpu: Gpu) -> float:
+    """Time in which the GPU computes a step, at the least."""
+    arithmetic = 2 * work.giga * GIGA * work.minibatch / (PRODUCTS * gpu.flops)
+    return arithmetic + work.moved * GIGA / (MEMORY * gpu.bandwidth)
 
 
-def rate(work: Work, peak: float, utilisation: float) -> float:
-    """Utterances per second."""
-    return work.minibatch / max(host_seconds(work), gpu_seconds(work, peak, utilisation))
+def rate(work: Work, gpu: Gpu) -> float:
+    """Utterances per second, at the most."""
+    return work.minibatch / max(host_seconds(work), gpu_seconds(work, gpu))
 
 
 @cache
@@ -99,9 +117,9 @@ def memory_gib(settings: tuple[tuple[str, object], ...], network: str, minibatch
 
 def tables() -> str:
     """Both tables as Markdown."""
-    heads = ["trained", "minibatch", "operations", "host, ms", "memory, GiB", *GPUS]
-    rows = [[*_costs(work), *(_rates(work, peak) for peak in GPUS.values())] for work in WORKS]
-    hours = [[name, *_epochs(peak)] for name, peak in GPUS.items()]
+    heads = ["trained", "minibatch", "operations", "host, ms", "GB moved", "memory, GiB", *GPUS]
+    rows = [[*_costs(work), *(_rate_text(work, gpu) for gpu in GPUS.values())] for work in WORKS]
+    hours = [[name, *_epochs(gpu)] for name, gpu in GPUS.items()]
     columns = ["GPU", *(f"an epoch of {clips:,} clips" for clips in CLIPS)]
     return "\n".join(
         [
@@ -119,23 +137,18 @@ def _costs(work: Work) -> list[str]:
     # Graphs keep what they compute in between two steps; how much is theirs alone is not computed.
     shown = "-" if "graphs" in work.what else f"{memory:.1f}"
     host = f"{1000 * host_seconds(work):.1f}"
-    return [work.what, str(work.minibatch), f"{work.operations:,}", host, shown]
+    moved = f"{work.moved:.1f}"
+    return [work.what, str(work.minibatch), f"{work.operations:,}", host, moved, shown]
 
 
-def _rates(work: Work, peak: float) -> str:
-    texts = []
-    for utilisation in UTILISATIONS:
-        bound = host_seconds(work) > gpu_seconds(work, peak, utilisation)
-        texts.append(f"{rate(work, peak, utilisation):,.0f}{' *' if bound else ''}")
-    return "–".join(dict.fromkeys(texts))
+def _rate_text(work: Work, gpu: Gpu) -> str:
+    mark = " *" if host_seconds(work) > gpu_seconds(work, gpu) else ""
+    return f"{rate(work, gpu):,.0f}{mark}"
 
 
-def _epochs(peak: float) -> list[str]:
+def _epochs(gpu: Gpu) -> list[str]:
     """Of the first of `WORKS`, on one GPU."""
-    rates = [rate(WORKS[0], peak, utilisation) for utilisation in UTILISATIONS]
-    return [
-        "–".join(dict.fromkeys(f"{clips / rate / 3600:.2g} h" for rate in rates)) for clips in CLIPS
-    ]
+    return [f"{clips / rate(WORKS[0], gpu) / 3600:.2g} h" for clips in CLIPS]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

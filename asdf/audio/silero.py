@@ -10,7 +10,6 @@ licence), network and all; nothing is downloaded.
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from importlib import import_module
@@ -21,6 +20,7 @@ import numpy as np
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.runs.systems import call_in_forked_processes
 
 WINDOW = 512
 """Samples of a window at 16 kHz, the only length that the network takes."""
@@ -38,7 +38,7 @@ def _replace_lock() -> None:
     _loading = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_replace_lock)
+call_in_forked_processes(_replace_lock)
 
 
 def silero_version() -> str:

@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 
     Attributes:
         owners: modules that have the weights.
-        name: of the weights in them.
+        name: Name of the weights in them.
         user: module that finds the cast as its attribute `attribute`.
     """
 

@@ -206,7 +206,7 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
     """Return those of `values` that `index` names, in the dimension in which `index` has size 1.
 
     Args:
-        index: of the last dimensions of `values`.
+        index: Indices into one of the last dimensions of `values`.
     """
     dim = -index.dim() + list(index.shape).index(1, 1)
     shape = list(values.shape)

@@ -151,6 +151,12 @@ def call_in_forked_processes(function: Callable[[], None]) -> None:
         os.register_at_fork(after_in_child=function)
 
 
+def call_around_forks(before: Callable[[], None], after: Callable[[], None]) -> None:
+    """Let `before` be called before this process forks, and `after` in both processes then."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+
+
 def existing_signals(*names: str) -> tuple[signal.Signals, ...]:
     """Return the signals of these names that the system has."""
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))

@@ -7,10 +7,11 @@ it would wait for them without end. A batch that is to begin meanwhile waits for
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 from weakref import WeakSet
+
+from asdf.runs.systems import call_around_forks
 
 # Whatever a thread is at: a fork that waited without end would be no better.
 _PATIENCE_S = 60.0
@@ -42,6 +43,4 @@ def _release_locks() -> None:
     _forking.taken = []
 
 
-os.register_at_fork(
-    before=_take_locks, after_in_parent=_release_locks, after_in_child=_release_locks
-)
+call_around_forks(_take_locks, _release_locks)
