@@ -94,6 +94,11 @@ class AsdfSteps:
         """What is known of the steps before the last: fp16's loss scale and skipped steps."""
         return self._step.last
 
+    @property
+    def network(self) -> nn.Module:
+        """The network that learns."""
+        return self._step.network
+
     def __call__(self) -> float:
         before = self._progress.loss_sum
         # As the training loop does: whether to stop and whether to save travel with the step.

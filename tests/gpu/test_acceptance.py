@@ -16,6 +16,7 @@ GROUPS = [
     "waits",
     "counts",
     "steps",
+    "kernels",
     "memory",
     "options",
     "rawboost",
@@ -79,6 +80,11 @@ def test_all_of_it_runs_and_only_values_fail(acceptance):
         assert lines["steps"][f"{name}: operations of a step"]["value"] > 1000
         busy = lines["steps"][f"{name}: busy share"]
         assert (busy["verdict"], busy["reason"]) == ("NOT RUN", "this GPU has no clock")
+    taken = lines["kernels"]["attention of 2 x 64 frames: taken"]
+    assert (taken["verdict"], taken["value"]) == ("PASS", "FLASH_ATTENTION")
+    # Weights are garbage, before the first step already.
+    assert verdicts(lines["kernels"], "with graphs") == {"FAIL"}
+    assert verdicts(lines["kernels"], "first step") == {"PASS"}
     for group in ("steps", "memory", "options"):
         assert "FAIL" not in verdicts(lines[group]), lines[group]
     assert verdicts(lines["processes"]) == {"NOT RUN"}
