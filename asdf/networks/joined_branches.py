@@ -194,7 +194,12 @@ def _product(x: Tensor, weight_GRC: Tensor, added_GXR: Tensor | None = None) -> 
     """Map (G or 1, ..., C) to (G, ..., R) by the weight of each branch."""
     x = x.expand(len(weight_GRC), *x.shape[1:])
     rows_GXC = x.flatten(1, -2)
-    if added_GXR is None:
+    if rows_GXC.shape[1] == 1:
+        # The gradient of a product of one row is an outer product of batches, which torch 2.14
+        # computes with Triton: that needs a C compiler on the machine.
+        rows_GXR = (rows_GXC * weight_GRC).sum(dim=-1).unsqueeze(1)
+        rows_GXR = rows_GXR if added_GXR is None else rows_GXR + added_GXR
+    elif added_GXR is None:
         rows_GXR = torch.bmm(rows_GXC, weight_GRC.mT)
     else:
         rows_GXR = torch.baddbmm(added_GXR, rows_GXC, weight_GRC.mT)

@@ -77,7 +77,7 @@ def test_all_of_it_runs_and_only_values_fail(acceptance):
     assert len(lines["waits"]) == 9 and verdicts(lines["waits"]) == {"PASS"}
     assert len(lines["counts"]) == 3 and verdicts(lines["counts"]) == {"PASS"}
     for name in ("2 clips, bf16", "2 clips, fp16", "2 clips, fp32", "3 clips"):
-        assert lines["steps"][f"{name}: operations of a step"]["value"] > 1000
+        assert lines["steps"][f"{name}: operations of a step"]["value"] > 500
         busy = lines["steps"][f"{name}: busy share"]
         assert (busy["verdict"], busy["reason"]) == ("NOT RUN", "this GPU has no clock")
     taken = lines["kernels"]["attention of 2 x 64 frames: taken"]

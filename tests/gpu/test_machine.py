@@ -44,8 +44,9 @@ def start_on_gpus(recipe, null_gpu, gpus: tuple[str, str]) -> list[Outcome]:
     command, port = recipe.command("debug", "recipe.end_stage=0"), free_port()
     processes = []
     for rank, gpu in enumerate(gpus):
-        variables = {**torch_variables(rank), "MASTER_PORT": port, "CUDA_VISIBLE_DEVICES": gpu}
-        processes.append(recipe.start_command(command, **variables, **null_gpu(count=4)))
+        variables = {**null_gpu(count=4), **torch_variables(rank), "MASTER_PORT": port}
+        variables["CUDA_VISIBLE_DEVICES"] = gpu
+        processes.append(recipe.start_command(command, **variables))
     outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
     statuses = [process.returncode for process in processes]
     return [Outcome(*ends) for ends in zip(statuses, outputs, strict=True)]

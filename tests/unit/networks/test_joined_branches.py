@@ -32,15 +32,18 @@ def without_dropout(monkeypatch):
         monkeypatch.setattr(joined_branches, name, 0.0)
 
 
+@pytest.mark.parametrize("utterances", [1, 3])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("make", [AASISTBackEnd, AASISTLBackEnd])
-def test_both_branches_together_are_one_after_the_other(make, training, without_dropout):
+def test_both_branches_together_are_one_after_the_other(
+    make, training, utterances, without_dropout
+):
     torch.manual_seed(0)
     net = make(24).train(training)
     for module in net.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    features_BLF = torch.randn(3, 50, 24)
+    features_BLF = torch.randn(utterances, 50, 24)
     (outputs, gradients, state) = run(net, features_BLF, joined=True)
     (expected, expected_gradients, expected_state) = run(net, features_BLF, joined=False)
     torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=1e-5)
