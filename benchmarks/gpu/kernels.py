@@ -67,8 +67,11 @@ def attention(setup: Setup) -> Iterable[Line]:
     for clips, frames in ((2, 64),) if setup.quick else ((14, 201), (64, 201), (40, 400)):
         x = torch.randn(clips, frames, 1024, device="cuda", dtype=torch.bfloat16)
         x.requires_grad_()
-        heads = [part.view(clips, frames, 16, 64).transpose(1, 2) for part in (x, 1.1 * x, 0.9 * x)]
-        chosen = SDPBackend(torch._fused_sdp_choice(*heads)).name
+        queries, keys, values = (
+            part.view(clips, frames, 16, 64).transpose(1, 2) for part in (x, 1.1 * x, 0.9 * x)
+        )
+        chosen = SDPBackend(torch._fused_sdp_choice(queries, keys, values)).name
+        heads = (queries, keys, values)
         what = f"attention of {clips} x {frames} frames"
         yield equal(f"{what}: taken", chosen, SDPBackend.FLASH_ATTENTION.name)
         for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
@@ -76,11 +79,14 @@ def attention(setup: Setup) -> Iterable[Line]:
 
 
 def _time_attention(
-    what: str, kind: SDPBackend, heads: list[Tensor], x: Tensor, setup: Setup
+    what: str, kind: SDPBackend, heads: tuple[Tensor, Tensor, Tensor], x: Tensor, setup: Setup
 ) -> Iterator[Line]:
+    queries, keys, values = heads
+
     def compute() -> None:
         x.grad = None
-        F.scaled_dot_product_attention(*heads).sum().backward(retain_graph=True)
+        attended = F.scaled_dot_product_attention(queries, keys, values)
+        attended.sum().backward(retain_graph=True)
 
     with sdpa_kernel(kind):
         try:
