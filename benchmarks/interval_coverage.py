@@ -226,8 +226,9 @@ def _shifted(drawn: Drawn, acceleration: float) -> Bounds:
 def _deviation(drawn: Drawn, rates: Floats) -> Floats:
     """Return the standard deviation of costs with these rates, (rates,); that of one error if 0."""
     sizes = drawn.sizes[:, None]
-    kept = np.clip(rates, 0.5 / sizes, 1 - 0.5 / sizes)
-    deviation: Floats = np.sqrt((WEIGHTS[:, None] ** 2 * kept * (1 - kept) / sizes).sum(axis=0))
+    bounded = np.clip(rates, 0.5 / sizes, 1 - 0.5 / sizes)
+    variances = WEIGHTS[:, None] ** 2 * bounded * (1 - bounded) / sizes
+    deviation: Floats = np.sqrt(variances.sum(axis=0))
     return deviation
 
 
@@ -259,15 +260,15 @@ def coverage(
     """
     rng = np.random.default_rng(1)
     truth = population.min_dcf()
-    found = np.zeros((len(methods), 3))
+    counts = np.zeros((len(methods), 3))
     for _ in range(sets):
         drawn = Drawn(*population.draw(trials, rng), rng)
         for row, method in enumerate(methods):
             low, high = METHODS[method](drawn)
             # All costs are at most 1, which an end that is rounded may miss.
             side = 0 if min(1.0, high) < truth - 1e-9 else 1 + int(low > truth + 1e-9)
-            found[row, side] += 1
-    return found / sets
+            counts[row, side] += 1
+    return counts / sets
 
 
 def main() -> None:
@@ -281,9 +282,9 @@ def main() -> None:
     for shape in SHAPES:
         for eer in EERS:
             population = Population(SHAPES[shape], eer)
-            found = coverage(population, args.methods, tuple(args.trials), args.sets)
-            shares.append(found[:, 1])
-            row = "  ".join(f"{share:.3f}" for share in found[:, 1])
+            covered = coverage(population, args.methods, tuple(args.trials), args.sets)[:, 1]
+            shares.append(covered)
+            row = "  ".join(f"{share:.3f}" for share in covered)
             print(f"{shape:15}{eer:5}  {population.min_dcf():.3f}  {row}", flush=True)
     for method, of_method in zip(args.methods, np.array(shares).T, strict=True):
         inside = ((of_method >= 0.93) & (of_method <= 0.97)).sum()

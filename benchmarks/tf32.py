@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from asdf.errors import UsageError
+
 _DROPPED = 13
 _ATEN = torch.ops.aten
 # By the positions of their factors; a bias is added in float32.
@@ -37,7 +39,7 @@ def round_to_tf32(x: Tensor, nearest: bool = True) -> Tensor:
     """Return float32 numbers with the 10 explicit bits of mantissa of TF32.
 
     Args:
-        nearest: to the nearest number, of two equally near ones to the even one; else toward zero.
+        nearest: True to round to the nearest number, ties to even; False: toward zero.
     """
     bits = x.view(torch.int32)
     if nearest:
@@ -75,7 +77,10 @@ class _Products(TorchDispatchMode):
         if result is not NotImplemented:
             return result
         if any(name in func.name() for name in _CLOSED):
-            raise NotImplementedError(f"TF32 of {func.name()} cannot be emulated")
+            raise UsageError(
+                f"TF32 of {func.name()} cannot be emulated: it multiplies inside one operation. "
+                "Leave this network out, or measure it on a GPU."
+            )
         return func(*args, **rest)
 
     def _round(self, x: Tensor) -> Tensor:
@@ -87,7 +92,7 @@ def tf32_products(nearest: bool = True) -> Iterator[_Products]:
     """Compute all products of float32 numbers as TF32 does in the block, in this thread.
 
     Raises:
-        NotImplementedError: an operation multiplies where its factors cannot be rounded.
+        UsageError: an operation multiplies where its factors cannot be rounded.
     """
     # In the other ways of attention its products are one operation.
     with sdpa_kernel(SDPBackend.MATH), _Products(nearest) as products:

@@ -1,8 +1,9 @@
 """How a GPU multiplies float32, as it is or as TF32 of about 3 digits; and whose attention it uses.
 
-Invariant: TF32 is used only on request, whatever the program around has chosen: in training by
-`computing.tf32`, in scoring as `asdf.scoring.precision` says, in the pass that computes features
-never. cuDNN's attention is never used, which torch prefers on GPUs of compute capability 9.0 and
+Invariant: where TF32 is used does not depend on the program around: in training
+`computing.tf32` decides, in scoring `asdf.scoring.precision`, of cached features
+`front_end.cache_precision`.
+cuDNN's attention is never used, which torch prefers on GPUs of compute capability 9.0 and
 10: it plans each new length of a batch for longer than the batch takes to compute, and gradients
 of it that were not finite are on record. Flash attention is as fast at these lengths.
 

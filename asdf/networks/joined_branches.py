@@ -51,7 +51,7 @@ class Kinds(NamedTuple):
 
     Attributes:
         kind_J: 0 for nodes of the first kind, 1 for those of the second.
-        kind_JJ: for each pair how many of its nodes are of the second kind.
+        kind_JJ: Number of nodes of the second kind in each pair, 0 to 2.
     """
 
     first: int

@@ -80,8 +80,13 @@ def memory_computed_for_errors(
     except StepTooLarge as error:
         if world.device.type != "cuda":
             raise
-        lines = "\n".join(f"  {line}" for line in describe_memory(settings, folders, world.size))
-        raise AsdfError(f"{error}\nComputed for each process:\n{lines}") from error
+        try:
+            lines = describe_memory(settings, folders, world.size)
+        except AsdfError:
+            # That is an addition, and must not hide what happened.
+            raise error from None
+        text = "\n".join(f"  {line}" for line in lines)
+        raise AsdfError(f"{error}\nComputed for each process:\n{text}") from error
 
 
 def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) -> str:

@@ -41,7 +41,7 @@ def lock(file: int | IO[str] | IO[bytes], wait: bool) -> None:
     """Lock an open file for this process; the lock ends with it, however it ends.
 
     Args:
-        wait: for another process that holds the lock.
+        wait: True to wait for another process that holds the lock.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is False.
@@ -131,7 +131,7 @@ def read_at(descriptor: int, count: int, position: int) -> bytes:
     """Read up to `count` bytes from `position` on, without moving the descriptor's position.
 
     Raises:
-        OSError: as `os.pread`.
+        OSError: the file cannot be read.
     """
     if hasattr(os, "pread"):
         return os.pread(descriptor, count, position)

@@ -70,8 +70,8 @@ class Detector:
         threads: Number of threads that it computes with on a CPU.
         remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
         length: Part of a recording that a trial score is of.
-        window_samples: Samples of a window of a whole recording; `length.max_samples`, or of a
-            fused system the least that one of its networks hears.
+        window_samples: Length of a window of `score_whole`, in samples: `length.max_samples`; of a
+            fused system the smallest of its networks'.
         source_classes: Classes that the network traces, as `sources` of its results has them; None:
             none.
     """

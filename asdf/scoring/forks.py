@@ -17,6 +17,8 @@ from asdf.runs.systems import call_around_forks
 _PATIENCE_S = 60.0
 
 _locks: WeakSet[Any] = WeakSet()
+# For changes of `_locks`. While a process forks it is the forking thread's.
+_registry = threading.RLock()
 # Of the thread that forks, in the order in which it took them.
 _forking = threading.local()
 
@@ -27,20 +29,22 @@ def new_computing_lock() -> Any:
     It is one that a thread may take again, as a network may fork while it computes.
     """
     lock = threading.RLock()
-    _locks.add(lock)
+    with _registry:
+        _locks.add(lock)
     return lock
 
 
 def _take_locks() -> None:
-    # In one order, as two threads may fork at once.
-    locks = sorted(_locks, key=id)
-    _forking.taken = [lock for lock in locks if lock.acquire(timeout=_PATIENCE_S)]
+    # Two threads that fork at once do so one after the other.
+    _registry.acquire()
+    _forking.taken = [lock for lock in _locks if lock.acquire(timeout=_PATIENCE_S)]
 
 
 def _release_locks() -> None:
     for lock in _forking.taken:
         lock.release()
     _forking.taken = []
+    _registry.release()
 
 
 call_around_forks(_take_locks, _release_locks)

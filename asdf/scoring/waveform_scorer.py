@@ -48,7 +48,7 @@ class WaveformScorer(ABC):
     """Scores waveforms, in batches that it plans itself.
 
     Attributes:
-        device: Device that is computed on.
+        device: Device that the networks run on.
         precision: Precision that scores are computed in, and why.
         engine: Way in which networks are computed: 'packed' or 'plain'.
         length: Part of a recording that counts; shorter ones are repeated, longer ones cut.

@@ -64,7 +64,7 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
     """Make the application.
 
     Args:
-        token: Token that requests for scores and metrics have to state; None: none.
+        token: Bearer token required for /score and /metrics; None: no authentication.
         about: Facts about the detector that the page shows.
         names: Names that the service is asked under.
     """

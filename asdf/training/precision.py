@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,7 +23,7 @@ class Precision:
     Attributes:
         dtype: None: float32 throughout.
         reason: a line that says why.
-        short_norms: whether norms compute in that format as well.
+        short_norms: True where norms compute in that format as well.
     """
 
     device: torch.device
@@ -30,15 +31,14 @@ class Precision:
     reason: str
     short_norms: bool = False
 
-    def autocast(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
+        """Compute in this precision inside the block."""
         if self.dtype is None:
-            return nullcontext()
-        if not self.short_norms:
-            return torch.autocast(self.device.type, self.dtype)
-        both = ExitStack()
-        both.enter_context(torch.autocast(self.device.type, self.dtype))
-        both.enter_context(norms_shortened(True))
-        return both
+            yield
+            return
+        with torch.autocast(self.device.type, self.dtype), norms_shortened(self.short_norms):
+            yield
 
     def with_norms(self, norms: str) -> Precision:
         """Return this precision with norms as `computing.norms` says, which only bf16 can have.

@@ -60,8 +60,8 @@ class Sizes:
     Attributes:
         minibatches: of the recipe first; larger ones after it.
         rounds: measured steps per case.
-        recordings: in the list that is scored.
-        names: of each recording in the list whose scoring is timed.
+        recordings: Number of recordings in the list that is scored.
+        names: Number of names of each recording in the list whose scoring is timed.
         epochs: of the quickstart.
         networks: how many of all are looked at.
     """

@@ -122,12 +122,12 @@ def kinds(setup: Setup) -> Iterable[Line]:
     for kind, microseconds in sorted(by_kind.items(), key=lambda item: -item[1]):
         yield measured(f"kernels of a step: {kind}", microseconds / 1e3, "ms")
     longest = sorted(spent.items(), key=lambda item: -item[1])[:_TOP]
-    for place, (name, microseconds) in enumerate(longest, 1):
-        yield measured(f"kernel {place} of a step", microseconds / 1e3, "ms", name[:80])
+    for rank, (name, microseconds) in enumerate(longest, 1):
+        yield measured(f"kernel {rank} of a step", microseconds / 1e3, "ms", name[:80])
 
 
 def graphs(setup: Setup) -> Iterable[Line]:
-    """The weights after steps with CUDA graphs beside those without, to the bit."""
+    """Whether weights after steps with CUDA graphs are those without, to the bit."""
     for name, settings in _GRAPHED.items():
         weights = []
         for graphed in (False, True):

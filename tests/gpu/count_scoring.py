@@ -24,6 +24,7 @@ from asdf.networks import build_network
 from asdf.scoring.precision import choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.scoring.scorer import Scorer
+from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
@@ -31,15 +32,20 @@ from tests.gpu.null_gpu.watch import Watch
 SAMPLES = 16000
 
 
-def main() -> None:
-    files = sorted(Path(sys.argv[1]).rglob("*.flac"))[:8]
+def scored_list(folder: Path, count: int) -> tuple[list[Path], TrialList, np.ndarray, Sections]:
+    """Recordings of a folder, as a list with lengths, and settings that score it in pairs."""
+    files = sorted(folder.rglob("*.flac"))[:count]
     labels = np.arange(len(files), dtype=np.int8) % 2
     utterances = TrialList([str(path) for path in files], labels, name="counted", folder=Path("/"))
-    lengths = np.full(len(files), SAMPLES)
     settings = settings_of({"network.network_class": "asdf.networks.SSL_MHFA"})
     settings.network.minibatch_size, settings.network.eval_minibatch_size_factor = 2, 1
     settings.network.train_clip_size = SAMPLES
     settings.computing.network_dataloader_workers = 0
+    return files, utterances, np.full(len(files), SAMPLES), settings
+
+
+def main() -> None:
+    files, utterances, lengths, settings = scored_list(Path(sys.argv[1]), 8)
     stop, results = StopRequest(), {}
     with open_world(settings.computing) as world:
         network = build_network(settings).to(world.device)

@@ -7,7 +7,6 @@ import tempfile
 import threading
 from pathlib import Path
 
-import numpy as np
 from torch.backends import cuda, cudnn
 
 from asdf import Detector
@@ -16,21 +15,11 @@ from asdf.distributed.world import open_world
 from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
-from asdf.trials.trial_list import TrialList
-from tests.gpu.count_training import settings_of
-
-SAMPLES = 16000
+from tests.gpu.count_scoring import scored_list
 
 
 def main() -> None:
-    files = sorted(Path(sys.argv[1]).rglob("*.flac"))[:4]
-    labels = np.arange(len(files), dtype=np.int8) % 2
-    utterances = TrialList([str(path) for path in files], labels, name="counted", folder=Path("/"))
-    lengths = np.full(len(files), SAMPLES)
-    settings = settings_of({"network.network_class": "asdf.networks.SSL_MHFA"})
-    settings.network.minibatch_size, settings.network.eval_minibatch_size_factor = 2, 1
-    settings.network.train_clip_size = SAMPLES
-    settings.computing.network_dataloader_workers = 0
+    files, utterances, lengths, settings = scored_list(Path(sys.argv[1]), 4)
     results: dict[str, list[str]] = {"before": products_now()}
     with open_world(settings.computing) as world:
         network = build_network(settings).to(world.device)

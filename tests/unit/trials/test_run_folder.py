@@ -281,7 +281,7 @@ def test_numbers_and_brackets_without_end_are_no_records(tmp_path, text):
     ("setting", "command", "folder"),
     [
         ("'/data'", "python recipes/net/run.py debug", "/data"),
-        ("'data'", "python recipes/net/run.py debug", "/work/recipes/net/data"),
+        ("'data'", "python recipes/net/run.py debug", "/home/me/recipes/net/data"),
         ("'data'", "python '/my recipes/run.py'", "/my recipes/data"),
         ("'data'", "python 'run.py", "data"),
         ("'data'", "", "data"),
@@ -291,6 +291,6 @@ def test_a_relative_database_folder_starts_in_the_recipe(tmp_path, setting, comm
     run = open_run_folder(make_run(tmp_path / "net"))
     assert run.database_folder() is None
     run.layout.settings.write_text(f"paths.database_folder = {setting}\n")
-    record = {"command": command, "working_directory": "/work"}
+    record = {"command": command, "working_directory": "/home/me"}
     run.layout.environment.write_text(json.dumps([{}, record]))
     assert run.database_folder() == Path(folder)
