@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
+from threading import local
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -90,30 +90,43 @@ class _Plan(NamedTuple):
 # A search of a layer's modules takes as long as a cast.
 _PLANS: WeakKeyDictionary[nn.Module, _Plan] = WeakKeyDictionary()
 
-# Whether weights are cast when they are used: most of those of packed layers are not.
-_apart = ContextVar("apart", default=False)
 
-_short_norms = ContextVar("short_norms", default=False)
+class _PassChoices(local):
+    """Choices of the forward pass that a thread computes.
+
+    Attributes:
+        apart: Whether weights are cast when they are used: most of those of packed layers are not.
+        short_norms: Whether norms compute in autocast's format.
+    """
+
+    # No ContextVar: torch 2.11 breaks the graph of a compiled network where one is read.
+    apart = False
+    short_norms = False
+
+
+_CHOICES = _PassChoices()
 
 
 @contextmanager
 def weights_cast_apart() -> Iterator[None]:
     """Leave casting to autocast inside the block, where layers' weights may not be used at all."""
-    token = _apart.set(True)
+    before = _CHOICES.apart
+    _CHOICES.apart = True
     try:
         yield
     finally:
-        _apart.reset(token)
+        _CHOICES.apart = before
 
 
 @contextmanager
 def norms_shortened(short: bool) -> Iterator[None]:
     """Let `norms_are_short` return `short` inside the block."""
-    token = _short_norms.set(short)
+    before = _CHOICES.short_norms
+    _CHOICES.short_norms = short
     try:
         yield
     finally:
-        _short_norms.reset(token)
+        _CHOICES.short_norms = before
 
 
 def norms_are_short() -> bool:
@@ -122,7 +135,7 @@ def norms_are_short() -> bool:
     To be asked in the forward pass: what is computed again in the backward pass gets the answer as
     an argument.
     """
-    return _short_norms.get()
+    return _CHOICES.short_norms
 
 
 @contextmanager
@@ -138,7 +151,7 @@ def weights_cast_together(
         short_norms: Whether layer norms and group norms compute in autocast's format as well, so
             that what follows them does; their means and variances are of float32 in either case.
     """
-    if torch.compiler.is_compiling() or _apart.get() or not _autocast_enabled(device):
+    if torch.compiler.is_compiling() or _CHOICES.apart or not _autocast_enabled(device):
         yield
         return
     parts, changes = _choose(layer, short_norms)

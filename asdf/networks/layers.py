@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
+from threading import local
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,14 @@ from asdf.networks.wavlm import position_bias
 
 _LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
 
-_compiled_layers = ContextVar("compiled_layers", default=False)
+
+class _LayerCalls(local):
+    """How the thread's forward pass calls layers."""
+
+    compiled = False
+
+
+_CALLS = _LayerCalls()
 
 
 @contextmanager
@@ -34,11 +41,12 @@ def layers_compiled(compiled: bool) -> Iterator[None]:
 
     One graph serves all layers that are built alike, so compiling takes as long as that of one.
     """
-    token = _compiled_layers.set(compiled)
+    before = _CALLS.compiled
+    _CALLS.compiled = compiled
     try:
         yield
     finally:
-        _compiled_layers.reset(token)
+        _CALLS.compiled = before
 
 
 class WeightedSum(nn.Module):
@@ -90,7 +98,7 @@ def encoder_states(
         (batch, frames, dimension).
     """
     short = norms_are_short()
-    run = _run_compiled if _compiled_layers.get() else _run_layer
+    run = _run_compiled if _CALLS.compiled else _run_layer
     x_BLC = x_BLC + transformer.pos_conv_embed(x_BLC)
     if not norm_first:
         x_BLC = run_cast(transformer.layer_norm, x_BLC, short)

@@ -2,17 +2,19 @@
 
 import json
 
+from tests.gpu import ratchets
 from tests.gpu.test_training import NETWORK, ONE_WAIT, OPTIMISER, OURS, PRECISION
 
 # A step's replays, their inputs, the optimiser, and what is known of the gradient.
-CASES: list[tuple[dict[str, object], int, int]] = [
-    ({NETWORK: f"{OURS}.SSL_AASIST"}, 25, 2),
-    ({NETWORK: f"{OURS}.AASIST"}, 23, 2),
-    ({NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp16"}, 32, 2),
-    ({NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32", OPTIMISER: "sgd"}, 22, 2),
-    ({NETWORK: f"{OURS}.SSL_AASIST", "front_end.gradient_checkpointing": True}, 25, 2),
-    ({NETWORK: f"{OURS}.SSL_AASIST", "front_end.dropout": 0.1}, 25, 2),
+CASES: list[tuple[str, dict[str, object], int]] = [
+    ("AASIST behind wav2vec 2.0", {NETWORK: f"{OURS}.SSL_AASIST"}, 2),
+    ("AASIST", {NETWORK: f"{OURS}.AASIST"}, 2),
+    ("fp16", {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp16"}, 2),
+    ("SGD", {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32", OPTIMISER: "sgd"}, 2),
+    ("checkpointing", {NETWORK: f"{OURS}.SSL_AASIST", "front_end.gradient_checkpointing": True}, 2),
+    ("dropout", {NETWORK: f"{OURS}.SSL_AASIST", "front_end.dropout": 0.1}, 2),
     (
+        "WavLM, three minibatches",
         {
             NETWORK: f"{OURS}.SSL_MHFA",
             "front_end.architecture": "wavlm_base",
@@ -20,28 +22,27 @@ CASES: list[tuple[dict[str, object], int, int]] = [
             "network.optimizer_step_interval": 3,
             "network.gradient_clip_norm": 1.0,
         },
-        42,
         6,
     ),
     (
+        "XLS-R 300M",
         {
             NETWORK: f"{OURS}.SSL_AASIST",
             "front_end.architecture": "wav2vec2_xlsr_300m",
             "network.minibatch_size": 14,
         },
-        32,
         2,
     ),
 ]
 
 
 def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
-    settings = [{**case, "computing.cuda_graphs": True} for case, _, _ in CASES]
+    settings = [{**case, "computing.cuda_graphs": True} for _, case, _ in CASES]
     results = on_null_gpu("count_steps", json.dumps(settings))
-    for (case, operations, replays), result in zip(CASES, results, strict=True):
-        assert result["waits"] == ONE_WAIT, case
-        assert result["replays"] == replays, case
-        assert result["operations"] <= operations, case
+    for (name, _, replays), result in zip(CASES, results, strict=True):
+        assert result["waits"] == ONE_WAIT, name
+        assert result["replays"] == replays, name
+        ratchets.check(f"step with graphs: {name}", {"operations": result["operations"]})
 
 
 def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_front_end_learns(

@@ -54,6 +54,8 @@ SEVERAL = [
 ]
 # Of the whole network, and of one that processes divide.
 WITHIN, WITHIN_PARTS = 0.03, 0.1
+# The allocator takes blocks of 2 MiB for small tensors, which count where batches are small.
+WITHIN_BYTES = 2 * 2**21
 
 
 def training_peak(case: dict[str, Any], processes: int = 1) -> int:
@@ -75,7 +77,8 @@ def test_the_memory_that_is_computed_is_what_the_allocator_holds(on_null_gpu):
         assert computed == pytest.approx(memory["training"], rel=WITHIN), case
         if case.gib is not None:
             assert round(computed / GIB, 1) == case.gib, case
-        assert scoring_peaks(case.settings) == pytest.approx(memory["scoring"], rel=WITHIN), case
+        expected = pytest.approx(memory["scoring"], rel=WITHIN, abs=WITHIN_BYTES)
+        assert scoring_peaks(case.settings) == expected, case
 
 
 def test_the_memory_of_several_processes_has_buckets_of_gradients_or_parts_of_the_network(

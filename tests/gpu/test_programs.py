@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import RECIPE, Outcome
+from tests.gpu.ratchets import version_of
 
 COMPILER = re.compile(r"(.*-)?(gcc|g\+\+|cc|c\+\+|clang(\+\+)?)(-\d+)?")
 
@@ -80,7 +82,16 @@ def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
 @pytest.mark.parametrize(
     ("config", "epochs", "said"),
     [
-        ("cached", 1, "computing them once"),
+        pytest.param(
+            "cached",
+            1,
+            "computing them once",
+            marks=pytest.mark.skipif(
+                version_of(torch.__version__) < (2, 14),
+                reason="features that nothing computes are memory that this torch used before, "
+                "which may hold no numbers of 16 bits",
+            ),
+        ),
         ("boosted", 2, "precision fp16 with loss scaling"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 
+from tests.gpu import ratchets
 from tests.gpu.test_training import ONE_WAIT
 
 NETWORK = {"network.network_class": "asdf.networks.SSL_AASIST"}
@@ -38,9 +39,14 @@ def test_a_gpu_holds_its_part_and_one_layer(on_null_gpu):
     assert taken["building"] <= weights / 2 + LAYER_BYTES + small
     # Between steps: weights and Adam's two moments.
     assert taken["between"] <= 3 * weights / 2 + WORKSPACES + small
-    assert taken["step"] <= 447e6
-    assert taken["operations"] <= 2401
-    assert taken["collectives"] <= 69
+    ratchets.check(
+        "step of a network that two GPUs divide",
+        {
+            "peak": taken["step"],
+            "operations": taken["operations"],
+            "collectives": taken["collectives"],
+        },
+    )
     # Scoring has a whole copy for a while, and a checkpoint one parameter after the other.
     assert taken["whole"] <= taken["between"] + weights + small
     assert taken["after whole"] <= taken["between"]
