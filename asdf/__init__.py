@@ -8,6 +8,7 @@ asdf.Detector("network.pt").score("recording.mp3")
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from asdf.version import VERSION
 from asdf_antispoofing.clash import warn_of_neighbour
 from asdf_antispoofing.missing import explain_missing_packages
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from asdf.scoring.detector import Detector as Detector
 
 __all__ = ["Detector", "__version__"]
-__version__ = "0.2.0"
+__version__ = VERSION
 
 # Astronomy's file format library has the same import name.
 warn_of_neighbour()

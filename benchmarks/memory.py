@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from asdf.networks import build_network
-from asdf.networks.architectures import Architecture
+from asdf.networks.front_ends.architectures import Architecture
 from benchmarks.harness import run_module
 from benchmarks.nets import PlainSteps, make_batch, make_network, make_settings
 from benchmarks.rows import Row, compared, limited, unmeasured

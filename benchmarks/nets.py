@@ -17,7 +17,7 @@ from asdf.data.training_plan import Share, Window
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
-from asdf.networks.architectures import Architecture, stem
+from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.settings.sections import Sections
 from asdf.training.last_step import LastStep
 from asdf.training.progress import Progress

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import asdf
@@ -10,6 +11,7 @@ import asdf
 ROOT = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms that stand before it.
 ROOMS = [
+    "version",
     "errors",
     "text",
     "facts",
@@ -69,6 +71,10 @@ def room_of(path: Path) -> str:
     return path.relative_to(ROOT / "asdf").parts[0].removesuffix(".py")
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -92,6 +98,20 @@ def imported_modules(path: Path) -> set[str]:
     return modules
 
 
+def imported_files(path: Path) -> set[str]:
+    """Return the modules whose files a file needs; of `from a.room import module` that module."""
+    modules: set[str] = set()
+    names = {module_of(other) for other in FILES}
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            modules.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                member = f"{node.module}.{name.name}"
+                modules.add(member if member in names else str(node.module))
+    return modules - {module_of(path)}
+
+
 def imported_rooms(path: Path) -> Iterator[tuple[str, str]]:
     """Yield each module of another room that a file imports, after its room."""
     for module in sorted(imported_modules(path)):
@@ -109,6 +129,19 @@ def test_imports_point_downward() -> None:
         if FLOOR[room] >= FLOOR[room_of(path)]
     ]
     assert upward == []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """Nor inside functions, nor for type checkers alone: a circle of files is one file."""
+    # The package's own door stands above all rooms, which `test_imports_point_downward` holds.
+    files = {module_of(path): path for path in FILES if module_of(path) != "asdf"}
+    graph = {module: imported_files(path) & files.keys() for module, path in files.items()}
+    circle: list[str] = []
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+    assert circle == []
 
 
 def test_annexes_are_entered_by_their_doors() -> None:

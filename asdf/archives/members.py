@@ -10,6 +10,7 @@ in each other's way, and a spawned process opens the archive for itself.
 
 from __future__ import annotations
 
+import copyreg
 import os
 import threading
 from dataclasses import dataclass
@@ -92,9 +93,6 @@ class TarArchive(Archive):
             raise self.replaced()
         return file
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open_archive, (self.path,)
-
 
 _files = OpenFiles()
 _lock = threading.RLock()
@@ -131,6 +129,15 @@ def open_archive(path: Path) -> Archive:
         except OSError as error:
             raise _unreadable(path, error) from None
         return _archives[path]
+
+
+def _reopening(archive: Archive) -> tuple[Any, ...]:
+    """Return how a pickled archive is opened in another process, once like any other."""
+    return open_archive, (archive.path,)
+
+
+copyreg.pickle(TarArchive, _reopening)
+copyreg.pickle(ParquetArchive, _reopening)
 
 
 def _unreadable(path: Path, error: OSError) -> AsdfError:

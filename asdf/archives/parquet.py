@@ -339,11 +339,6 @@ class ParquetArchive(Archive):
             )
         return bytes(content)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from asdf.archives.members import open_archive
-
-        return open_archive, (self.path,)
-
 
 class _Groups:
     """The groups of rows that this process read last."""

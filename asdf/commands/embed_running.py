@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import asdf
 from asdf.commands.embed_trials import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
@@ -35,6 +34,7 @@ from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Computing, Sections
 from asdf.trials.embeddings import Embeddings, write_embeddings
+from asdf.version import VERSION
 
 if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
@@ -110,7 +110,7 @@ def _describe_work(
     # Left out where there are none, so that the bytes of such files stay as they were.
     skipped = {"skipped": known.skipped} if known.skipped else {}
     return {
-        "asdf": asdf.__version__,
+        "asdf": VERSION,
         "network": Path(describe_source(args.network, path)).name,
         # Of a file, what `sha256sum` prints.
         "sha256": digest_of(path) if path.is_dir() else sha256_of(path),

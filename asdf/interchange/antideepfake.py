@@ -21,8 +21,8 @@ from asdf.errors import AsdfError
 from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END
 from asdf.interchange.published import Layout, front_end_of, name_layers
 from asdf.interchange.trained_losses import describe_loss
-from asdf.networks.architectures import KNOWN, Architecture
-from asdf.networks.linear import LinearBackEnd
+from asdf.networks.back_ends.linear import LinearBackEnd
+from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.networks.trained_loss import PREFIX
 

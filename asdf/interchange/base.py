@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from asdf.distributed.sharding import whole_tensor
 from asdf.errors import AsdfError
 from asdf.interchange.named_weights import hub_name
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.split import tensors_digest
-from asdf.networks.tuning import adds_to_front_end
+from asdf.networks.tuning.tuned import adds_to_front_end
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.settings.weights_names import BUNDLE

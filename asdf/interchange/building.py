@@ -20,20 +20,20 @@ from asdf.errors import AsdfError, UsageError
 from asdf.interchange.base import resting_layers
 from asdf.interchange.fitting import OTHER_ARCHITECTURE, check_layers
 from asdf.interchange.pretrained import build_pretrained
-from asdf.networks.build import build_network
-from asdf.networks.conformer import (
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.conformer import (
     ConformerBackEnd,
     SSL_Conformer,
     SSL_ConformerTCM,
     TCMBackEnd,
 )
-from asdf.networks.ecapa import SSL_ECAPA, ECAPABackEnd
-from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
+from asdf.networks.back_ends.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+from asdf.networks.build import build_network
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
-    BackEnd,
     SSLDetector,
     find_back_end_class,
     find_front_end_class,

@@ -26,7 +26,7 @@ from asdf.interchange.fitting import compare_layers
 from asdf.interchange.receiving import NotTheFileError, receive
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import load_plain
-from asdf.networks.architectures import Architecture
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.runs.files import sha256_of, write_text
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock

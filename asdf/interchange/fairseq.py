@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from asdf.errors import AsdfError
-from asdf.networks.architectures import Architecture, ConvLayers
+from asdf.networks.front_ends.architectures import Architecture, ConvLayers
 
 _DEFAULTS: dict[str, Any] = {
     "extractor_mode": "default",

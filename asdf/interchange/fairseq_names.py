@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.networks.architectures import Architecture
-from asdf.networks.wavlm import join_attention_layers
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.wavlm import join_attention_layers
 
 # Of the pretraining task, of its targets, and the output of networks fine-tuned to write text.
 _NOT_USED = re.compile(r"(mask_emb|label_embs_concat)$|(quantizer|project_q|final_proj|proj|aux)\.")

@@ -21,7 +21,7 @@ from asdf.interchange.fitting import by_module, check_layers, first_names
 from asdf.interchange.named_weights import fetch_weights
 from asdf.interchange.state_dicts import READABLE, state_dict_in
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.architectures import KNOWN, Architecture
+from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE, missing_weights
 

@@ -20,7 +20,7 @@ from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.architectures import Architecture, ConvLayers
+from asdf.networks.front_ends.architectures import Architecture, ConvLayers
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"

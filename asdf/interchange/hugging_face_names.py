@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from asdf.networks.wavlm import join_attention_layers
+from asdf.networks.front_ends.wavlm import join_attention_layers
 
 # Of pretraining, and what fine-tuned networks have after the encoder.
 _NOT_USED = re.compile(

@@ -20,7 +20,7 @@ from asdf.interchange.state_dicts import OUR_KEY, check_names
 from asdf.interchange.trained_losses import describe_loss
 from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.trained_loss import PREFIX
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (

@@ -27,8 +27,8 @@ from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLa
 from asdf.interchange.state_dicts import check_tensors
 from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.front_end import FrontEnd
-from asdf.networks.low_rank import merge_updates
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.tuning.low_rank import merge_updates
 from asdf.settings.sections import Sections
 from asdf.text import and_more, shorten
 

@@ -25,13 +25,13 @@ from asdf.interchange.front_end_weights import (
 )
 from asdf.interchange.named_weights import fetch_weights, hub_name, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
-from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_untuned, find_network_class
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
+from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.ssl_detector import find_front_end_class
-from asdf.networks.transformers_front_end import TransformersFrontEnd
-from asdf.networks.tuning import tune_front_ends
-from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.networks.tuning.tuned import tune_front_ends
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections

@@ -30,14 +30,14 @@ from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.aasist import AASIST
-from asdf.networks.adapters import Bottleneck
-from asdf.networks.architectures import KNOWN, Architecture
-from asdf.networks.conformer import TCMBackEnd, sinusoids
-from asdf.networks.low_rank import updated_modules
-from asdf.networks.nes2net import SSL_Nes2NetX
+from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
+from asdf.networks.back_ends.nes2net import SSL_Nes2NetX
+from asdf.networks.front_ends.architectures import KNOWN, Architecture
+from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.networks.tuning.adapters import Bottleneck
+from asdf.networks.tuning.low_rank import updated_modules
 from asdf.runs.log import LOG
 
 PUBLISHED = (

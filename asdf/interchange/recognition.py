@@ -52,7 +52,7 @@ from asdf.interchange.state_dicts import (
     state_dict_in,
 )
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.architectures import Architecture
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.settings.sections import Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import and_more, shorten

@@ -16,7 +16,7 @@ from torch import Tensor
 from asdf.errors import AsdfError
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
-from asdf.networks.architectures import KNOWN, Architecture
+from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.settings.sections import Sections
 
 ARCHITECTURE = "front_end.architecture"

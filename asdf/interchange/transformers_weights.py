@@ -19,9 +19,9 @@ from asdf.interchange import hugging_face
 from asdf.interchange.fitting import by_module, first_names, load_layers
 from asdf.interchange.front_end_weights import log_normalization
 from asdf.interchange.named_weights import fetch_configuration, fetch_weights
-from asdf.networks.extractors import recorded_settings
-from asdf.networks.transformers_config import EXTRACTOR, config_text, read_config
-from asdf.networks.transformers_front_end import TransformersFrontEnd
+from asdf.networks.front_ends.extractors import recorded_settings
+from asdf.networks.front_ends.transformers_config import EXTRACTOR, config_text, read_config
+from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.runs.log import LOG
 from asdf.settings.weights_names import missing_weights
 

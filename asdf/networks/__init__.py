@@ -15,17 +15,44 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
-    from asdf.networks.build import build_network, summary
-    from asdf.networks.class_heads import ClassHead, CosineClassHead, LinearClassHead
-    from asdf.networks.composed import ComposedDetector
-    from asdf.networks.conformer import (
+    from asdf.networks.back_ends.back_end import BackEnd
+    from asdf.networks.back_ends.conformer import (
         ConformerBackEnd,
         SSL_Conformer,
         SSL_ConformerTCM,
         TCMBackEnd,
     )
-    from asdf.networks.ecapa import SSL_ECAPA, ECAPABackEnd
-    from asdf.networks.front_end import FrontEnd
+    from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
+    from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd
+    from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
+    from asdf.networks.back_ends.mhfa import SSL_MHFA, MHFABackEnd
+    from asdf.networks.back_ends.mlp import MLPBackEnd
+    from asdf.networks.back_ends.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+    from asdf.networks.back_ends.pooling import SSL_ASP, ASPBackEnd
+    from asdf.networks.back_ends.resnet import ResNet18BackEnd, SSL_ResNet18
+    from asdf.networks.back_ends.sls import SSL_SLS, SLSBackEnd
+    from asdf.networks.back_ends.ssl_aasist import (
+        SSL_AASIST,
+        SSL_AASIST_L,
+        AASISTBackEnd,
+        AASISTLBackEnd,
+    )
+    from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+    from asdf.networks.build import build_network, summary
+    from asdf.networks.class_heads import ClassHead, CosineClassHead, LinearClassHead
+    from asdf.networks.composed import ComposedDetector
+    from asdf.networks.front_ends.front_end import FrontEnd
+    from asdf.networks.front_ends.moments import MomentsFrontEnd
+    from asdf.networks.front_ends.raw_samples import RawFrontEnd
+    from asdf.networks.front_ends.spectral import (
+        FilterBankFrontEnd,
+        LFCCFrontEnd,
+        LogMelFrontEnd,
+        MFCCFrontEnd,
+        SpectrogramFrontEnd,
+    )
+    from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
+    from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
     from asdf.networks.interface import (
         DetectorNetwork,
         fixed_samples,
@@ -33,30 +60,9 @@ if TYPE_CHECKING:
         front_end_parameters,
         scoring_length,
     )
-    from asdf.networks.lcnn import SSL_LCNN, LCNNBackEnd
-    from asdf.networks.linear import LinearBackEnd, SSL_Linear
-    from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
-    from asdf.networks.mlp import MLPBackEnd
-    from asdf.networks.moments import MomentsFrontEnd
-    from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.outputs import Outputs
-    from asdf.networks.pooling import SSL_ASP, ASPBackEnd
-    from asdf.networks.raw_samples import RawFrontEnd
     from asdf.networks.rawnet2 import RawNet2
-    from asdf.networks.resnet import ResNet18BackEnd, SSL_ResNet18
-    from asdf.networks.sls import SSL_SLS, SLSBackEnd
-    from asdf.networks.spectral import (
-        FilterBankFrontEnd,
-        LFCCFrontEnd,
-        LogMelFrontEnd,
-        MFCCFrontEnd,
-        SpectrogramFrontEnd,
-    )
-    from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
-    from asdf.networks.ssl_detector import BackEnd, SSLDetector
-    from asdf.networks.timed_back_end import TimedBackEnd
-    from asdf.networks.transformers_front_end import TransformersFrontEnd
-    from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
+    from asdf.networks.ssl_detector import SSLDetector
 
 
 def _read_imports() -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.graph_back_end import GraphBackEnd, Sizes
+from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
 from asdf.settings.sections import Sections

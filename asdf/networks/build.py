@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import frame_hop, front_end_parameters
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
@@ -21,7 +21,7 @@ from asdf.networks.ssl_detector import (
     find_back_end_class,
     find_front_end_class,
 )
-from asdf.networks.tuning import tune_front_ends
+from asdf.networks.tuning.tuned import tune_front_ends
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.frame_heads import THAT_KEEP_TIME
 from asdf.settings.sections import FrontEnd as FrontEndSettings

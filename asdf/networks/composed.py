@@ -8,9 +8,9 @@ order of the project's other networks, so that `ComposedDetector` with AASIST's 
 from __future__ import annotations
 
 from asdf.errors import UsageError
+from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
-    BackEnd,
     SSLDetector,
     build_end,
     find_back_end_class,

@@ -8,19 +8,15 @@ Shapes: B utterances, F frames, C values of a frame, 2 classes (spoof, bona fide
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.settings.frame_heads import THAT_KEEP_TIME
 from asdf.settings.sections import Localisation
-
-if TYPE_CHECKING:
-    from asdf.networks.ssl_detector import BackEnd
 
 
 class FrameHead(nn.Module):

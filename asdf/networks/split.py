@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.attached import completed
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.ssl_detector import SSLDetector
 
 

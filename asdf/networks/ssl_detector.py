@@ -8,19 +8,20 @@ Shapes: B utterances, T samples, L frames, C feature values, E embedding values.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
+from asdf.networks.back_ends.back_end import BackEnd, Takes
 from asdf.networks.frame_head import make_frame_head
-from asdf.networks.front_end import FrontEnd
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.interface import DetectorNetwork, cut_or_repeat, repeat_short
 from asdf.networks.outputs import Outputs
-from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import BackEnd as BackEndSettings
@@ -30,72 +31,6 @@ from asdf.settings.sections import Sections
 FRONT_END_SETTING = "front_end.front_end_class"
 BACK_END_SETTING = "back_end.back_end_class"
 End = TypeVar("End", bound=nn.Module)
-Takes = Literal["features", "hidden_states", "layer_outputs"]
-
-
-class BackEnd(nn.Module, ABC):
-    """The part of a detector from features to embeddings and logits.
-
-    Attributes:
-        takes: 'features' (batch, frames, dimension) of the layers that `front_end.layer` chooses;
-            or a list of such tensors, one per layer: 'hidden_states' (with the input of the first
-            layer, and the last one after the final norm) or 'layer_outputs' (without either).
-        shortest_frames: the fewest frames that it works on.
-        fixed_samples: the one length of waveforms that it works on, if it takes no other.
-        frame_step: frames of the front end per frame of `with_frames`, for a frame-level head; None
-            for one that keeps no time. One that does is a `TimedBackEnd`.
-        frame_dimension: values of such a frame.
-
-    One that `back_end.back_end_class` names is built from all sections and the front end that
-    precedes it: its constructor takes these two, or it has another `from_settings`.
-    """
-
-    takes: ClassVar[Takes] = "features"
-    shortest_frames: ClassVar[int] = 1
-    fixed_samples: int | None = None
-    frame_step: ClassVar[int | None] = None
-    frame_dimension: int = 0
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        """Build it for `front_end`, whose `dimension` and `layers` are known.
-
-        Raises:
-            UsageError: it does not work behind this front end, or with these settings.
-        """
-        return cls(settings, front_end)
-
-    @classmethod
-    def min_layers(cls, settings: Sections) -> int:
-        """Return its smallest number of layers, which settings show before it is built."""
-        return 0
-
-    @abstractmethod
-    def forward(self, features: Any) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide.
-
-        Args:
-            features: Features that `takes` names.
-        """
-
-    def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`.
-
-        Raises:
-            UsageError: it has no features of frames.
-        """
-        raise UsageError(
-            f"{type(self).__qualname__} has no features of frames. Choose a back end that is a "
-            "TimedBackEnd, such as 'asp', or set localisation.enabled = False."
-        )
-
-
-class SizedBackEnd(BackEnd):
-    """A back end whose constructor takes the features' dimension and the section `back_end`."""
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end)
 
 
 class SSLDetector(DetectorNetwork):
@@ -135,7 +70,7 @@ class SSLDetector(DetectorNetwork):
         # The last to draw random numbers: the others are the same without it.
         self.frame_head = make_frame_head(settings.localisation, self.front_end, self.back_end)
         self.frame_hop = self.frame_head.hop if self.frame_head else None
-        # Set by `asdf.networks.tuning`.
+        # Set by `asdf.networks.tuning.tuned`.
         self.feature_adapter: nn.Module | None = None
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 

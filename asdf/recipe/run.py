@@ -379,7 +379,7 @@ class Run:
             find_base,
             note_file,
         )
-        from asdf.networks.low_rank import merge_updates
+        from asdf.networks.tuning.low_rank import merge_updates
         from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name

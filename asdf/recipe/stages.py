@@ -85,7 +85,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
 def _log_sizes(network: nn.Module, settings: Sections) -> None:
     from asdf.networks import summary
     from asdf.networks.build import front_end_summary
-    from asdf.networks.tuning import adds_to_front_end
+    from asdf.networks.tuning.tuned import adds_to_front_end
 
     LOG.info("%s: %s", settings.network.network_class, summary(network))
     if settings.front_end.trained_parts is not None or adds_to_front_end(settings):

@@ -21,7 +21,8 @@ from asdf.report.cells import (
     name_cell,
     percent,
 )
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
 from asdf.report.names import labels_of
 
 HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)

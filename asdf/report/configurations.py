@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from asdf.report.choosing import best_network
 from asdf.report.grouping import RunGroup, group_runs, recorded_seed
+from asdf.report.measurement import Measurement
 from asdf.report.names import numbered
 from asdf.trials.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from asdf.report.gathering import Measurement
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 
 from asdf.report.courses import TrainingCourse, training_course
 from asdf.report.curves import DET_TICKS
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
 
 TICKED = 8
 """How many systems the plots show at first: of more lines none can be followed."""

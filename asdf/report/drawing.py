@@ -23,7 +23,8 @@ from asdf.report.frames import (
     marker,
     nice_ticks,
 )
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
 
 # The class of plots that stand side by side.
 _SIDE_BY_SIDE = "canvas many"

@@ -22,10 +22,11 @@ from asdf.metrics.summary import (
     summarise,
 )
 from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
-from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
+from asdf.report.curves import DET_TICKS, histogram, thinned_det
 from asdf.report.folding import ReportFinding
 from asdf.report.generalisation import Generalisation, measure_generalisation
 from asdf.report.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
+from asdf.report.measurement import Measurement
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.report.task_results import TaskResults, has_sources_alone
@@ -41,35 +42,6 @@ _MAX_CURVES = 800
 _LABEL = 28
 # Conditions may be hundreds, and their intervals are only shown where the pointer rests.
 _CONDITION_REPLICATES = 200
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One network on one set.
-
-    Attributes:
-        run: the index of its run.
-        system: the name that it has in the report, the same on every set.
-        network: 'epoch.20'.
-        summary: without its scores, of which there may be more than fit into memory.
-        misses: miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
-        curves: DET curves: '' is that of all spoofs, the others those of the attacks.
-        page_attacks: the attacks whose curves and histograms the page draws.
-    """
-
-    run: int
-    system: str
-    network: str
-    summary: Summary
-    misses: list[float]
-    curves: dict[str, ThinnedCurve]
-    histogram: Histogram
-    page_attacks: tuple[str, ...] = ()
-
-    @property
-    def attacks(self) -> list[str]:
-        """The attacks that it has curves and histograms of."""
-        return [name for name in self.curves if name]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from asdf.errors import AsdfError
 from asdf.metrics.over_seeds import Spread, compare_seeds, spreads
 from asdf.metrics.seed_draws import SeedDraws, average_of_sets, draw_seeds
 from asdf.report.configurations import Configuration, find_configurations
+from asdf.report.measurement import Measurement
 from asdf.report.references import KNOWN_SETS, Reference, comparable, of_the_same_length
 from asdf.report.seed_results import OverSeeds, is_worse
 from asdf.settings.literals import parse_literal
@@ -31,9 +31,6 @@ from asdf.trials.score_file import Scores
 from asdf.trials.scored_length import described
 from asdf.trials.set_roles import role_words
 from asdf.trials.trial_list import TrialList, join
-
-if TYPE_CHECKING:
-    from asdf.report.gathering import Measurement
 
 _TRAINING_SETS = "recipe.training_sets"
 # What the names of a corpus's sets end with.

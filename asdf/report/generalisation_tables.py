@@ -20,7 +20,7 @@ from asdf.report.cells import (
 )
 from asdf.report.generalisation import Generalisation, SetRow, TotalRow
 from asdf.report.latex import latex_text, tabulars
-from asdf.report.latex_seeds import SEEDS_LEAD, spread_cell
+from asdf.report.latex_cells import SEEDS_LEAD, spread_cell
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds
 from asdf.text import aligned

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asdf.metrics.over_seeds import Spread
 from asdf.metrics.summary import Summary
 from asdf.report.cells import interval_text
 from asdf.report.gathering import Gathered
+from asdf.report.generalisation_tables import generalisation_to_latex
 from asdf.report.latex import latex_text, tabulars
+from asdf.report.latex_cells import SEEDS_LEAD, bold, spread_cell, with_dashes
 from asdf.report.latex_tasks import task_tables
+from asdf.report.left_out_tables import left_out_latex
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult
 from asdf.report.seeds import seed_sentences
 from asdf.report.tables import LEADS
 
-PLUS_MINUS = r"$\pm$"
-SEEDS_LEAD = (
-    "significantly better than the next one over seeds and trials (Student's t and bootstrap, and "
-    "from three seeds each on Welch's test over seeds; p < 0.05)"
-)
 _LABEL = 24
 _MEANS = "EER in per cent: mean and standard deviation over seeds"
 
@@ -37,9 +34,6 @@ def runs_to_latex(gathered: Gathered) -> str:
     """
     tables = task_tables(gathered.tasks)
     if gathered.left_out:
-        # Imported here: it draws on this module.
-        from asdf.report.left_out_tables import left_out_latex
-
         tables.insert(0, left_out_latex(gathered.left_out))
     # Folds have a set each: by set, their table would be empty but for its diagonal.
     if tables and (gathered.has_folds_alone or not gathered.measurements):
@@ -51,9 +45,6 @@ def _detection_tables(gathered: Gathered) -> str:
     latex = _sets_table(gathered)
     if gathered.generalisation is None:
         return latex
-    # Imported here: it draws on this module.
-    from asdf.report.generalisation_tables import generalisation_to_latex
-
     known = gathered.generalisation
     return latex + "\n" + generalisation_to_latex(known, gathered.over_seeds, gathered.leading)
 
@@ -88,7 +79,7 @@ def _interval_notes(over: OverSeeds, sets: Sequence[str]) -> list[str]:
         intervals = []
         for result in over.by_set[set_name]:
             if result.eer.interval is not None:
-                shown = _with_dashes(interval_text(result.eer.interval))
+                shown = with_dashes(interval_text(result.eer.interval))
                 intervals.append(f"{result.name} {shown}")
         if intervals:
             notes.append(f"95 % intervals of the means on {set_name}: {'; '.join(intervals)}")
@@ -138,10 +129,10 @@ def _scored_notes(gathered: Gathered) -> list[str]:
 def _system_cell(summary: Summary | None, *, is_best: bool) -> str:
     if summary is None:
         return "--"
-    value = _bold(f"{100 * summary.result.eer:.2f}", is_best)
+    value = bold(f"{100 * summary.result.eer:.2f}", is_best)
     if summary.intervals is None:
         return value
-    return f"{value} ({_with_dashes(interval_text(summary.intervals.eer))})"
+    return f"{value} ({with_dashes(interval_text(summary.intervals.eer))})"
 
 
 def seed_cell(over: OverSeeds, result: SeedResult | None) -> str:
@@ -153,21 +144,3 @@ def seed_cell(over: OverSeeds, result: SeedResult | None) -> str:
         # The column of seeds has the number of all.
         return f"{cell} [{len(result.seeds)}]"
     return cell
-
-
-def spread_cell(spread: Spread, *, is_best: bool, unit: float = 100, digits: int = 2) -> str:
-    """Return mean and deviation; of a single seed its value, with its interval if that is known."""
-    value = _bold(f"{unit * spread.mean:.{digits}f}", is_best)
-    if spread.deviation is not None:
-        return f"{value} {PLUS_MINUS} {unit * spread.deviation:.{digits}f}"
-    if spread.interval is None:
-        return value
-    return f"{value} ({_with_dashes(interval_text(spread.interval, unit, digits))})"
-
-
-def _bold(text: str, is_best: bool) -> str:
-    return f"\\textbf{{{text}}}" if is_best else text
-
-
-def _with_dashes(interval: str) -> str:
-    return interval.replace("–", "--")

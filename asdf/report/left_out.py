@@ -11,18 +11,16 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from asdf.metrics.over_seeds import Spread, spread_of
 from asdf.metrics.results import Result
 from asdf.report.grouping import effective_settings, group_name, name_without_seed, recorded_seed
+from asdf.report.measurement import Measurement
 from asdf.report.names import numbered
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.trials.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from asdf.report.gathering import Measurement
 
 _EVALUATE = "recipe.evaluate_left_out"
 _LEAVE_OUT = "recipe.leave_out"

@@ -13,7 +13,7 @@ from asdf.metrics.over_seeds import Spread
 from asdf.report.cells import ABSENT, Cell, Table, head_cells, name_cell, percent
 from asdf.report.conditions import heat_cell
 from asdf.report.latex import latex_text, tabulars
-from asdf.report.latex_seeds import spread_cell
+from asdf.report.latex_cells import spread_cell
 from asdf.report.left_out import LeftOutSystem
 from asdf.report.names import labels_of
 from asdf.report.tables import column_blocks

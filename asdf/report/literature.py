@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.report.cells import ABSENT, Cell, Table, head_cells
-from asdf.report.gathering import Measurement
+from asdf.report.measurement import Measurement
 from asdf.report.references import (
     KNOWN_SETS,
     KnownSet,

@@ -25,7 +25,8 @@ from asdf.report.cells import (
     percent,
 )
 from asdf.report.curves import DET_TICKS
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
 from asdf.trials.how_scored import in_precision
 from asdf.trials.set_roles import role_words
 

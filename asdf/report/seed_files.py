@@ -21,7 +21,7 @@ from asdf.report.configurations import Configuration
 from asdf.report.exports import CSV_COLUMNS
 from asdf.report.grouping import group_runs, recorded_seed
 from asdf.report.latex import latex_text, tabulars
-from asdf.report.latex_seeds import SEEDS_LEAD, spread_cell
+from asdf.report.latex_cells import SEEDS_LEAD, spread_cell
 from asdf.report.names import labels_of
 from asdf.report.seed_results import (
     Member,

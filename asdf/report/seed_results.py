@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
@@ -16,13 +15,11 @@ from asdf.metrics.results import Result
 from asdf.metrics.seed_draws import SeedDraws, draw_seeds
 from asdf.report.configurations import Configuration, find_configurations
 from asdf.report.folding import ReportFinding
+from asdf.report.measurement import Measurement
 from asdf.runs.evaluations import metrics_evaluations
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
-
-if TYPE_CHECKING:
-    from asdf.report.gathering import Measurement
 
 
 @dataclass(frozen=True)

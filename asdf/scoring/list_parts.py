@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import asdf
 from asdf.audio.speech_activity import identity
 from asdf.data.lengths import sampled_sizes
 from asdf.data.scoring_plan import ScoringBatch
@@ -27,6 +26,7 @@ from asdf.runs.parts import Columns, Parts, join_columns
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
 
 TRIALS, ROWS = "trials", "rows"
 Work = Callable[[], dict[str, Any]]
@@ -47,7 +47,7 @@ def work_of(
         for batch in batches:
             division.update(batch.trials.tobytes() + b"%d " % batch.samples)
         return {
-            "version": f"{asdf.__version__}, torch {torch.__version__}",
+            "version": f"{VERSION}, torch {torch.__version__}",
             "network": scorer.network_state(),
             "list": [utterances.name, utterances.digest()],
             "set of recordings": sampled_sizes(utterances),

@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from asdf import __version__
 from asdf.archives import open_file
 from asdf.errors import AsdfError
 from asdf.interchange import find_network
 from asdf.runs.files import digest_of, sha256_of
+from asdf.version import VERSION
 
 _PIECE = 2**20
 # Of a folder as `export` and the hub write it.
@@ -65,7 +65,7 @@ def describe(network: str | os.PathLike[str], options: Mapping[str, Any]) -> Pro
         AsdfError: as `network_digest`.
     """
     plain = {name: _as_plain(value) for name, value in options.items()}
-    return Provenance(__version__, str(torch.__version__), network_digest(network), _now(), plain)
+    return Provenance(VERSION, str(torch.__version__), network_digest(network), _now(), plain)
 
 
 def network_digest(network: str | os.PathLike[str]) -> str:

@@ -17,7 +17,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from asdf import __version__
 from asdf.errors import UsageError
 from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
 from asdf.service.files import PageFiles
@@ -28,6 +27,7 @@ from asdf.service.questions import Question
 from asdf.service.service import Service
 from asdf.service.tokens import Token
 from asdf.service.uploads import read_upload
+from asdf.version import VERSION
 
 _MAX_POINTS = 4000
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
@@ -71,7 +71,7 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
     app = FastAPI(
         title="ASDF",
         summary="Tells genuine speech from spoofed speech.",
-        version=__version__,
+        version=VERSION,
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan(service),

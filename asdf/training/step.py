@@ -28,8 +28,8 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
-from asdf.networks.freezing import freeze_front_end, frozen_in_epoch
 from asdf.networks.split import FromFeatures
+from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more

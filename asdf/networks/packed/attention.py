@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import LinearWeight
 from asdf.networks.packed.norms import fold_norm, is_foldable
-from asdf.networks.ssl_aasist import NodeAttention
 
 
 class PackedNodeAttention(nn.Module):

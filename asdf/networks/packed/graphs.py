@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.cpu_gradients import Pairs
 from asdf.networks.fast_selu import selu
 from asdf.networks.full_precision import without_autocast
-from asdf.networks.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.packed.norms import fold_norm, is_foldable
 
 

@@ -22,10 +22,12 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.aasist import MagnitudePool
+from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
+from asdf.networks.back_ends.residual_blocks import ResidualEncoder
+from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.casting import weights_cast_apart
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
-from asdf.networks.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.packed.attention import PackedNodeAttention, is_known_attention
 from asdf.networks.packed.graphs import (
     PackedGraphAttention,
@@ -42,9 +44,7 @@ from asdf.networks.packed.wav2vec2 import (
     PackedStem,
     is_known_stem,
 )
-from asdf.networks.residual_blocks import ResidualEncoder
 from asdf.networks.sinc import SincFilters
-from asdf.networks.ssl_aasist import NodeAttention
 from asdf.networks.watched import is_plain
 
 Make = Callable[[nn.Module, torch.dtype], nn.Module | None]

@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.back_ends.residual_blocks import ResidualBlock, ResidualEncoder
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import ConvolutionWeight
 from asdf.networks.packed.norms import fold_norm
-from asdf.networks.residual_blocks import ResidualBlock, ResidualEncoder
 
 # Two convolutions of three times each.
 _HALO = 2

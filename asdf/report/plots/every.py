@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.data import training_courses
 from asdf.report.effects import find_effects
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
 from asdf.report.plots.det import det_plot
 from asdf.report.plots.effects import effect_map, effect_plot
 from asdf.report.plots.figures import save_figure

@@ -21,8 +21,8 @@ from asdf.interchange import (
     write_network_file,
 )
 from asdf.interchange.safetensors import read_safetensors
-from asdf.networks.architectures import KNOWN
 from asdf.networks.build import build_network
+from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Adapter, Lora, Sections
 from asdf.training.terms.sources import build_source_term
 from asdf.trials.trial_list import TrialList

@@ -20,7 +20,7 @@ from asdf.__main__ import main
 from asdf.interchange import NetworkFile, read_network, write_network_file
 from asdf.interchange.fairseq_names import fairseq_names
 from asdf.networks import SSL_AASIST
-from asdf.networks.architectures import KNOWN
+from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Sections
 from tests.unit.networks.official import official_case
 
@@ -193,7 +193,7 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     """Its published back end behind a front end of the width that it needs."""
     from asdf.interchange.fairseq_names import fairseq_names
     from asdf.networks import SSL_Nes2NetX
-    from asdf.networks.architectures import KNOWN, Architecture
+    from asdf.networks.front_ends.architectures import KNOWN, Architecture
 
     back_end = torch.load(
         reference(f"nes2net_x_{pooling}.pth"), weights_only=True, map_location="cpu"
@@ -281,7 +281,7 @@ def test_published_rawnet2(run, tmp_path):
 
 def test_xlsr_is_known_by_its_shapes():
     from asdf.interchange.sizes import find_architecture
-    from asdf.networks.architectures import KNOWN
+    from asdf.networks.front_ends.architectures import KNOWN
 
     for name in ("wav2vec2_xlsr_300m", "wav2vec2_base", "wavlm_base"):
         shapes = KNOWN[name].shapes()

@@ -18,7 +18,7 @@ from asdf.interchange import (
     write_network_file,
 )
 from asdf.networks import Wav2Vec2FrontEnd, build_network
-from asdf.networks.parts import all_parameters
+from asdf.networks.front_ends.trained_parts import all_parameters
 from asdf.settings.sections import Adapter, Lora, Sections
 from tests.unit.networks.test_low_rank import randomize
 

@@ -17,7 +17,7 @@ from torchaudio.pipelines import Wav2Vec2Bundle
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import build_front_end, download
 from asdf.interchange.download import bundle_architecture, download_bundle
-from asdf.networks.architectures import KNOWN, stem
+from asdf.networks.front_ends.architectures import KNOWN, stem
 from asdf.settings.sections import FrontEnd
 
 

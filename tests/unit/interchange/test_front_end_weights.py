@@ -14,7 +14,7 @@ from asdf.interchange import build_front_end, build_pretrained, load_detector_we
 from asdf.interchange.fairseq import architecture_from_options, conv_layers
 from asdf.interchange.front_end_weights import read_front_end_weights
 from asdf.networks import SSL_AASIST, Wav2Vec2FrontEnd
-from asdf.networks.architectures import KNOWN
+from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import FrontEnd, Sections
 
 

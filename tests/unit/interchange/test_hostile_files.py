@@ -22,7 +22,7 @@ from asdf.interchange.hugging_face import read_architecture
 from asdf.interchange.pickle_sizes import check_sizes
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks import SSL_AASIST
-from asdf.networks.architectures import KNOWN, Architecture
+from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import newest_checkpoint, read_checkpoint
 from asdf.training.progress import Progress

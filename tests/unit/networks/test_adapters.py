@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from asdf.errors import UsageError
 from asdf.networks import build_network
-from asdf.networks.adapters import Bottleneck
+from asdf.networks.tuning.adapters import Bottleneck
 from asdf.settings.sections import Adapter
 from tests.unit.networks.inspection import names_with_gradient, trainable_names
 

@@ -7,7 +7,7 @@ import torch
 import torchaudio
 
 from asdf.errors import UsageError
-from asdf.networks.architectures import KNOWN, Architecture, stem
+from asdf.networks.front_ends.architectures import KNOWN, Architecture, stem
 from tests.unit.networks.inspection import count_parameters
 
 

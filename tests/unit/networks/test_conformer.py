@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from asdf.networks import ConformerBackEnd, TCMBackEnd
-from asdf.networks.conformer import sinusoids
+from asdf.networks.back_ends.conformer import sinusoids
 from asdf.settings.sections import BackEnd as BackEndSettings
 from tests.unit.networks.inspection import count_parameters
 from tests.unit.networks.official import load_drawn, official_case

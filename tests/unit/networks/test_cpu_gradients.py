@@ -6,6 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    HeterogeneousGraphAttention,
+    _project_edges,
+)
+from asdf.networks.back_ends.residual_blocks import ResidualBlock
 from asdf.networks.cpu_gradients import (
     LearningSELU,
     LearningTanh,
@@ -13,12 +19,6 @@ from asdf.networks.cpu_gradients import (
     learns_on_cpu,
     softmax_mean,
 )
-from asdf.networks.graph_attention import (
-    GraphAttention,
-    HeterogeneousGraphAttention,
-    _project_edges,
-)
-from asdf.networks.residual_blocks import ResidualBlock
 
 
 def draw(*sizes: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from asdf.networks import ECAPABackEnd
-from asdf.networks.ecapa import NormOfPooled
+from asdf.networks.back_ends.ecapa import NormOfPooled
 from asdf.settings.sections import BackEnd as BackEndSettings
 from tests.unit.networks.inspection import count_parameters
 from tests.unit.networks.official import load_drawn, official_case

@@ -7,7 +7,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from asdf.networks.encoder_inputs import StackedFilterBank, WhisperLogMel
+from asdf.networks.front_ends.encoder_inputs import StackedFilterBank, WhisperLogMel
 from asdf.networks.full_precision import without_autocast
 
 

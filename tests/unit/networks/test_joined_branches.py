@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.networks import graph_back_end, joined_branches
-from asdf.networks.graph_attention import GraphPool, HeterogeneousGraphAttention
-from asdf.networks.joined_branches import Kinds, can_join
-from asdf.networks.ssl_aasist import AASISTBackEnd, AASISTLBackEnd
+from asdf.networks.back_ends import graph_back_end, joined_branches
+from asdf.networks.back_ends.graph_attention import GraphPool, HeterogeneousGraphAttention
+from asdf.networks.back_ends.joined_branches import Kinds, can_join
+from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd, AASISTLBackEnd
 
 
 def run(net, features_BLF, joined):

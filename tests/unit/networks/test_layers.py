@@ -12,7 +12,7 @@ from torchaudio.models.wav2vec2.utils import import_huggingface_model
 from asdf.errors import UsageError
 from asdf.interchange import build_front_end
 from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
-from asdf.networks.architectures import Architecture, stem
+from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.settings.sections import FrontEnd
 from tests.unit.networks.inspection import (
     gradients_by_name,

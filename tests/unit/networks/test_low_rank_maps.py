@@ -6,8 +6,13 @@ from torch import nn
 
 from asdf.errors import UsageError
 from asdf.networks import FrontEnd, build_network
-from asdf.networks.low_rank import LowRankAttention, LowRankLinear, merge_updates, updated_modules
-from asdf.networks.low_rank_maps import add_low_rank, linear_maps
+from asdf.networks.tuning.low_rank import (
+    LowRankAttention,
+    LowRankLinear,
+    merge_updates,
+    updated_modules,
+)
+from asdf.networks.tuning.low_rank_maps import add_low_rank, linear_maps
 from asdf.settings.sections import Lora
 from tests.unit.networks.inspection import names_with_gradient, trainable_names
 from tests.unit.networks.test_low_rank import randomize

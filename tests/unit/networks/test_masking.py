@@ -9,7 +9,7 @@ import torch
 
 from asdf.interchange import build_pretrained, load_detector_weights
 from asdf.networks import Wav2Vec2FrontEnd
-from asdf.networks.masking import Masking, draw_spans
+from asdf.networks.front_ends.masking import Masking, draw_spans
 from asdf.settings.sections import FrontEnd
 
 

@@ -8,7 +8,15 @@ import torch
 from scipy.stats import kurtosis, skew
 
 from asdf.networks import MomentsFrontEnd, build_network
-from asdf.networks.moments import LAGS, PULSES, SOUNDS, STEPS, BandEnergies, changes, correlations
+from asdf.networks.front_ends.moments import (
+    LAGS,
+    PULSES,
+    SOUNDS,
+    STEPS,
+    BandEnergies,
+    changes,
+    correlations,
+)
 from asdf.settings.sections import Sections
 
 SECOND = 16_000

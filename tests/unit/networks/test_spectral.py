@@ -19,8 +19,8 @@ from asdf.interchange import (
     write_torchscript,
 )
 from asdf.networks import FrontEnd, build_network
-from asdf.networks.spectral import SpectralFrontEnd
-from asdf.networks.spectral_matrices import cosine_transform, linear_filters, mel_filters
+from asdf.networks.front_ends.spectral import SpectralFrontEnd
+from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters, mel_filters
 from asdf.networks.split import FromFeatures, feature_identity
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.settings.sections import Sections

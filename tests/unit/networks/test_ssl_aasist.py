@@ -9,7 +9,7 @@ import torch
 
 from asdf.interchange import build_pretrained, load_detector_weights
 from asdf.networks import SSL_AASIST, build_network, front_end_parameters, scoring_length
-from asdf.networks.architectures import KNOWN
+from asdf.networks.front_ends.architectures import KNOWN
 from tests.unit.networks.inspection import (
     first_norm_names,
     frozen_names,

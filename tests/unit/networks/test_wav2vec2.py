@@ -10,7 +10,7 @@ from torchaudio.models.wav2vec2.utils import import_huggingface_model
 
 from asdf.interchange import build_front_end
 from asdf.networks import Wav2Vec2FrontEnd
-from asdf.networks.architectures import Architecture, stem
+from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.settings.sections import FrontEnd
 from tests.unit.networks.inspection import (
     any_in_training,

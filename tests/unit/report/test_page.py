@@ -21,8 +21,8 @@ from asdf.report.conditions import heat_step
 from asdf.report.curves import Histogram
 from asdf.report.data import as_json
 from asdf.report.folding import ReportFinding, fold_findings
-from asdf.report.gathering import Measurement
 from asdf.report.literature import published_results
+from asdf.report.measurement import Measurement
 from asdf.report.page import render
 from asdf.report.references import KNOWN_SETS, comparable
 from asdf.trials.how_scored import HowScored

@@ -12,7 +12,7 @@ import torch
 import asdf
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.networks.architectures import Architecture, stem
+from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.packed import is_available, multiplies_bfloat16
 from asdf.networks.packed.linear import PackedLinear
 from asdf.scoring.engine import choose_engine

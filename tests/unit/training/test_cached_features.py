@@ -14,7 +14,7 @@ from asdf.data.samplers import Sampler, Shuffled
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
-from asdf.networks.architectures import Architecture
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.split import feature_identity
 from asdf.runs.layout import Layout
 from asdf.runs.seeds import generator

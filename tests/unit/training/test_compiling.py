@@ -11,7 +11,8 @@ from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
-from asdf.networks import build_network, layers
+from asdf.networks import build_network
+from asdf.networks.front_ends import layers
 from asdf.settings.sections import Sections
 from asdf.training.compiling import Compiled, compile_errors_as_usage_errors, compile_network
 from asdf.training.progress import Progress

@@ -6,7 +6,7 @@ from torch import nn
 
 from asdf.errors import UsageError
 from asdf.networks import FrontEnd, build_network
-from asdf.networks.architectures import Architecture
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.interface import front_end_parameters
 from asdf.training.optimisers import build_optimiser
 from asdf.training.parameter_groups import group_parameters

@@ -11,7 +11,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks import ASPBackEnd, SSLDetector
-from asdf.networks.architectures import Architecture
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup

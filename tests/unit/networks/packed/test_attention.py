@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
 from asdf.networks.cpu_gradients import softmax_mean
 from asdf.networks.packed import is_available
 from asdf.networks.packed.attention import PackedNodeAttention
-from asdf.networks.ssl_aasist import AASISTBackEnd
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.cpu_gradients import Pairs
-from asdf.networks.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.packed.graphs import (
     PackedGraphAttention,
     PackedHeterogeneousAttention,

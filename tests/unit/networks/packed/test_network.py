@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.networks.architectures import Architecture, stem
+from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
 from asdf.networks.packed.linear import PackedLinear
 from asdf.networks.packed.positions import PackedPositions

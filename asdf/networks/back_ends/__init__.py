@@ -1,0 +1,1 @@
+"""Back ends: what turns features into embeddings and logits. `back_end.py` is their base."""

@@ -1,0 +1,165 @@
+"""ECAPA-TDNN: dilated Res2Net blocks with squeeze-and-excitation, and attentive statistics.
+
+Invariant: layers and sizes are those of the paper; of its two sizes, 512 and 1024 channels, the
+first is the default.
+
+Source: Desplanques et al., "ECAPA-TDNN: Emphasized Channel Attention, Propagation and Aggregation
+in TDNN Based Speaker Verification", Interspeech 2020.
+
+Shapes: B utterances, L frames, C channels, W channels of a part, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
+from asdf.networks.back_ends.nes2net import SqueezeExcitation
+from asdf.networks.back_ends.pooling import weighted_statistics
+from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.full_precision import in_full_precision
+from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.sections import Sections
+
+DILATIONS = (2, 3, 4)
+AGGREGATED = 1536
+"""Channels that the outputs of all blocks become."""
+SQUEEZED = 128
+MIN_VARIANCE = 1e-4
+
+
+class Res2NetBlock(nn.Module):
+    """A Res2Net block: each part of the channels is convolved after the output before is added."""
+
+    def __init__(self, channels: int, splits: int, dilation: int) -> None:
+        super().__init__()
+        self.width = channels // splits
+        self.conv1 = nn.Conv1d(channels, channels, kernel_size=1)
+        self.bn1 = nn.BatchNorm1d(channels)
+        self.convs = nn.ModuleList()
+        self.bns = nn.ModuleList()
+        for _ in range(splits - 1):
+            convolution = nn.Conv1d(
+                self.width, self.width, kernel_size=3, dilation=dilation, padding=dilation
+            )
+            self.convs.append(convolution)
+            self.bns.append(nn.BatchNorm1d(self.width))
+        self.conv3 = nn.Conv1d(channels, channels, kernel_size=1)
+        self.bn3 = nn.BatchNorm1d(channels)
+        self.se = SqueezeExcitation(channels, SQUEEZED)
+
+    def forward(self, x_BCL: Tensor) -> Tensor:
+        """Return (batch, channels, frames)."""
+        inside_BCL = self.bn1(self.conv1(x_BCL).relu())
+        *parts, last_BWL = inside_BCL.split(self.width, dim=1)
+        outputs: list[Tensor] = []
+        for part_BWL, conv, norm in zip(parts, self.convs, self.bns, strict=True):
+            if outputs:
+                part_BWL = part_BWL + outputs[-1]
+            outputs.append(norm(conv(part_BWL).relu()))
+        # The last part goes around all convolutions.
+        outputs.append(last_BWL)
+        out_BCL = self.bn3(self.conv3(torch.cat(outputs, dim=1)).relu())
+        scaled_BCL: Tensor = self.se(out_BCL)
+        return x_BCL + scaled_BCL
+
+
+class ContextualStatistics(nn.Module):
+    """Attentive statistics whose attention also sees mean and deviation of the utterance.
+
+    (batch, channels, frames) -> (batch, 2 * channels).
+    """
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.attention = nn.Sequential(
+            nn.Conv1d(3 * channels, hidden, kernel_size=1),
+            nn.ReLU(),
+            nn.BatchNorm1d(hidden),
+            nn.Tanh(),
+            nn.Conv1d(hidden, channels, kernel_size=1),
+        )
+
+    def forward(self, x_BCL: Tensor) -> Tensor:
+        mean_BC1 = x_BCL.mean(dim=2, keepdim=True)
+        variance_BC1 = (x_BCL - mean_BC1).square().mean(dim=2, keepdim=True)
+        deviation_BC1 = variance_BC1.clamp(min=MIN_VARIANCE).sqrt()
+        context_BCL = torch.cat([mean_BC1, deviation_BC1], dim=1).expand(-1, -1, x_BCL.shape[2])
+        scores_BCL = self.attention(torch.cat([x_BCL, context_BCL], dim=1))
+        return weighted_statistics(x_BCL, scores_BCL.softmax(dim=2))
+
+
+class NormOfPooled(nn.BatchNorm1d):
+    """A batch norm of one value per channel, which also trains on a single utterance.
+
+    One value has no variance: the norm then takes its running statistics, as in `eval()` mode.
+    """
+
+    def forward(self, x_BC: Tensor) -> Tensor:
+        if self.training and len(x_BC) == 1:
+            return F.batch_norm(
+                x_BC, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        return super().forward(x_BC)
+
+
+class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
+    """ECAPA-TDNN on features of any dimension.
+
+    Raises:
+        UsageError: the parts of a Res2Net do not divide the channels.
+    """
+
+    def __init__(self, dimension: int, sizes: BackEndSettings) -> None:
+        super().__init__()
+        self.frame_dimension = AGGREGATED
+        channels = sizes.ecapa_channels
+        if channels % sizes.ecapa_splits:
+            raise UsageError(
+                f"back_end.ecapa_splits = {sizes.ecapa_splits}: {channels} channels "
+                "(back_end.ecapa_channels) cannot be divided into that many equal parts."
+            )
+        self.conv1 = nn.Conv1d(dimension, channels, kernel_size=5, padding=2)
+        self.bn1 = nn.BatchNorm1d(channels)
+        self.blocks = nn.ModuleList()
+        for dilation in DILATIONS:
+            self.blocks.append(Res2NetBlock(channels, sizes.ecapa_splits, dilation))
+        self.aggregation = nn.Conv1d(len(DILATIONS) * channels, AGGREGATED, kernel_size=1)
+        self.pooling = ContextualStatistics(AGGREGATED, sizes.ecapa_attention)
+        self.bn5 = NormOfPooled(2 * AGGREGATED)
+        self.fc6 = nn.Linear(2 * AGGREGATED, sizes.ecapa_embedding)
+        self.bn6 = NormOfPooled(sizes.ecapa_embedding)
+        self.output = nn.Linear(sizes.ecapa_embedding, 2)
+
+    @classmethod
+    def min_layers(cls, settings: Sections) -> int:
+        """Return the number of parts, each of which has at least one layer."""
+        return settings.back_end.ecapa_splits
+
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, ecapa_embedding), logits, and what is pooled."""
+        x_BCL = self.bn1(self.conv1(features_BLC.transpose(1, 2)).relu())
+        outputs = []
+        for block in self.blocks:
+            out_BCL = block(x_BCL)
+            outputs.append(out_BCL)
+            # Each block gets the sum of all that was computed before it.
+            x_BCL = x_BCL + out_BCL
+        aggregated_BCL = self.aggregation(torch.cat(outputs, dim=1)).relu()
+        pooled_BX = self.bn5(self.pooling(aggregated_BCL))
+        embeddings_BE = self.bn6(self.fc6(pooled_BX))
+        logits_B2 = in_full_precision(self.output, embeddings_BE)
+        return embeddings_BE, logits_B2, aggregated_BCL.transpose(1, 2)
+
+
+class SSL_ECAPA(SSLDetector):
+    """wav2vec 2.0 and ECAPA-TDNN (Desplanques et al., Interspeech 2020)."""
+
+    paper = "Desplanques et al., Interspeech 2020"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return ECAPABackEnd.from_settings(settings, self.front_end)

@@ -1,0 +1,200 @@
+"""What raw-waveform AASIST and AASIST behind a front end share: from two graphs to logits.
+
+Invariant: parameter names and numbers are those of the published networks. Both networks derive
+from `GraphBackEnd` because published state dicts hold its layers at their top level.
+
+Source: Jung et al., "AASIST", ICASSP 2022.
+
+Shapes: B utterances, S spectral nodes, T temporal nodes, N nodes of either, C values of a node, E
+embedding values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    GraphPool,
+    HeterogeneousGraphAttention,
+)
+from asdf.networks.back_ends.joined_branches import Kinds, attend, can_join, pool
+from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
+from asdf.networks.cpu_gradients import LearningSELU
+from asdf.networks.full_precision import in_full_precision, without_autocast
+
+EMBEDDING_DROPOUT = 0.5
+BRANCH_DROPOUT = 0.2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A published network's sizes, named as in its configuration file where that has a name."""
+
+    spectral_nodes: int
+    encoder_channels: tuple[int, ...] = (1, 32, 32, 64, 64, 64, 64)
+    gat_dims: tuple[int, int] = (64, 32)
+    pool_ratios: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    temperatures: tuple[float, float, float] = (2.0, 2.0, 100.0)
+
+
+class _Graphs(NamedTuple):
+    """The nodes of both graphs, and their master node."""
+
+    temporal_BTC: Tensor
+    spectral_BSC: Tensor
+    master_B1C: Tensor
+
+
+class GraphBackEnd(nn.Module):
+    """Residual encoder, layers of two graphs, and the readout; a derived class makes the nodes."""
+
+    def __init__(self, sizes: Sizes, pool_time: bool) -> None:
+        # Not super().__init__(): raw AASIST also derives from DetectorNetwork, whose constructor
+        # takes the settings.
+        nn.Module.__init__(self)
+        channels = sizes.encoder_channels[-1]
+        wide, narrow = sizes.gat_dims
+        spectral_ratio, temporal_ratio, joint_ratio = sizes.pool_ratios
+        spectral_temperature, temporal_temperature, joint_temperature = sizes.temperatures
+        self.first_bn = nn.BatchNorm2d(1)
+        self.selu = LearningSELU()
+        self.encoder = residual_encoder(sizes.encoder_channels, pool=pool_time)
+        self.pos_S = nn.Parameter(torch.randn(1, sizes.spectral_nodes, channels))
+        self.master1 = nn.Parameter(torch.randn(1, 1, wide))
+        self.master2 = nn.Parameter(torch.randn(1, 1, wide))
+        self.GAT_layer_S = GraphAttention(channels, wide, spectral_temperature)
+        self.GAT_layer_T = GraphAttention(channels, wide, temporal_temperature)
+        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(wide, narrow, joint_temperature)
+        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(narrow, narrow, joint_temperature)
+        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(wide, narrow, joint_temperature)
+        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(narrow, narrow, joint_temperature)
+        self.pool_S = GraphPool(spectral_ratio, wide)
+        self.pool_T = GraphPool(temporal_ratio, wide)
+        self.pool_hS1 = GraphPool(joint_ratio, narrow)
+        self.pool_hT1 = GraphPool(joint_ratio, narrow)
+        self.pool_hS2 = GraphPool(joint_ratio, narrow)
+        self.pool_hT2 = GraphPool(joint_ratio, narrow)
+        self.out_layer = nn.Linear(5 * narrow, 2)
+
+    def readout(self, spectral_BSC: Tensor, temporal_BTC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 5 * gat_dims[1]) and logits (batch, 2) of two graphs' nodes."""
+        # The graphs are small: in a shorter format, most operations would be casts.
+        with without_autocast(spectral_BSC):
+            temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
+            spectral_BSC = spectral_BSC.to(self.pos_S.dtype) + self.pos_S
+            joins = self._joins_branches(spectral_BSC)
+            run = self._run_joined if joins else self._run_branches
+            graphs = run(temporal_BTC, spectral_BSC)
+            embeddings_BE = _summarize(graphs)
+        dropped_BE = F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
+        return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the first batch norms of the residual blocks."""
+        for module in self.encoder.modules():
+            if isinstance(module, ResidualBlock):
+                yield from module.unused_parameters()
+
+    def _joins_branches(self, x_BNC: Tensor) -> bool:
+        """Return whether both branches are computed together: not on a CPU, nor layers of others.
+
+        A tensor without numbers (`asdf.memory`) stands for one of a GPU.
+        """
+        if x_BNC.device.type == "cpu" and type(x_BNC) in (Tensor, nn.Parameter):
+            return False
+        return can_join([layer for stage in self._stages() for layer in stage])
+
+    def _stages(self) -> tuple[Sequence[Any], ...]:
+        """Return the joint layers, pools and refining layers of both branches."""
+        return (
+            (self.HtrgGAT_layer_ST11, self.HtrgGAT_layer_ST21),
+            (self.pool_T, self.pool_S, self.pool_hT1, self.pool_hS1, self.pool_hT2, self.pool_hS2),
+            (self.HtrgGAT_layer_ST12, self.HtrgGAT_layer_ST22),
+        )
+
+    def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
+        """Compute what `_run_branches` does, both branches together."""
+        joint, _, refine = self._stages()
+        # In one order in memory, or each product would copy its part of them.
+        spectral_BSC = self.GAT_layer_S(spectral_BSC.contiguous())
+        temporal_BTC = self.GAT_layer_T(temporal_BTC.contiguous())
+        kinds = Kinds.of(temporal_BTC.shape[1], spectral_BSC.shape[1], temporal_BTC.device)
+        x_GBJC = torch.cat([temporal_BTC, spectral_BSC], dim=1).unsqueeze(0)
+        x_GBJC, kinds = pool([(self.pool_T, self.pool_S)], x_GBJC, kinds)
+        masters_GBC = torch.cat([self.master1, self.master2])
+        x_GBJC, masters_GBC = attend(joint, x_GBJC, masters_GBC, kinds)
+        pools = [(self.pool_hT1, self.pool_hS1), (self.pool_hT2, self.pool_hS2)]
+        x_GBJC, kinds = pool(pools, x_GBJC, kinds)
+        refined = attend(refine, x_GBJC, masters_GBC, kinds)
+        x_GBJC = _append(x_GBJC, masters_GBC) + _append(*refined)
+        x_BJC = self._drop(x_GBJC).amax(dim=0)
+        return _Graphs(*x_BJC.split([kinds.first, kinds.second, 1], dim=1))
+
+    def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
+        """Compute one branch after the other, and return the larger values."""
+        spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC))
+        temporal_BTC = self.pool_T(self.GAT_layer_T(temporal_BTC))
+        first = self._run_branch(
+            _Graphs(temporal_BTC, spectral_BSC, self.master1),
+            self.HtrgGAT_layer_ST11,
+            self.pool_hT1,
+            self.pool_hS1,
+            self.HtrgGAT_layer_ST12,
+        )
+        second = self._run_branch(
+            _Graphs(temporal_BTC, spectral_BSC, self.master2),
+            self.HtrgGAT_layer_ST21,
+            self.pool_hT2,
+            self.pool_hS2,
+            self.HtrgGAT_layer_ST22,
+        )
+        return _Graphs(*map(torch.maximum, first, second))
+
+    def _run_branch(
+        self,
+        graphs: _Graphs,
+        joint: nn.Module,
+        pool_temporal: nn.Module,
+        pool_spectral: nn.Module,
+        refine: nn.Module,
+    ) -> _Graphs:
+        """Let both graphs attend to each other, pool their nodes, and once more, residually."""
+        temporal_BTC, spectral_BSC, master_B1C = joint(*graphs)
+        temporal_BTC = pool_temporal(temporal_BTC)
+        spectral_BSC = pool_spectral(spectral_BSC)
+        refined = _Graphs(*refine(temporal_BTC, spectral_BSC, master_B1C))
+        # In this order: each draws random numbers in training.
+        return _Graphs(
+            temporal_BTC=self._drop(temporal_BTC + refined.temporal_BTC),
+            spectral_BSC=self._drop(spectral_BSC + refined.spectral_BSC),
+            master_B1C=self._drop(master_B1C + refined.master_B1C),
+        )
+
+    def _drop(self, x_BNC: Tensor) -> Tensor:
+        return F.dropout(x_BNC, BRANCH_DROPOUT, self.training)
+
+
+def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
+    return torch.cat([x_GBNC, master_GBC.unsqueeze(2)], dim=2)
+
+
+def _summarize(graphs: _Graphs) -> Tensor:
+    """Return the embeddings of (batch, nodes, values) of both graphs and their master node."""
+    temporal_BTC, spectral_BSC, master_B1C = graphs
+    return torch.cat(
+        [
+            temporal_BTC.abs().amax(dim=1),
+            temporal_BTC.mean(dim=1),
+            spectral_BSC.abs().amax(dim=1),
+            spectral_BSC.mean(dim=1),
+            master_B1C.squeeze(1),
+        ],
+        dim=1,
+    )

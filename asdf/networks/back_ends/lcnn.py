@@ -1,0 +1,138 @@
+"""LCNN: convolutions with max feature maps, then bidirectional LSTM layers and a mean over time.
+
+Invariant: layers, sizes and parameter names are those of the LFCC-LCNN baseline of ASVspoof 2021,
+but for the output, which has a logit per class here and one value there.
+
+Source: Lavrentyeva et al., "STC Antispoofing Systems for the ASVspoof2019 Challenge", Interspeech
+2019; Wang and Yamagishi, "A Comparative Study on Recent Neural Spoofing Countermeasures for
+Synthetic Speech Detection", Interspeech 2021; asvspoof-challenge/2021, LA/Baseline-LFCC-LCNN.
+
+Shapes: B utterances, L frames, F feature values, C channels, M frames and S values after pooling, E
+embedding values.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.full_precision import in_full_precision
+from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import Sections
+
+POOL = 16
+"""Frames, and feature values, that become one: four poolings by 2."""
+CHANNELS = 32
+
+
+class MaxFeatureMap(nn.Module):
+    """The larger one of each two channels, which are half of the channels apart."""
+
+    def forward(self, x_BCLF: Tensor) -> Tensor:
+        # Not unflatten: ONNX's exporter takes its batch size for a constant.
+        batch, channels, *others = x_BCLF.shape
+        halves_B2CLF = x_BCLF.reshape(batch, 2, int(channels) // 2, *others)
+        return halves_B2CLF.amax(dim=1)
+
+
+class BidirectionalLSTM(nn.Module):
+    """An LSTM layer in both directions, half of the values from each."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.l_blstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x_BME: Tensor) -> Tensor:
+        states_BME: Tensor = self.l_blstm(x_BME)[0]
+        return states_BME
+
+
+class LCNNBackEnd(TimedBackEnd):
+    """LCNN on features of 16 values or more, and of 16 frames or more.
+
+    Args:
+        projected: values that a linear layer turns the features into first; 0: as they are.
+
+    Raises:
+        UsageError: fewer than 16 values are left.
+    """
+
+    shortest_frames = POOL
+    frame_step = POOL
+
+    def __init__(self, dimension: int, projected: int, dropout: float) -> None:
+        super().__init__()
+        self.projection: nn.Linear | None = None
+        if projected:
+            self.projection = nn.Linear(dimension, projected)
+            dimension = projected
+        if dimension < POOL:
+            raise UsageError(
+                f"back_end.lcnn_projection: LCNN pools {POOL} feature values to one and gets "
+                f"{dimension}. Set it to {POOL} or more, or take a front end of more values."
+            )
+        width = dimension // POOL * CHANNELS
+        self.frame_dimension = width
+        self.m_transform = _make_convolutions(dropout)
+        self.m_before_pooling = nn.Sequential(BidirectionalLSTM(width), BidirectionalLSTM(width))
+        self.m_output_act = nn.Linear(width, 2)
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        sizes = settings.back_end
+        return cls(front_end.dimension, sizes.lcnn_projection, sizes.lcnn_dropout)
+
+    def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, dimension // 16 * 32), logits, and what their mean is of."""
+        if self.projection is not None:
+            features_BLF = self.projection(features_BLF)
+        x_BCMS = self.m_transform(features_BLF.unsqueeze(1))
+        x_BME = x_BCMS.transpose(1, 2).flatten(2)
+        # The recurrent layers are skipped, too: what they add is learned.
+        frames_BME = self.m_before_pooling(x_BME) + x_BME
+        embeddings_BE = frames_BME.mean(dim=1)
+        logits_B2 = in_full_precision(self.m_output_act, embeddings_BE)
+        return embeddings_BE, logits_B2, frames_BME
+
+
+def _make_convolutions(dropout: float) -> nn.Sequential:
+    """Build nine convolutions with a max feature map each; numbers are those of published names."""
+    return nn.Sequential(
+        *_convolve(1, 32, kernel_size=5),
+        nn.MaxPool2d(2),
+        *_convolve(32, 32, kernel_size=1),
+        nn.BatchNorm2d(32, affine=False),
+        *_convolve(32, 48, kernel_size=3),
+        nn.MaxPool2d(2),
+        nn.BatchNorm2d(48, affine=False),
+        *_convolve(48, 48, kernel_size=1),
+        nn.BatchNorm2d(48, affine=False),
+        *_convolve(48, 64, kernel_size=3),
+        nn.MaxPool2d(2),
+        *_convolve(64, 64, kernel_size=1),
+        nn.BatchNorm2d(64, affine=False),
+        *_convolve(64, 32, kernel_size=3),
+        nn.BatchNorm2d(32, affine=False),
+        *_convolve(32, 32, kernel_size=1),
+        nn.BatchNorm2d(32, affine=False),
+        *_convolve(32, CHANNELS, kernel_size=3),
+        nn.MaxPool2d(2),
+        nn.Dropout(dropout),
+    )
+
+
+def _convolve(channels_in: int, channels_out: int, kernel_size: int) -> tuple[nn.Module, ...]:
+    convolution = nn.Conv2d(channels_in, 2 * channels_out, kernel_size, padding=kernel_size // 2)
+    return convolution, MaxFeatureMap()
+
+
+class SSL_LCNN(SSLDetector):
+    """wav2vec 2.0 and LCNN with LSTM layers (Wang and Yamagishi, Interspeech 2021)."""
+
+    paper = "Wang and Yamagishi, Interspeech 2021"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return LCNNBackEnd.from_settings(settings, self.front_end)

@@ -1,0 +1,47 @@
+"""The mean of the features over time and a linear layer: what a front end says by itself.
+
+Invariant: the layer is called as in AntiDeepfake's checkpoints, `proj_fc`, so that they can be
+mapped.
+
+Source: Ge et al., "Post-training for Deepfake Speech Detection", 2025 (AntiDeepfake).
+
+Shapes: B utterances, L frames, C feature values, which are the embedding.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.full_precision import in_full_precision
+from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import Sections
+
+
+class LinearBackEnd(TimedBackEnd):
+    """Mean over time and a linear layer."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.frame_dimension = dimension
+        self.proj_fc = nn.Linear(dimension, 2)
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension)
+
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, dimension), logits, and the features as they are."""
+        embeddings_BC = features_BLC.mean(dim=1)
+        return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC), features_BLC
+
+
+class SSL_Linear(SSLDetector):
+    """wav2vec 2.0, the mean over time and a linear layer (Ge et al., 2025)."""
+
+    paper = "Ge et al., 2025"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return LinearBackEnd.from_settings(settings, self.front_end)

@@ -1,0 +1,41 @@
+"""One hidden layer behind features of a whole recording: a small back end for few recordings.
+
+Invariant: features are standardised by statistics of the training set (a batch norm without
+parameters) and clipped, so that no value, however far from those of training, decides alone.
+
+Shapes: B utterances, L frames, C feature values, E embedding values.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from asdf.networks.back_ends.back_end import SizedBackEnd
+from asdf.networks.full_precision import in_full_precision
+from asdf.settings.sections import BackEnd as BackEndSettings
+
+LIMIT = 4.0
+"""Deviations from the mean at which standardised features are clipped."""
+
+
+class MLPBackEnd(SizedBackEnd):
+    """The mean over time, standardised; a hidden layer, which is the embedding; the logits.
+
+    Args:
+        dimension: Dimension of the features.
+        settings: `mlp_hidden` and `mlp_dropout`.
+    """
+
+    def __init__(self, dimension: int, settings: BackEndSettings) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(dimension, affine=False)
+        self.dropout = nn.Dropout(settings.mlp_dropout)
+        self.hidden = nn.Linear(dimension, settings.mlp_hidden)
+        self.out_layer = nn.Linear(settings.mlp_hidden, 2)
+
+    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, mlp_hidden) and logits (batch, 2)."""
+        standard_BC = self.norm(features_BLC.mean(dim=1)).clamp(-LIMIT, LIMIT)
+        embeddings_BE = self.hidden(self.dropout(standard_BC)).relu()
+        logits_B2 = in_full_precision(self.out_layer, self.dropout(embeddings_BE))
+        return embeddings_BE, logits_B2

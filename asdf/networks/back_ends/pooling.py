@@ -1,0 +1,89 @@
+"""Attentive statistics pooling, alone with a linear layer or as a part of other back ends.
+
+Invariant: an utterance's pooled values do not depend on the others of its batch, and are finite for
+a single frame.
+
+Source: Okabe et al., "Attentive statistics pooling for deep speaker embedding", Interspeech 2018.
+
+Shapes: B utterances, L frames, C feature values, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.full_precision import in_full_precision
+from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import Sections
+
+MIN_VARIANCE = 1e-10
+
+
+class AttentiveStatistics(nn.Module):
+    """Mean and deviation over time, weighted by a separate attention for each value.
+
+    (batch, channels, frames) -> (batch, 2 * channels). Okabe et al. have one weight per frame; one
+    per value is what later networks took over, and what published Nes2Net-X checkpoints hold.
+    """
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.linear1 = nn.Conv1d(channels, hidden, kernel_size=1)
+        self.linear2 = nn.Conv1d(hidden, channels, kernel_size=1)
+
+    def forward(self, x_BCL: Tensor) -> Tensor:
+        scores_BCL = self.linear2(self.linear1(x_BCL).tanh())
+        weights_BCL = scores_BCL.softmax(dim=2)
+        return weighted_statistics(x_BCL, weights_BCL)
+
+
+def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
+    """Return mean and standard deviation over time, (batch, 2 * channels).
+
+    The weights add up to 1 over time; they may be the same for all channels, (batch, 1, frames).
+    """
+    mean_BC = (weights_BCL * x_BCL).sum(dim=2)
+    # Around the mean: a difference of two large numbers would leave little of it in half precision.
+    squares_BCL = (x_BCL - mean_BC.unsqueeze(2)).square()
+    variance_BC = (weights_BCL * squares_BCL).sum(dim=2)
+    deviation_BC = variance_BC.clamp(min=MIN_VARIANCE).sqrt()
+    return torch.cat([mean_BC, deviation_BC], dim=1)
+
+
+class ASPBackEnd(TimedBackEnd):
+    """Attentive statistics pooling with one weight per frame, as Okabe et al. have it."""
+
+    def __init__(self, dimension: int, hidden: int) -> None:
+        super().__init__()
+        self.frame_dimension = dimension
+        self.attention = nn.Sequential(
+            nn.Linear(dimension, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, 1, bias=False),
+        )
+        self.output = nn.Linear(2 * dimension, 2)
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension, settings.back_end.asp_hidden)
+
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, 2 * dimension), logits, and the features as they are."""
+        # For all values of a frame the same.
+        weights_BL1 = self.attention(features_BLC).softmax(dim=1)
+        weights_B1L = weights_BL1.transpose(1, 2)
+        embeddings_BE = weighted_statistics(features_BLC.transpose(1, 2), weights_B1L)
+        return embeddings_BE, in_full_precision(self.output, embeddings_BE), features_BLC
+
+
+class SSL_ASP(SSLDetector):
+    """wav2vec 2.0, attentive statistics pooling (Okabe et al., 2018) and a linear layer."""
+
+    paper = "Okabe et al., Interspeech 2018"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return ASPBackEnd.from_settings(settings, self.front_end)

@@ -1,0 +1,166 @@
+"""ResNet-18 on a map of features over time, with attentive pooling.
+
+Invariant: parameter names and numbers are those of the authors' implementation. It adds noise of
+a deviation of 1e-5 to the weighted frames before it takes their deviation, in scoring too; here
+the noise's variance is added, so that a score does not depend on draws.
+
+Source: Zhang et al., "One-Class Learning Towards Synthetic Voice Spoofing Detection", IEEE Signal
+Processing Letters 2021 (yzyouzhang/AIR-ASVspoof), after Monteiro et al., "Generalized end-to-end
+detection of spoofing attacks to automatic speaker recognizers", Computer Speech & Language 2020.
+
+Shapes: B utterances, L frames, F feature values, C channels, M frames after pooling, E embedding
+values.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.full_precision import in_full_precision
+from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import Sections
+
+STEM = 16
+"""Channels of the first convolution."""
+CHANNELS = (64, 128, 256, 512)
+POOLED = 256
+KERNEL = 9
+"""Feature values that the first convolution looks at, every third time."""
+NOISE_VARIANCE = 1e-10
+
+
+class PreActivationBlock(nn.Module):
+    """Two convolutions, each after a batch norm, added to their input (He et al., ECCV 2016)."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(channels_in)
+        self.conv1 = nn.Conv2d(
+            channels_in, channels_out, kernel_size=3, stride=stride, padding=1, bias=False
+        )
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=3, padding=1, bias=False)
+        self.shortcut: nn.Sequential | None = None
+        if stride != 1 or channels_in != channels_out:
+            convolution = nn.Conv2d(
+                channels_in, channels_out, kernel_size=1, stride=stride, bias=False
+            )
+            self.shortcut = nn.Sequential(convolution)
+
+    def forward(self, x_BCFL: Tensor) -> Tensor:
+        """Map (batch, channels_in, F, L) to (batch, channels_out, F, L), divided by the stride."""
+        active_BCFL = self.bn1(x_BCFL).relu()
+        if self.shortcut is not None:
+            x_BCFL = self.shortcut(active_BCFL)
+        inside_BCFL = self.bn2(self.conv1(active_BCFL)).relu()
+        out_BCFL: Tensor = self.conv2(inside_BCFL)
+        return out_BCFL + x_BCFL
+
+
+class WeightedFrames(nn.Module):
+    """Sum and deviation over time of frames that are weighted by an attention.
+
+    (batch, frames, channels) -> (batch, 2 * channels).
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.att_weights = nn.Parameter(torch.empty(1, channels))
+        nn.init.kaiming_uniform_(self.att_weights)
+
+    def forward(self, x_BMC: Tensor) -> Tensor:
+        scores_BM1 = (x_BMC @ self.att_weights.transpose(0, 1)).tanh()
+        weighted_BMC = x_BMC * scores_BM1.softmax(dim=1)
+        variance_BC = weighted_BMC.var(dim=1) + NOISE_VARIANCE
+        return torch.cat([weighted_BMC.sum(dim=1), variance_BC.sqrt()], dim=1)
+
+
+class ResNet18BackEnd(TimedBackEnd):
+    """ResNet-18 on features of 7 values or more, and of 9 frames or more.
+
+    Args:
+        projected: values that a linear layer turns the features into first; 0: as they are.
+        embedding: values of the embedding.
+
+    Raises:
+        UsageError: fewer than 7 values are left.
+    """
+
+    # Three halvings leave two frames of them, which a deviation needs.
+    shortest_frames = 9
+    frame_step = 8
+    frame_dimension = POOLED
+
+    def __init__(self, dimension: int, projected: int, embedding: int) -> None:
+        super().__init__()
+        self.projection: nn.Linear | None = None
+        if projected:
+            self.projection = nn.Linear(dimension, projected)
+            dimension = projected
+        if dimension + 2 < KERNEL:
+            raise UsageError(
+                f"back_end.resnet_projection: ResNet-18 looks at {KERNEL - 2} feature values at "
+                f"once and gets {dimension}. Set it to {KERNEL - 2} or more, or take a front end "
+                "of more values."
+            )
+        self.conv1 = nn.Conv2d(
+            1, STEM, kernel_size=(KERNEL, 3), stride=(3, 1), padding=1, bias=False
+        )
+        self.bn1 = nn.BatchNorm2d(STEM)
+        height = (dimension + 2 - KERNEL) // 3 + 1
+        channels_in = STEM
+        for number, channels in enumerate(CHANNELS, 1):
+            stride = 1 if number == 1 else 2
+            height = (height - 1) // stride + 1
+            first = PreActivationBlock(channels_in, channels, stride)
+            second = PreActivationBlock(channels, channels, 1)
+            self.add_module(f"layer{number}", nn.Sequential(first, second))
+            channels_in = channels
+        # All that is left of the feature values becomes one.
+        self.conv5 = nn.Conv2d(
+            channels_in, POOLED, kernel_size=(height, 3), padding=(0, 1), bias=False
+        )
+        self.bn5 = nn.BatchNorm2d(POOLED)
+        self.fc = nn.Linear(2 * POOLED, embedding)
+        self.fc_mu = nn.Linear(embedding, 2)
+        self.attention = WeightedFrames(POOLED)
+        self._draw_weights()
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        sizes = settings.back_end
+        return cls(front_end.dimension, sizes.resnet_projection, sizes.resnet_embedding)
+
+    def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, embedding), logits, and what the attention weighs."""
+        if self.projection is not None:
+            features_BLF = self.projection(features_BLF)
+        x_BCFL = self.conv1(features_BLF.transpose(1, 2).unsqueeze(1))
+        x_BCFL = self.bn1(x_BCFL).relu()
+        for number in range(1, len(CHANNELS) + 1):
+            x_BCFL = self.get_submodule(f"layer{number}")(x_BCFL)
+        x_BCM = self.bn5(self.conv5(x_BCFL)).relu().squeeze(2)
+        frames_BMC = x_BCM.transpose(1, 2)
+        embeddings_BE = self.fc(self.attention(frames_BMC))
+        return embeddings_BE, in_full_precision(self.fc_mu, embeddings_BE), frames_BMC
+
+    def _draw_weights(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+            elif isinstance(module, nn.Linear):
+                nn.init.kaiming_uniform_(module.weight)
+
+
+class SSL_ResNet18(SSLDetector):
+    """wav2vec 2.0 and ResNet-18 with attentive pooling (Zhang et al., IEEE SPL 2021)."""
+
+    paper = "Zhang et al., IEEE SPL 2021"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return ResNet18BackEnd.from_settings(settings, self.front_end)

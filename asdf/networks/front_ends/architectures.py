@@ -1,0 +1,268 @@
+"""The sizes of wav2vec 2.0, HuBERT and WavLM networks: known ones by name, others as a literal.
+
+Invariant: an `Architecture` fixes every layer's shape and how the layers are joined, so that equal
+architectures take each other's weights and then give equal features. Dropout is no part of it.
+
+Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022; Hsu et
+al., "HuBERT", TASLP 2021; Chen et al., "WavLM", JSTSP 2022.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.wavlm import add_bucket_table
+from asdf.networks.without_numbers import without_numbers
+from asdf.text import did_you_mean
+
+# (channels, kernel, stride) of each layer.
+ConvLayers = tuple[tuple[int, int, int], ...]
+_COUNTS = ("dimension", "layers", "heads", "feed_forward", "pos_conv_kernel", "pos_conv_groups")
+# What Python raises of a text that is no literal, or a literal of other fields or types.
+_LITERAL_ERRORS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
+
+
+def stem(channels: int) -> ConvLayers:
+    """Return the usual seven layers: windows of 400 samples every 320 samples."""
+    middle = [(channels, 3, 2)] * 4
+    last = [(channels, 2, 2)] * 2
+    return ((channels, 10, 5), *middle, *last)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network of the wav2vec 2.0 family; HuBERT's is the same, trained otherwise.
+
+    Attributes:
+        extractor_mode: 'group_norm' (one norm, over time, after the first convolution) or
+            'layer_norm' (after each).
+        layer_norm_first: True for a pre-norm encoder, which ends with a layer norm; False for a
+            post-norm one.
+        relative_positions: WavLM's gated relative position bias, as the number of buckets that
+            distances fall into and the distance in frames from which all share one; None for the
+            others.
+    """
+
+    conv_layers: ConvLayers
+    extractor_mode: str
+    conv_bias: bool
+    dimension: int
+    layers: int
+    heads: int
+    feed_forward: int
+    layer_norm_first: bool
+    pos_conv_kernel: int = 128
+    pos_conv_groups: int = 16
+    relative_positions: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that no network has, with a ValueError that names the first of them."""
+        if self.extractor_mode not in ("group_norm", "layer_norm"):
+            raise ValueError(
+                f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are "
+                "known"
+            )
+        for name in _COUNTS:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, and is to be at least 1")
+        for name in ("heads", "pos_conv_groups"):
+            if self.dimension % getattr(self, name):
+                raise ValueError(
+                    f"dimension {self.dimension} cannot be shared out among "
+                    f"{getattr(self, name)} {name}"
+                )
+        if self.relative_positions:
+            buckets, distance = self.relative_positions
+            if not 1 <= buckets // 4 < distance:
+                raise ValueError(
+                    f"relative_positions is {self.relative_positions}, and is to be 4 buckets or "
+                    "more, and a largest distance above a quarter of them"
+                )
+
+    def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
+        """Build the network with random weights; `dropout` wherever its encoder has one."""
+        make: Callable[..., Wav2Vec2Model] = wav2vec2_model
+        if self.relative_positions:
+            buckets, distance = self.relative_positions
+            make = partial(wavlm_model, encoder_num_buckets=buckets, encoder_max_distance=distance)
+        model = make(
+            extractor_mode=self.extractor_mode,
+            extractor_conv_layer_config=list(self.conv_layers),
+            extractor_conv_bias=self.conv_bias,
+            encoder_embed_dim=self.dimension,
+            encoder_projection_dropout=dropout,
+            encoder_pos_conv_kernel=self.pos_conv_kernel,
+            encoder_pos_conv_groups=self.pos_conv_groups,
+            encoder_num_layers=self.layers,
+            encoder_num_heads=self.heads,
+            encoder_attention_dropout=dropout,
+            encoder_ff_interm_features=self.feed_forward,
+            encoder_ff_interm_dropout=dropout,
+            encoder_dropout=dropout,
+            encoder_layer_norm_first=self.layer_norm_first,
+            encoder_layer_drop=0.0,
+            aux_num_out=None,
+        )
+        if self.relative_positions:
+            add_bucket_table(model.encoder.transformer.layers[0].attention)
+        # With torch's default biases a waveform of speech's usual level hardly shows in the first
+        # norm's output, and a network trained from scratch stays at chance for long. fairseq draws
+        # the weights this way, too.
+        for layer in model.feature_extractor.conv_layers:
+            nn.init.kaiming_normal_(layer.conv.weight)
+            if self.conv_bias:
+                nn.init.zeros_(layer.conv.bias)
+        return model
+
+    def shapes(self) -> dict[str, torch.Size]:
+        """Return name and shape of every layer's weights, by torchaudio's names."""
+        # On the meta device: no memory is taken for the weights.
+        with without_numbers():
+            layers = self.build().state_dict()
+        return {name: tensor.shape for name, tensor in layers.items()}
+
+    def frames(self, samples: int) -> int:
+        """Return how many feature frames `samples` samples give."""
+        for _, kernel, stride in self.conv_layers:
+            samples = max(0, (samples - kernel) // stride + 1)
+        return samples
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames: usually 400 + 320 * (frames - 1)."""
+        return needed_samples(self.conv_layers, frames)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the features depend on.
+
+        What follows the last whole window is not used; but a group norm looks at all outputs of the
+        first convolution, also at those outside the last whole window.
+        """
+        if self.frames(samples) == 0:
+            return samples
+        computed = 1 if self.extractor_mode == "group_norm" else len(self.conv_layers)
+        return first_inputs(self.conv_layers, samples, computed)
+
+    def to_text(self) -> str:
+        """Return a value of `front_end.architecture` that names it: a known name, or a literal."""
+        for name, known in KNOWN.items():
+            if known == self:
+                return name
+        return repr(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Architecture:
+        """Return what a value of `front_end.architecture` means.
+
+        Raises:
+            UsageError: an unknown name, or a literal that is not `to_text`'s.
+        """
+        if text in KNOWN:
+            return KNOWN[text]
+        if not text.lstrip().startswith("{"):
+            raise UsageError(
+                f"front_end.architecture: {text!r} is not known.{did_you_mean(text, KNOWN)} Known "
+                f"are {', '.join(KNOWN)}."
+            )
+        try:
+            return cls(**_read_literal(text))
+        except _LITERAL_ERRORS as error:
+            raise UsageError(
+                f"front_end.architecture: {text!r} is not the literal of an architecture "
+                f"({error}). A literal looks like {asdict(KNOWN['tiny'])!r}."
+            ) from error
+
+
+def _read_literal(text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = dict(ast.literal_eval(text))
+    # Literals of JSON have lists.
+    fields["conv_layers"] = tuple(tuple(layer) for layer in fields["conv_layers"])
+    positions = fields.get("relative_positions")
+    fields["relative_positions"] = tuple(positions) if positions else None
+    return fields
+
+
+def first_inputs(layers: ConvLayers, samples: int, computed: int) -> int:
+    """Return how many leading samples the outputs of the first `computed` convolutions look at."""
+    outputs = samples
+    for _, kernel, stride in layers[:computed]:
+        outputs = (outputs - kernel) // stride + 1
+    return needed_samples(layers[:computed], outputs)
+
+
+def needed_samples(layers: ConvLayers, outputs: int) -> int:
+    """Return the fewest samples of which convolutions make `outputs` outputs."""
+    for _, kernel, stride in reversed(layers):
+        outputs = (outputs - 1) * stride + kernel
+    return outputs
+
+
+def _pre_norm(
+    dimension: int, layers: int, heads: int, channels: int = 512, **sizes: Any
+) -> Architecture:
+    feed_forward = sizes.pop("feed_forward", 4 * dimension)
+    return Architecture(
+        stem(channels), "layer_norm", True, dimension, layers, heads, feed_forward, True, **sizes
+    )
+
+
+def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
+    return Architecture(
+        stem(512), "group_norm", False, dimension, layers, heads, 4 * dimension, False
+    )
+
+
+def _from_scratch(channels: int) -> Architecture:
+    """Return a small one to train from scratch.
+
+    Group norm preserves loudness over time, which layer norm takes out of every frame: with it this
+    network learns the demo corpus in a minute, without it it stays near chance for that long.
+    """
+    return Architecture(
+        stem(channels),
+        "group_norm",
+        False,
+        64,
+        2,
+        4,
+        128,
+        True,
+        pos_conv_kernel=32,
+        pos_conv_groups=4,
+    )
+
+
+_UNBIASED = replace(_pre_norm(1024, 24, 16), conv_bias=False)
+_WAVLM = (320, 800)
+
+KNOWN: dict[str, Architecture] = {
+    "tiny": _from_scratch(32),
+    "small": _from_scratch(64),
+    "wav2vec2_base": _post_norm(768, 12, 12),
+    "wav2vec2_large": _post_norm(1024, 24, 16),
+    "wav2vec2_xlsr_300m": _pre_norm(1024, 24, 16),
+    "wav2vec2_xlsr_1b": _pre_norm(1280, 48, 16),
+    "wav2vec2_xlsr_2b": _pre_norm(1920, 48, 16),
+    "wav2vec2_large_lv60k": _pre_norm(1024, 24, 16),
+    "hubert_base": _post_norm(768, 12, 12),
+    "hubert_large": _UNBIASED,
+    "hubert_xlarge": replace(_UNBIASED, dimension=1280, layers=48, feed_forward=5120),
+    "wavlm_base": replace(_post_norm(768, 12, 12), relative_positions=_WAVLM),
+    "wavlm_large": replace(_UNBIASED, relative_positions=_WAVLM),
+}

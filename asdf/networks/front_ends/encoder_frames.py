@@ -1,0 +1,77 @@
+"""How many frames an encoder makes of so many samples, as it shows on torch's meta device.
+
+Invariant: exact. Where frames begin at equal distances, as almost always, a formula gives their
+number; where they do not, such as with windows that are padded, the encoder is outlined each time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.encoder_inputs import HOP
+from asdf.networks.front_ends.encoder_outline import Outline, count_frames, is_whisper
+
+_SECOND = 16000
+# 30 s: the longest input of most encoders with a limit.
+_LONGEST = 30 * _SECOND
+
+
+class FrameRule:
+    """The number of frames of an encoder by the number of samples.
+
+    Attributes:
+        window: samples that the first frame needs.
+        hop: samples from the start of a frame to the start of the next.
+        is_regular: whether these two give all numbers of frames.
+    """
+
+    def __init__(self, outline: Outline) -> None:
+        if is_whisper(outline.model):
+            # Of longer waveforms, parts are computed.
+            self.window = self.hop = 2 * HOP
+            self.is_regular = True
+            return
+        self._count = lru_cache(maxsize=1024)(lambda samples: count_frames(outline, samples))
+        self.window = self._fewest_samples(1, _SECOND)
+        self.hop = max(self._fewest_samples(2, 2 * _SECOND) - self.window, 1)
+        self.is_regular = all(self._count(n) == self._formula(n) for n in self._samples_to_try())
+
+    def frames(self, samples: int) -> int:
+        """Return how many frames `samples` samples give."""
+        return self._formula(samples) if self.is_regular else self._count(samples)
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames.
+
+        Raises:
+            UsageError: 30 s do not.
+        """
+        if self.is_regular:
+            return (frames - 1) * self.hop + self.window
+        if self._count(_LONGEST) < frames:
+            raise UsageError(
+                f"the front end makes {self._count(_LONGEST)} frames of 30 s, and the back end "
+                f"wants {frames}. Choose another front_end or another back end."
+            )
+        return self._fewest_samples(frames, _LONGEST)
+
+    def _formula(self, samples: int) -> int:
+        if samples < self.window:
+            return 0
+        return (samples - self.window) // self.hop + 1
+
+    def _samples_to_try(self) -> list[int]:
+        edges = [self.window + count * self.hop for count in (2, 5, 9)]
+        return [*edges, *(edge - 1 for edge in edges), _SECOND, 2 * _SECOND - 1]
+
+    def _fewest_samples(self, frames: int, enough: int) -> int:
+        """Return the fewest samples, up to `enough`, that give `frames` frames, by bisection."""
+        too_few = 0
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if self._count(middle) >= frames:
+                enough = middle
+            else:
+                too_few = middle
+        return enough

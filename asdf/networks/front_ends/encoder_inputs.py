@@ -1,0 +1,141 @@
+"""What encoders that take no waveforms are fed: the features of their own extractors, in torch.
+
+Invariant: features are those of transformers' extractors for the same samples, without the padding
+that these add, and an utterance's do not depend on others of its batch. As in these, which use
+numpy, all but the result is float64: the logarithm of a band without power would be rounding.
+
+Source: Barrault et al., "Seamless", 2023 (w2v-BERT 2.0's filter bank is Kaldi's); Radford et al.,
+"Robust speech recognition via large-scale weak supervision", ICML 2023 (Whisper).
+
+Shapes: B utterances, T samples, L frames, W samples of a window, F frequencies, N bands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.front_ends.architectures import ConvLayers, first_inputs
+from asdf.networks.front_ends.spectral import power_spectrum
+from asdf.networks.traced_sizes import windows
+
+WINDOW = 400
+HOP = 160
+
+
+class Waveforms(nn.Module):
+    """The input of encoders that take waveforms, with or without a dimension of channels."""
+
+    def __init__(self, shape: int, stem: ConvLayers, has_group_norm: bool) -> None:
+        """Keep what the encoder's first layers look at.
+
+        Args:
+            shape: 2 or 3 dimensions of the input.
+            stem: the convolutions that its configuration states; () where it states none.
+            has_group_norm: whether a norm looks at all outputs of the first convolution.
+        """
+        super().__init__()
+        self.shape = shape
+        self.stem = stem
+        self.seen_layers = 1 if has_group_norm else len(stem)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        """Return the waveforms."""
+        return waveforms_BT if self.shape == 2 else waveforms_BT.unsqueeze(1)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at."""
+        return first_inputs(self.stem, samples, self.seen_layers) if self.stem else samples
+
+
+class StackedFilterBank(nn.Module):
+    """w2v-BERT 2.0's input: the normalised filter banks of two neighbouring windows side by side.
+
+    A last window without a neighbour is left out, but its share in mean and variance is not.
+    """
+
+    bands: Tensor
+    taper: Tensor
+
+    def __init__(self, bands: int) -> None:
+        super().__init__()
+        from transformers.audio_utils import mel_filter_bank, window_function
+
+        filters_FN = mel_filter_bank(
+            num_frequency_bins=257,
+            num_mel_filters=bands,
+            min_frequency=20,
+            max_frequency=SAMPLE_RATE // 2,
+            sampling_rate=SAMPLE_RATE,
+            mel_scale="kaldi",
+            triangularize_in_mel_space=True,
+        )
+        _add_constants(self, filters_FN, window_function(WINDOW, "povey", periodic=False))
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        """Return (batch, frames, 2 * bands)."""
+        frames_BLW = windows(waveforms_BT.double() * 2**15, WINDOW, HOP)
+        frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
+        # A window's first sample has no other before it.
+        before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
+        tapered_BLW = (frames_BLW - 0.97 * before_BLW) * self.taper.double()
+        powers_BLF = power_spectrum(tapered_BLW, 512, range(257))
+        x_BLN = (powers_BLF @ self.bands.double()).clamp(min=2**-23).log()
+        deviation_B1N = (x_BLN.var(dim=1, keepdim=True) + 1e-7).sqrt()
+        x_BLN = (x_BLN - x_BLN.mean(dim=1, keepdim=True)) / deviation_B1N
+        return torch.cat([x_BLN[:, :-1:2], x_BLN[:, 1::2]], dim=2).float()
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the features look at."""
+        # The mean over time sees a last window that has no neighbour, too.
+        return samples - (samples - WINDOW) % HOP
+
+
+class WhisperLogMel(nn.Module):
+    """Whisper's input, of the whole frames of 20 ms of waveforms, with no silence appended."""
+
+    bands: Tensor
+    taper: Tensor
+
+    def __init__(self, bands: int) -> None:
+        super().__init__()
+        from transformers.audio_utils import mel_filter_bank, window_function
+
+        filters_FN = mel_filter_bank(
+            num_frequency_bins=201,
+            num_mel_filters=bands,
+            min_frequency=0.0,
+            max_frequency=8000.0,
+            sampling_rate=SAMPLE_RATE,
+            norm="slaney",
+            mel_scale="slaney",
+        )
+        _add_constants(self, filters_FN, window_function(WINDOW, "hann"))
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        """Return (batch, bands, frames of 10 ms)."""
+        half = WINDOW // 2
+        # Written out: ONNX does not know the length of what torch mirrors.
+        waveforms_BT = waveforms_BT[:, : self.used_samples(waveforms_BT.shape[1])].double()
+        before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
+        after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
+        mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
+        frames_BLW = windows(mirrored_BT, WINDOW, HOP)[:, :-1]
+        powers_BLF = power_spectrum(frames_BLW * self.taper.double(), WINDOW, range(201))
+        x_BLN = (powers_BLF @ self.bands.double()).clamp(min=1e-10).log10()
+        x_BLN = torch.maximum(x_BLN, x_BLN.amax(dim=(1, 2), keepdim=True) - 8)
+        return (x_BLN / 4 + 1).transpose(1, 2).float()
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the features look at: whole frames of the encoder."""
+        return samples - samples % (2 * HOP)
+
+
+def _add_constants(module: nn.Module, filters_FN: Any, taper_W: Any) -> None:
+    # Not persistent: they follow from the number of bands.
+    for name, numbers in (("bands", filters_FN), ("taper", taper_W)):
+        tensor = torch.tensor(numbers, dtype=torch.float64)
+        module.register_buffer(name, tensor, persistent=False)

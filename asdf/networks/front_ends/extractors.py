@@ -1,0 +1,265 @@
+"""The feature extractors of transformers: what an encoder is fed, computed as transformers does.
+
+Invariant: only classes of transformers are made, from plain values that their constructors name.
+An utterance's features are computed from it alone, so that they do not depend on its batch. Two
+extractors are written in torch (`encoder_inputs.py`); all others run in numpy, on the CPU.
+
+Shapes: B utterances, T samples.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.front_ends.encoder_inputs import StackedFilterBank, Waveforms, WhisperLogMel
+from asdf.networks.front_ends.encoder_outline import outside_modes
+from asdf.networks.front_ends.transformers_config import EXTRACTOR, MAX_BANDS
+from asdf.runs.log import LOG
+from asdf.settings.class_path import describe_error
+from asdf.text import shorten
+
+TYPE = "feature_extractor_type"
+# With its own extractor, transformers' table has that of wav2vec 2.0 for this one.
+_EXCEPTIONS = {"wav2vec2-bert": "SeamlessM4TFeatureExtractor"}
+_IN_TORCH = ("SeamlessM4TFeatureExtractor", "WhisperFeatureExtractor")
+
+
+class Extracted(nn.Module):
+    """The features of an extractor of transformers, of each utterance by itself.
+
+    Attributes:
+        wanted_mask: the name of the mask that the encoder does not go without; '' for others.
+    """
+
+    def __init__(self, extractor: Any, wanted_mask: str) -> None:
+        super().__init__()
+        _leave_out_of_graphs()
+        self.extractor = extractor
+        self.wanted_mask = wanted_mask
+
+    def __deepcopy__(self, memo: Any) -> Extracted:
+        # An extractor has no numbers of a network, and is never changed.
+        return Extracted(self.extractor, self.wanted_mask)
+
+    def forward(self, waveforms_BT: Tensor) -> dict[str, Tensor]:
+        """Return what the extractor returns, by its names, stacked for the batch.
+
+        Raises:
+            UsageError: the network is to become a graph, of which numpy is no part.
+        """
+        is_traced = torch.jit.is_tracing()  # type: ignore[attr-defined]
+        if is_traced or torch.onnx.is_in_onnx_export():
+            raise UsageError(
+                f"a front end with {type(self.extractor).__name__} cannot be exported: "
+                "transformers computes its features in numpy. Serve the network file instead."
+            )
+        if waveforms_BT.is_meta:
+            # Only shapes are wanted, which depend on the number of samples alone.
+            example_T = example_waveform(waveforms_BT.shape[1])
+            shapes: dict[str, Tensor] = self._stack([example_T] * len(waveforms_BT), "meta")
+            return shapes
+        rows = list(waveforms_BT.detach().float().cpu())
+        features: dict[str, Tensor] = self._stack(rows, waveforms_BT.device)
+        return features
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the features look at: all, for what is known of them."""
+        return samples
+
+    def _stack(self, rows: list[Tensor], device: torch.device | str) -> dict[str, Tensor]:
+        results = [extract(self.extractor, row_T) for row_T in rows]
+        stacked = {}
+        for name in results[0]:
+            with outside_modes():
+                tensor = torch.cat([result[name] for result in results])
+                if device == "meta" and not tensor.isfinite().all():
+                    raise ValueError("the waveform is too short: features are not numbers")
+            # Masks that leave nothing out cost time, and are not known of outlines.
+            is_mask = name.endswith("mask")
+            if is_mask and self.wanted_mask:
+                stacked[self.wanted_mask] = tensor.to(device)
+            elif not (is_mask and bool(tensor.bool().all())):
+                stacked[name] = tensor.to(device)
+        return stacked
+
+
+@cache
+def _leave_out_of_graphs() -> None:
+    """Let torch.compile compute what extractors do as it stands.
+
+    Not by a decorator: torch loads its compiler for that, which takes a second, and most networks
+    have no extractor.
+    """
+    setattr(Extracted, "_stack", torch.compiler.disable(Extracted._stack))  # noqa: B010
+
+
+def extract(extractor: Any, waveform_T: Tensor) -> dict[str, Tensor]:
+    """Return the tensors that an extractor of transformers makes of one waveform."""
+    # Where networks are outlined, tensors would be made without numbers.
+    options: dict[str, Any] = {"return_tensors": "pt", "sampling_rate": SAMPLE_RATE}
+    if "sampling_rate" not in inspect.signature(extractor.__call__).parameters:
+        del options["sampling_rate"]
+    with torch.device("cpu"), torch.no_grad(), outside_modes():
+        output = extractor(waveform_T.numpy(), **options)
+    main = extractor.model_input_names[0]
+    # The encoder's input first.
+    names = sorted(output, key=lambda name: name != main)
+    tensors = {}
+    for name in names:
+        value = output[name]
+        if isinstance(value, Tensor):
+            tensors[name] = value.float() if value.is_floating_point() else value
+    return tensors
+
+
+def example_waveform(samples: int) -> Tensor:
+    """Return noise, (samples,), of which extractors make features of the usual sizes."""
+    with torch.device("cpu"), outside_modes():
+        numbers = torch.Generator().manual_seed(0)
+        return 0.1 * torch.randn(samples, generator=numbers)
+
+
+def make_inputs(values: Mapping[str, Any], model: Any) -> nn.Module:
+    """Return what computes the input of an encoder: by its extractor's class, and what it returns.
+
+    Args:
+        values: the configuration, with the settings of the extractor where they are known.
+        model: the encoder.
+
+    Raises:
+        UsageError: there is no extractor, it is for another sampling rate, or it fails.
+    """
+    config = model.config
+    settings = dict(values.get(EXTRACTOR, {}))
+    name = settings.pop(TYPE, None) or _usual_name(values["model_type"])
+    if name == "SeamlessM4TFeatureExtractor":
+        return StackedFilterBank(_count(config, "feature_projection_input_dim", 160) // 2)
+    if name == "WhisperFeatureExtractor":
+        return WhisperLogMel(_count(config, "num_mel_bins", settings.get("feature_size", 80)))
+    extractor = make_extractor(name, settings)
+    result = _try(extractor)
+    first = next(iter(result.values()))
+    if first.numel() != SAMPLE_RATE:
+        LOG.info(
+            "front end: %s computes features in numpy, on the CPU: slow, unless they are cached "
+            "(front_end.cache_features)",
+            name,
+        )
+        parameters = inspect.signature(model.forward).parameters.values()
+        wanted = [each.name for each in parameters if each.default is each.empty]
+        masks = [each for each in wanted if each.endswith("mask")]
+        return Extracted(extractor, masks[0] if masks else "")
+    names = ("conv_dim", "conv_kernel", "conv_stride")
+    stem = tuple(zip(*(getattr(config, each, ()) for each in names), strict=True))
+    # Absent in configurations that have no choice: then each layer has a norm.
+    has_group_norm = getattr(config, "feat_extract_norm", "layer") == "group"
+    return Waveforms(first.dim(), stem, has_group_norm)
+
+
+def recorded_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a folder's preprocessor_config.json what makes its extractor again.
+
+    Nothing, where features follow from the encoder's configuration: of waveforms, and of the
+    extractors that are written in torch.
+
+    Raises:
+        UsageError: it names no extractor of transformers.
+    """
+    name = values.get(TYPE)
+    if not isinstance(name, str) or name in (*_IN_TORCH, "Wav2Vec2FeatureExtractor"):
+        return {}
+    known = _parameter_names(_find_class(name))
+    chosen = {key: value for key, value in values.items() if key in known}
+    return {TYPE: name, **chosen}
+
+
+def make_extractor(name: str, settings: Mapping[str, Any]) -> Any:
+    """Return an extractor of transformers.
+
+    Raises:
+        UsageError: there is no such extractor, it lacks a package, or is for another sampling rate.
+    """
+    extractor_class = _find_class(name)
+    known = _parameter_names(extractor_class)
+    chosen = {key: value for key, value in settings.items() if key in known}
+    extractor = _call(lambda: extractor_class(**chosen), name)
+    rate = getattr(extractor, "sampling_rate", SAMPLE_RATE)
+    if rate != SAMPLE_RATE:
+        raise UsageError(
+            f"front_end.architecture: the encoder's {name} is for audio of {rate:,} Hz, and "
+            f"recordings are read at {SAMPLE_RATE:,} Hz here. Choose another encoder."
+        )
+    return extractor
+
+
+def _usual_name(model_type: str) -> str:
+    """Return the name of the extractor that transformers has for a type of model, or its family."""
+    from transformers.models.auto import feature_extraction_auto
+
+    # The table of transformers, which its AutoFeatureExtractor uses.
+    table: dict[str, str] = vars(feature_extraction_auto)["FEATURE_EXTRACTOR_MAPPING_NAMES"]
+    names = {**table, **_EXCEPTIONS}
+    families = [family for family in names if model_type.startswith(family)]
+    if not families:
+        raise UsageError(
+            f"front_end.architecture: transformers has no feature extractor for the model type "
+            f"{shorten(model_type)!r}: it is no encoder of audio. Choose one that takes waveforms "
+            "or features of them, such as wav2vec2, whisper, parakeet_encoder."
+        )
+    return names[max(families, key=len)]
+
+
+def _find_class(name: str) -> Any:
+    from transformers.models.auto.feature_extraction_auto import feature_extractor_class_from_name
+
+    extractor_class = feature_extractor_class_from_name(name)
+    if extractor_class is None:
+        raise UsageError(
+            f"front_end.architecture: {shorten(name)!r} is no feature extractor of transformers. "
+            "Code of other sources is not run."
+        )
+    return extractor_class
+
+
+def _parameter_names(extractor_class: Any) -> set[str]:
+    names: set[str] = set()
+    for parent in inspect.getmro(extractor_class):
+        parameters = inspect.signature(vars(parent).get("__init__", object)).parameters.values()
+        names.update(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
+    return names - {"self", "args", "kwargs"}
+
+
+def _try(extractor: Any) -> dict[str, Tensor]:
+    waveform_T = example_waveform(SAMPLE_RATE)
+    name = type(extractor).__name__
+    result: dict[str, Tensor] = _call(lambda: extract(extractor, waveform_T), name)
+    again = _call(lambda: extract(extractor, waveform_T), name)
+    if not result or any(not torch.equal(tensor, again[key]) for key, tensor in result.items()):
+        raise UsageError(
+            f"front_end.architecture: {name} makes other features of the same waveform each time, "
+            "so that scores could not be repeated. Choose another encoder."
+        )
+    return result
+
+
+def _call(function: Callable[[], Any], name: str) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise UsageError(
+            f"front_end.architecture: transformers' {name} does not work with these settings: "
+            f"{describe_error(error, __file__)}."
+        ) from error
+
+
+def _count(config: Any, name: str, usual: Any) -> int:
+    count = getattr(config, name, usual)
+    return min(int(count), 2 * MAX_BANDS)

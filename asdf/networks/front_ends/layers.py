@@ -1,0 +1,193 @@
+"""The encoder's layers: which are computed, which a step leaves out, and how several become one.
+
+Invariant: in training every learning parameter of every computed layer gets a gradient in every
+step, of zeros where the layer was dropped. So each process may drop other layers, as in fairseq,
+while none waits for a gradient that another does not have, and the optimiser treats a step alike on
+any number of processes.
+
+Shapes: B utterances, L frames, C feature values, H attention heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from threading import local
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torchaudio.models.wav2vec2.components import Transformer
+
+from asdf.networks.casting import norms_are_short, weights_cast_together
+from asdf.networks.front_ends.wavlm import position_bias
+
+_LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
+
+
+class _LayerCalls(local):
+    """How the thread's forward pass calls layers."""
+
+    compiled = False
+
+
+_CALLS = _LayerCalls()
+
+
+@contextmanager
+def layers_compiled(compiled: bool) -> Iterator[None]:
+    """Let `encoder_states` call compiled layers inside the block, where a forward pass begins.
+
+    One graph serves all layers that are built alike, so compiling takes as long as that of one.
+    """
+    before = _CALLS.compiled
+    _CALLS.compiled = compiled
+    try:
+        yield
+    finally:
+        _CALLS.compiled = before
+
+
+class WeightedSum(nn.Module):
+    """A sum of layers whose weights are learned: positive, together 1, and equal at the start.
+
+    It learns with the back end, also where the front end is frozen.
+
+    Source: Yang et al., "SUPERB: Speech processing Universal PERformance Benchmark", Interspeech
+    2021.
+    """
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+
+    def forward(self, states: Sequence[Tensor]) -> Tensor:
+        """Return one tensor of the shape that each of `states` has."""
+        return weighted_sum(states, self.weights.softmax(dim=0))
+
+
+def weighted_sum(states: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """Return the sum of `states`, each times its weight, without stacking them in memory."""
+    factors = weights.unbind()
+    total = factors[0] * states[0]
+    for factor, state in zip(factors[1:], states[1:], strict=True):
+        total = total + factor * state
+    return total
+
+
+def encoder_states(
+    transformer: Transformer,
+    x_BLC: Tensor,
+    norm_first: bool,
+    layers: int,
+    drop: float,
+    recompute: bool,
+) -> Iterator[Tensor]:
+    """Yield the input of the first layer and the outputs of the first `layers` layers.
+
+    Written out, since torchaudio's loop draws a random number for each layer in training, also when
+    no layer is to be dropped, and drops the layer when that number is exactly 0.
+
+    Args:
+        norm_first: whether the encoder is pre-norm; its final layer norm is not applied here.
+        drop: probability that a layer's output is its input, in training.
+        recompute: recompute the layers in the backward pass.
+
+    Yields:
+        (batch, frames, dimension).
+    """
+    short = norms_are_short()
+    run = _run_compiled if _CALLS.compiled else _run_layer
+    x_BLC = x_BLC + transformer.pos_conv_embed(x_BLC)
+    if not norm_first:
+        x_BLC = run_cast(transformer.layer_norm, x_BLC, short)
+    x_BLC = transformer.dropout(x_BLC)
+    yield x_BLC
+    bias_BHLL = _compute_position_bias(transformer, layers, x_BLC)
+    draws = recompute and _draws_numbers(transformer)
+    dropped = choose_dropped(layers, drop, transformer.training)
+    for number, layer in enumerate(transformer.layers[:layers]):
+        # WavLM's first layer is never dropped: it computes the position biases of all.
+        has_biases = number == 0 and bias_BHLL is not None
+        if dropped[number] and not has_biases:
+            x_BLC = x_BLC + 0.0 * _sum_learning(layer)
+        elif recompute and torch.is_grad_enabled():
+            x_BLC = checkpoint(
+                run,
+                layer,
+                x_BLC,
+                bias_BHLL,
+                short,
+                use_reentrant=False,
+                # A CUDA graph cannot go back to a state of random numbers.
+                preserve_rng_state=draws,
+            )
+        else:
+            x_BLC = run(layer, x_BLC, bias_BHLL, short)
+        yield x_BLC
+
+
+def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor) -> Tensor | None:
+    """Return WavLM's bias (B, H, L, L), which its first layer has the weights of; else None."""
+    if layers == 0:
+        return None
+    attention = transformer.layers[0].attention
+    if getattr(attention, "rel_attn_embed", None) is None:
+        return None
+    return position_bias(attention, x_BLC.shape[0], x_BLC.shape[1])
+
+
+def _draws_numbers(transformer: Transformer) -> bool:
+    """Return whether its layers draw random numbers in training, for dropout."""
+    if transformer.dropout.p > 0:
+        return True
+    return any(vars(module).get("lora_dropout") for module in transformer.modules())
+
+
+def run_cast(layer: nn.Module, x: Tensor, short_norms: bool) -> Tensor:
+    """Apply a layer whose weights autocast casts, or whose norms are short."""
+    with weights_cast_together(layer, x.device, short_norms):
+        result: Tensor = layer(x)
+    return result
+
+
+def _run_layer(
+    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, short_norms: bool
+) -> Tensor:
+    with weights_cast_together(layer, x_BLC.device, short_norms):
+        return _call_layer(layer, x_BLC, bias_BHLL)
+
+
+def _run_compiled(
+    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, short_norms: bool
+) -> Tensor:
+    """Run a layer whose casts and norms are the compiler's to arrange."""
+    return _compile_call()(layer, x_BLC, bias_BHLL)
+
+
+def _call_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
+    output_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
+    return output_BLC
+
+
+@cache
+def _compile_call() -> _LayerCall:
+    # One function for the whole process: what it was compiled to is found again for each layer.
+    compiled: _LayerCall = torch.compile(_call_layer, dynamic=False)
+    return compiled
+
+
+def _sum_learning(layer: nn.Module) -> Tensor | float:
+    """Return the sum of the parameters that learn."""
+    sums = [parameter.sum() for parameter in layer.parameters() if parameter.requires_grad]
+    return torch.stack(sums).sum() if sums else 0.0
+
+
+def choose_dropped(layers: int, drop: float, training: bool) -> list[bool]:
+    """Draw which layers a step leaves out; nothing is drawn where none can be."""
+    if not (drop and training):
+        return [False] * layers
+    # On the CPU: which layers run must be known there.
+    dropped: list[bool] = (torch.rand(layers) < drop).tolist()
+    return dropped

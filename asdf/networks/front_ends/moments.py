@@ -1,0 +1,229 @@
+"""Statistics over time of band energies: how speech moves, not which colour it has.
+
+A channel (microphone, telephone, codec, level) mostly adds constants to log energies, and a small
+network that sees them learns channels. What is computed here does not change with such a constant:
+
+- at the pace of the glottal pulses (5 ms windows, one every ms), how alike bands rise and fall, at
+  once and some milliseconds apart. Pulses of a vocoder reach all bands together; invented phases
+  spread them; a voice does neither.
+- at the pace of sounds (25 ms windows, one every 10 ms), how lopsided and how heavy-tailed the
+  energies and their changes over 10 to 80 ms are. Speech begins faster than it fades, and
+  synthesis smooths both.
+
+Invariant: one vector per recording; nothing learns; and it depends on whole windows alone.
+
+Source: ours. Correlations of envelopes across bands are those of texture statistics (McDermott and
+Simoncelli, Neuron 2011).
+
+Shapes: B utterances, T samples, L frames, N bands, S statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.spectral import power_spectrum
+from asdf.networks.front_ends.spectral_matrices import band_bins, mel_filters
+from asdf.networks.full_precision import without_autocast
+from asdf.networks.traced_sizes import windows
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+LOW_HZ = 80.0
+HIGH_HZ = 7600.0
+FLOOR = 1e-3
+"""Added to powers and deviations: a silent band has correlations and moments near 0."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Band energies of one resolution in time; window and hop in samples."""
+
+    window: int
+    hop: int
+    n_fft: int
+    bands: int
+
+
+PULSES = Pace(80, 16, 128, 14)
+SOUNDS = Pace(400, 160, 512, 40)
+MEAN_FRAMES = 17
+"""Of PULSES: what is slower than this moving average is taken out of them."""
+LAGS = (1, 2, 4)
+"""Frames of PULSES by which correlations are apart, next to 0."""
+STEPS = (1, 2, 4, 8)
+"""Frames of SOUNDS over which changes are looked at."""
+SHORTEST_FRAMES = 32
+"""Of SOUNDS, a third of a second: fewer give no statistics."""
+
+
+class MomentsFrontEnd(FrontEnd):
+    """Statistics of a recording as its only frame, (batch, 1, 1175); `moments.parts` says which.
+
+    Attributes:
+        groups: Values of each kind of statistics.
+    """
+
+    cacheable = True
+    window = SOUNDS.window + (SHORTEST_FRAMES - 1) * SOUNDS.hop
+    # No recording is long enough for a second frame: see `frames`.
+    hop = window
+    dimension = 0
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Count the statistics."""
+        self.groups = find_groups(self.sections.moments.parts)
+        self.dimension = sum(len(group) for group in self.groups.values())
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the module that computes the statistics."""
+        return Moments(self.sections.moments.parts)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the statistics, (batch, 1, statistics)."""
+        with without_autocast(waveforms_BT):
+            statistics_BS: Tensor = self.model(waveforms_BT.float())
+        yield self.mask(statistics_BS.unsqueeze(1))
+
+    def frames(self, samples: int) -> int:
+        """Return 1, or 0 for fewer samples than `window`."""
+        return int(samples >= self.window)
+
+    def used_samples(self, samples: int) -> int:
+        """Return the samples up to the end of the last whole window of either pace."""
+        return max(_used_by(PULSES, samples), _used_by(SOUNDS, samples))
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the settings of the base class without an architecture, and the kind."""
+        known = super().feature_settings()
+        del known["architecture"]
+        return {**known, "kind": type(self).__name__, "parts": list(self.sections.moments.parts)}
+
+
+class BandEnergies(nn.Module):
+    """Waveforms (batch, samples) -> powers of mel bands (batch, bands, frames)."""
+
+    taper: Tensor
+    filters: Tensor
+
+    def __init__(self, pace: Pace) -> None:
+        super().__init__()
+        self.pace = pace
+        self.bins = band_bins(pace.n_fft, LOW_HZ, HIGH_HZ)
+        filters_FN = mel_filters(pace.n_fft, pace.bands, LOW_HZ, HIGH_HZ)
+        # Not persistent: they follow from the sizes.
+        self.register_buffer("taper", torch.hann_window(pace.window), persistent=False)
+        self.register_buffer(
+            "filters", torch.tensor(filters_FN, dtype=torch.float32), persistent=False
+        )
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        frames_BLW = windows(waveforms_BT, self.pace.window, self.pace.hop) * self.taper
+        powers_BLF = power_spectrum(frames_BLW, self.pace.n_fft, self.bins)
+        return (powers_BLF @ self.filters).transpose(1, 2)
+
+
+class Moments(nn.Module):
+    """Waveforms (batch, samples) -> statistics (batch, statistics), grouped as `find_groups`."""
+
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        super().__init__()
+        self.kinds = tuple(kinds)
+        self.pulses = BandEnergies(PULSES)
+        self.sounds = BandEnergies(SOUNDS)
+        rows, columns = torch.triu_indices(PULSES.bands, PULSES.bands, 1)
+        self.register_buffer("rows", rows, persistent=False)
+        self.register_buffer("columns", columns, persistent=False)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        parts: list[Tensor] = []
+        if "pulses" in self.kinds:
+            parts.extend(self._of_pulses(waveforms_BT))
+        if "sounds" in self.kinds:
+            parts.extend(self._of_sounds(waveforms_BT))
+        return torch.cat(parts, dim=1)
+
+    def _of_pulses(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        # A fourth root is near the logarithm, and does not make much of a band's silence.
+        roots_BNL = self.pulses(waveforms_BT).clamp(min=1e-8).pow(0.25)
+        means_BNL = F.avg_pool1d(roots_BNL, MEAN_FRAMES, stride=1)
+        edge = MEAN_FRAMES // 2
+        x_BNL = roots_BNL[:, :, edge:-edge] - means_BNL
+        yield correlations(x_BNL, 0)[:, self.rows, self.columns]
+        for lag in LAGS:
+            yield correlations(x_BNL, lag).flatten(1)
+        yield from _shape(x_BNL)
+        yield from _shape(changes(x_BNL, 1))
+
+    def _of_sounds(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        x_BNL = (self.sounds(waveforms_BT) + FLOOR).log()
+        yield from _shape(x_BNL)
+        for step in STEPS:
+            yield from _shape(changes(x_BNL, step))
+        first_BNL = changes(x_BNL, 1)
+        second_BNL = changes(first_BNL, 1)
+        ratio_BN = (_deviation(second_BNL) + FLOOR) / (_deviation(first_BNL) + FLOOR)
+        yield ratio_BN.log()
+
+
+def correlations(x_BNL: Tensor, lag: int) -> Tensor:
+    """Return how bands go together with bands `lag` frames earlier: (batch, bands, bands)."""
+    centred_BNL = x_BNL - x_BNL.mean(dim=2, keepdim=True)
+    unit_BNL = centred_BNL / (_deviation(x_BNL).unsqueeze(2) + FLOOR)
+    later_BNL = unit_BNL[:, :, lag:]
+    earlier_BNL = unit_BNL[:, :, : x_BNL.shape[2] - lag]
+    return later_BNL @ earlier_BNL.transpose(1, 2) / later_BNL.shape[2]
+
+
+def changes(x_BNL: Tensor, step: int) -> Tensor:
+    """Return each frame minus the one `step` frames before it."""
+    return x_BNL[:, :, step:] - x_BNL[:, :, :-step]
+
+
+def _deviation(x_BNL: Tensor) -> Tensor:
+    centred_BNL = x_BNL - x_BNL.mean(dim=2, keepdim=True)
+    return centred_BNL.square().mean(dim=2).sqrt()
+
+
+def _shape(x_BNL: Tensor) -> Iterator[Tensor]:
+    """Yield skewness and log kurtosis over time, (batch, bands) each."""
+    centred_BNL = x_BNL - x_BNL.mean(dim=2, keepdim=True)
+    unit_BNL = centred_BNL / (_deviation(x_BNL).unsqueeze(2) + FLOOR)
+    yield unit_BNL.pow(3).mean(dim=2)
+    yield (unit_BNL.pow(4).mean(dim=2) + FLOOR).log()
+
+
+def _used_by(pace: Pace, samples: int) -> int:
+    return (samples - pace.window) // pace.hop * pace.hop + pace.window
+
+
+def find_groups(kinds: Sequence[str]) -> dict[str, range]:
+    """Return which values are which statistics, in the order in which they are computed."""
+    groups = {}
+    first = 0
+    for name, size in _count_statistics().items():
+        if name.split()[0] + "s" in kinds:
+            groups[name] = range(first, first + size)
+            first += size
+    return groups
+
+
+def _count_statistics() -> dict[str, int]:
+    sizes = {"pulse correlations": PULSES.bands * (PULSES.bands - 1) // 2}
+    for lag in LAGS:
+        sizes[f"pulse correlations, {lag} ms"] = PULSES.bands**2
+    sizes["pulse shapes"] = 4 * PULSES.bands
+    sizes["sound levels"] = 2 * SOUNDS.bands
+    for step in STEPS:
+        sizes[f"sound changes, {step}0 ms"] = 2 * SOUNDS.bands
+    sizes["sound smoothness"] = SOUNDS.bands
+    return sizes

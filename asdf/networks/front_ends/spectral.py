@@ -1,0 +1,277 @@
+"""Spectral front ends: LFCC, MFCC, linear and mel filter banks, and the spectrogram.
+
+Invariant: a frame is computed from its window alone (and the sample before it), never from padding,
+so that features end where the last whole window ends. Nothing in them learns: their matrices follow
+from the settings alone and are no part of a state dict.
+
+Source: the LFCC-LCNN baseline of ASVspoof 2021 (github.com/asvspoof-challenge/2021) and Sahidullah
+et al., "A comparison of features for synthetic speech detection", Interspeech 2015. The baseline
+pads both ends of a waveform by zeros, and so has a frame or two more; the others are the same.
+
+Shapes: B utterances, T samples, L frames, W samples of a window, F frequencies, N filters, C
+feature values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.spectral_matrices import (
+    band_bins,
+    cosine_transform,
+    fourier_matrix,
+    linear_filters,
+    mel_filters,
+)
+from asdf.networks.full_precision import without_autocast
+from asdf.networks.traced_sizes import windows
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.settings.sections import Spectrum
+
+NYQUIST_HZ = SAMPLE_RATE / 2
+MIN_VARIANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that the settings leave to the kind of features, all of them known.
+
+    Attributes:
+        filters: 0 for a spectrogram, which has all bins of the band.
+        coefficients: Coefficients of the cosine transform; 0 without one.
+    """
+
+    window: int
+    hop: int
+    n_fft: int
+    filters: int
+    coefficients: int
+    deltas: int
+    high_hz: float
+    low_hz: float = 0.0
+
+    @property
+    def bins(self) -> range:
+        """The bins of the Fourier transform that features are computed from."""
+        return band_bins(self.n_fft, self.low_hz, self.high_hz)
+
+    @property
+    def static(self) -> int:
+        """Values per frame without deltas."""
+        return self.coefficients or self.filters or len(self.bins)
+
+
+class SpectralFrontEnd(FrontEnd):
+    """What the spectral front ends share: frames, powers, logarithms, deltas, normalisation.
+
+    Attributes:
+        usual: the sizes where the section `spectrum` has None.
+        sizes: those in use.
+    """
+
+    usual: ClassVar[Sizes]
+    sizes: Sizes
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read the section `spectrum`.
+
+        Raises:
+            UsageError: its settings contradict each other.
+        """
+        self.sizes = choose_sizes(self.sections.spectrum, self.usual)
+        self.window = self.sizes.window
+        self.hop = self.sizes.hop
+        self.dimension = self.sizes.static * (self.sizes.deltas + 1)
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the module that computes static features."""
+        return StaticFeatures(self.sections.spectrum, self.sizes, self.filters(self.sizes))
+
+    def filters(self, sizes: Sizes) -> np.ndarray | None:
+        """Return the filters (bins of the band, filters); None: every bin is a value."""
+        return None
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the features: static ones, then their differences over time."""
+        with without_autocast(waveforms_BT):
+            x_BLC: Tensor = self.model(waveforms_BT.float())
+            blocks = [x_BLC]
+            for _ in range(self.sizes.deltas):
+                blocks.append(time_differences(blocks[-1]))
+            x_BLC = torch.cat(blocks, dim=2)
+            x_BLC = normalize_over_time(x_BLC, self.sections.spectrum.normalization)
+        yield self.mask(x_BLC)
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the settings of the base class without an architecture, and the spectrum's."""
+        known = super().feature_settings()
+        del known["architecture"]
+        spectrum = asdict(self.sections.spectrum)
+        return {
+            **known,
+            "kind": type(self).__name__,
+            "spectrum": {**spectrum, **asdict(self.sizes)},
+        }
+
+
+class SpectrogramFrontEnd(SpectralFrontEnd):
+    """The logarithms of the powers of all frequencies."""
+
+    usual = Sizes(320, 160, 512, 0, 0, 0, NYQUIST_HZ)
+    cacheable = True
+
+
+class FilterBankFrontEnd(SpectralFrontEnd):
+    """The logarithms of the powers in bands that are equally spaced in Hz."""
+
+    usual = Sizes(320, 160, 512, 60, 0, 0, NYQUIST_HZ)
+    cacheable = True
+
+    def filters(self, sizes: Sizes) -> np.ndarray:
+        return linear_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz)
+
+
+class LogMelFrontEnd(SpectralFrontEnd):
+    """The logarithms of the powers in bands that are equally spaced in mel."""
+
+    usual = Sizes(400, 160, 512, 80, 0, 0, NYQUIST_HZ)
+    cacheable = True
+
+    def filters(self, sizes: Sizes) -> np.ndarray:
+        return mel_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz)
+
+
+class LFCCFrontEnd(FilterBankFrontEnd):
+    """Linear-frequency cepstral coefficients, as in the LFCC-LCNN baseline of ASVspoof 2021 LA."""
+
+    usual = Sizes(320, 160, 1024, 20, 20, 2, 4000.0)
+    cacheable = True
+
+
+class MFCCFrontEnd(LogMelFrontEnd):
+    """Mel-frequency cepstral coefficients."""
+
+    usual = Sizes(320, 160, 512, 20, 20, 2, NYQUIST_HZ)
+    cacheable = True
+
+
+class StaticFeatures(nn.Module):
+    """From waveforms (batch, samples) to static features (batch, frames, values)."""
+
+    taper: Tensor
+    filters: Tensor | None
+    transform: Tensor | None
+
+    def __init__(self, spectrum: Spectrum, sizes: Sizes, filters_FN: np.ndarray | None) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.pre_emphasis = spectrum.pre_emphasis
+        self.floor = spectrum.log_floor
+        self.has_energy = spectrum.energy and sizes.coefficients > 0
+        tapers = {"hamming": torch.hamming_window, "hann": torch.hann_window}
+        # Not persistent: all of them follow from the settings.
+        self.register_buffer("taper", tapers[spectrum.window_shape](sizes.window), persistent=False)
+        filters = transform = None
+        if filters_FN is not None:
+            filters = torch.tensor(filters_FN, dtype=torch.float32)
+        if sizes.coefficients:
+            matrix_NC = cosine_transform(sizes.filters, sizes.coefficients)
+            transform = torch.tensor(matrix_NC, dtype=torch.float32)
+        self.register_buffer("filters", filters, persistent=False)
+        self.register_buffer("transform", transform, persistent=False)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        powers_BLF = self.powers(waveforms_BT)
+        bands_BLN = powers_BLF
+        if self.filters is not None:
+            bands_BLN = powers_BLF @ self.filters
+        x_BLC = (bands_BLN + self.floor).log10()
+        if self.transform is not None:
+            x_BLC = x_BLC @ self.transform
+        if self.has_energy:
+            energy_BL1 = powers_BLF.sum(dim=2, keepdim=True) / self.sizes.n_fft
+            energy_BL1 = (energy_BL1 + self.floor).log10()
+            x_BLC = torch.cat([energy_BL1, x_BLC[:, :, 1:]], dim=2)
+        return x_BLC
+
+    def powers(self, waveforms_BT: Tensor) -> Tensor:
+        """Return the powers (batch, frames, bins of the band)."""
+        later_BT = waveforms_BT[:, 1:] - self.pre_emphasis * waveforms_BT[:, :-1]
+        emphasized_BT = torch.cat([waveforms_BT[:, :1], later_BT], dim=1)
+        frames_BLW = windows(emphasized_BT, self.sizes.window, self.sizes.hop) * self.taper
+        return power_spectrum(frames_BLW, self.sizes.n_fft, self.sizes.bins)
+
+
+def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
+    """Return the powers (batch, frames, bins) of windows (batch, frames, window)."""
+    if torch.onnx.is_in_onnx_export():
+        # ONNX as torch writes it has no Fourier transform.
+        matrix_WF = fourier_matrix(int(frames_BLW.shape[2]), n_fft, bins)
+        parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=frames_BLW.dtype)
+        real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
+        return real_BLF.square() + imaginary_BLF.square()
+    spectrum_BLF = torch.fft.rfft(frames_BLW, n=n_fft)
+    parts_BLF2 = torch.view_as_real(spectrum_BLF[:, :, bins.start : bins.stop])
+    return parts_BLF2.square().sum(dim=3)
+
+
+def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
+    """Return the sizes that the settings have, or else the `usual` ones.
+
+    Raises:
+        UsageError: a window is longer than the Fourier transform, more coefficients than filters
+            are requested, or no frequency lies between the lowest and the highest.
+    """
+    chosen: dict[str, Any] = {}
+    for name, value in asdict(usual).items():
+        setting = getattr(spectrum, name)
+        # Only cepstra have coefficients, and a spectrogram has no filters.
+        is_part = name not in ("filters", "coefficients") or value
+        chosen[name] = setting if setting is not None and is_part else value
+    if chosen["coefficients"] and spectrum.coefficients is None:
+        chosen["coefficients"] = chosen["filters"]
+    sizes = Sizes(**chosen)
+    if sizes.window > sizes.n_fft:
+        raise UsageError(
+            f"spectrum.window is {sizes.window} samples, and spectrum.n_fft is {sizes.n_fft}: the "
+            "Fourier transform has to be as long as a window or longer."
+        )
+    if sizes.coefficients > sizes.filters:
+        raise UsageError(
+            f"spectrum.coefficients is {sizes.coefficients}, and there are {sizes.filters} "
+            "spectrum.filters: there are at most as many coefficients as filters."
+        )
+    if sizes.high_hz > NYQUIST_HZ or not sizes.bins:
+        raise UsageError(
+            f"spectrum.low_hz is {sizes.low_hz:g} and spectrum.high_hz {sizes.high_hz:g}: the "
+            f"first has to be below the second by a bin of the Fourier transform or more, and the "
+            f"second at most {NYQUIST_HZ:g}."
+        )
+    return sizes
+
+
+def time_differences(x_BLC: Tensor) -> Tensor:
+    """Return the next frame minus the one before each; the first and the last are repeated."""
+    earlier_BLC = torch.cat([x_BLC[:, :1], x_BLC[:, :-1]], dim=1)
+    later_BLC = torch.cat([x_BLC[:, 1:], x_BLC[:, -1:]], dim=1)
+    return later_BLC - earlier_BLC
+
+
+def normalize_over_time(x_BLC: Tensor, kind: str) -> Tensor:
+    """Return features less their mean over the utterance, also divided by their deviation."""
+    if kind == "none":
+        return x_BLC
+    centred_BLC = x_BLC - x_BLC.mean(dim=1, keepdim=True)
+    if kind == "mean":
+        return centred_BLC
+    variance_B1C = centred_BLC.square().mean(dim=1, keepdim=True)
+    return centred_BLC / variance_B1C.clamp(min=MIN_VARIANCE).sqrt()

@@ -1,0 +1,371 @@
+"""Every encoder of audio that transformers builds, as a front end.
+
+Invariant: features are those of transformers itself, which computes them; nothing is fetched, and
+no code but transformers' own runs. Layers above `front_end.layer` are not even built. What follows
+the layers and their norm, such as pooling or a projection to a language model, is not used: all
+layers have the same frames.
+
+Shapes: B utterances, T samples, L frames, C feature values, N bands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.encoder_frames import FrameRule
+from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
+from asdf.networks.front_ends.encoder_outline import (
+    Outline,
+    describe_frames,
+    first_tensor,
+    is_whisper,
+    on_meta_copy,
+    outline_encoder,
+    outside_modes,
+    run_encoder,
+    whisper_stem,
+)
+from asdf.networks.front_ends.extractors import make_inputs
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.layers import choose_dropped
+from asdf.networks.front_ends.transformers_config import (
+    EXTRACTOR,
+    check_layer_counts,
+    config_text,
+    count_layers,
+    read_config,
+)
+from asdf.networks.full_precision import without_autocast
+from asdf.networks.traced_sizes import is_traced
+from asdf.runs.log import LOG
+from asdf.settings.class_path import describe_error
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.text import did_you_mean, shorten
+
+INSTALL = (
+    "front_end.front_end_class = 'transformers' needs the package transformers: pip install "
+    "'asdf-antispoofing[transformers]'"
+)
+# What precedes the layers, as transformers calls it.
+_PARTS = {
+    "convolutions": ("feature_extractor", "conv", "conv1", "conv2", "conv3", "subsampling"),
+    "projection": ("feature_projection", "input_linear", "input_proj"),
+    "positions": ("pos_conv_embed", "embed_positions", "position_embeddings"),
+}
+
+
+class TransformersFrontEnd(FrontEnd):
+    """An encoder that transformers builds, from a folder or from a configuration.
+
+    Attributes:
+        outline: where things are in it.
+        inputs: computes what it takes, of waveforms.
+    """
+
+    model: Any
+    cacheable: ClassVar[bool] = True
+
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return how many layers of any kind the configuration describes."""
+        return count_layers(read_config(settings.architecture))
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read the configuration in `settings.architecture`, and outline its encoder.
+
+        Raises:
+            UsageError: transformers is not installed, the configuration is not one of its, or it
+                describes no encoder of audio.
+        """
+        values = read_config(settings.architecture)
+        self.architecture_setting = config_text(values)
+        config = _make_config(values)
+        _set_dropout(config, settings.dropout)
+        # Of its own, where the memory of the network is measured.
+        with outside_modes():
+            self.outline = outline_encoder(config, lambda model: make_inputs(values, model))
+            self.frame_rule = FrameRule(self.outline)
+            for remark in describe_frames(self.outline):
+                LOG.info("front end: %s: %s", values["model_type"], remark)
+        self.encoder_layers = len(self.outline.model.get_submodule(self.outline.layers))
+        self.dimension = self.outline.dimension
+        self.layer_drop = settings.layer_drop
+        self.window = self.frame_rule.window
+        self.hop = self.frame_rule.hop
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return transformers' encoder with random weights.
+
+        One layer is built also where `front_end.layer` is 0: it shows what enters it.
+        """
+        model = self.outline.make()
+        fixed = {name for name, each in model.named_parameters() if not each.requires_grad}
+        for each in (model, self.outline.model):
+            _remove_rest(each, self.outline, self.layers)
+        with outside_modes():
+            self.without_gradient = fixed | _unused_names(self.outline, self.layers)
+        if settings.gradient_checkpointing:
+            _recompute(model)
+        # Again: those of the outline are real also where memory is measured without numbers.
+        self.inputs = self.outline.inputs
+        if list(self.inputs.buffers()):
+            self.inputs = make_inputs(read_config(settings.architecture), self.outline.model)
+        built: nn.Module = model
+        return built
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield what enters the first layer, and each layer's output."""
+        if is_whisper(self.model) and isinstance(self.inputs, WhisperLogMel):
+            yield from self._whisper_states(waveforms_BT)
+            return
+        with _Watch(self) as watch:
+            run_encoder(self.model, self.inputs, waveforms_BT)
+        yield from watch.states[: self.layers + 1]
+
+    def final_norm(self, x_BLC: Tensor) -> Tensor:
+        """Return the norm that ends the encoder, if it has one and all layers are computed."""
+        norm = self._final_norm()
+        if norm is None or self.layers < self.encoder_layers:
+            return x_BLC
+        normed_BLC: Tensor = norm(x_BLC)
+        return normed_BLC
+
+    def final_norm_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield those of the norm that ends the encoder."""
+        norm = self._final_norm()
+        if norm is not None:
+            yield from norm.parameters()
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield what features do not depend on, and what is fixed, such as Whisper's positions."""
+        for name, parameter in self.model.named_parameters():
+            if name in self.without_gradient:
+                yield parameter
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers that were built."""
+        return list(self.model.get_submodule(self.outline.layers))
+
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return what precedes the layers."""
+        in_layers = f"{self.outline.layers}."
+        parts: dict[str, list[nn.Module]] = {part: [] for part in _PARTS}
+        for path, module in self.model.named_modules():
+            for part, names in _PARTS.items():
+                if path.rpartition(".")[2] in names and not path.startswith(in_layers):
+                    parts[part].append(module)
+        return parts
+
+    def frames(self, samples: int) -> int:
+        """Return how many frames `samples` samples give."""
+        return self.frame_rule.frames(samples)
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames."""
+        return self.frame_rule.min_samples(frames)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at."""
+        inputs: Any = self.inputs
+        used: int = inputs.used_samples(samples)
+        return used
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the base class's, and the version of transformers, which computes them."""
+        import transformers
+
+        return {**super().feature_settings(), "transformers": transformers.__version__}
+
+    @property
+    def takes_waveforms(self) -> bool:
+        """Whether no features are computed before the encoder."""
+        return isinstance(self.inputs, Waveforms)
+
+    def _final_norm(self) -> nn.Module | None:
+        path = self.outline.norm
+        norm: nn.Module | None = self.model.get_submodule(path) if path else None
+        return norm
+
+    def _whisper_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield Whisper's states; of each 30 s by itself, where there are more.
+
+        Written out, since transformers' loop takes exactly 30 s.
+        """
+        parts = []
+        for part_BT in self._divide_for_whisper(waveforms_BT):
+            with without_autocast(part_BT):
+                bands_BNL = self.inputs(part_BT.float())
+            parts.append(self.mask(whisper_stem(self.model, bands_BNL)))
+        yield torch.cat(parts, dim=1)
+        layers = self.layer_modules()[: self.layers]
+        dropped = choose_dropped(len(layers), self.layer_drop, self.training)
+        for layer, is_dropped in zip(layers, dropped, strict=True):
+            parts = [_run_layer(layer, part_BLC, is_dropped) for part_BLC in parts]
+            yield torch.cat(parts, dim=1)
+
+    def _divide_for_whisper(self, waveforms_BT: Tensor) -> list[Tensor]:
+        """Return parts (batch, up to 30 s of samples), without what the frames do not look at."""
+        whole = self.used_samples(waveforms_BT.shape[1])
+        longest = self.hop * self.model.embed_positions.num_embeddings
+        # A graph has a constant number of parts: with one, it takes any length up to 30 s, and
+        # more positions than there are make it fail.
+        if is_traced() and int(whole) <= longest:
+            return [waveforms_BT[:, :whole]]
+        whole = int(whole)
+        parts = []
+        for start in range(0, whole, longest):
+            parts.append(waveforms_BT[:, start : min(start + longest, whole)])
+        return parts
+
+
+class _Watch:
+    """Takes the states out of transformers' loop, masks its input, and drops layers.
+
+    Attributes:
+        states: the first layer's input and every layer's output.
+    """
+
+    def __init__(self, front_end: TransformersFrontEnd) -> None:
+        self.front_end = front_end
+        self.states: list[Tensor] = []
+        self._hooks = ExitStack()
+
+    def __enter__(self) -> _Watch:
+        front_end = self.front_end
+        layers = front_end.layer_modules()
+        dropped = choose_dropped(len(layers), front_end.layer_drop, front_end.training)
+        # WavLM's first layer is never dropped: it computes the position biases of all.
+        dropped[0] = dropped[0] and front_end.model.config.model_type != "wavlm"
+        projection = getattr(front_end.model, "feature_projection", None)
+        handles = []
+        if front_end.masking is not None and projection is None:
+            handles.append(layers[0].register_forward_pre_hook(self._mask_input, with_kwargs=True))
+        handles.append(layers[0].register_forward_pre_hook(self._take_input, with_kwargs=True))
+        for layer, is_dropped in zip(layers, dropped, strict=True):
+            hook = self._leave_out if is_dropped else self._take_output
+            handles.append(layer.register_forward_hook(hook))
+        if front_end.masking is not None and projection is not None:
+            # As in pretraining: before the convolutions of positions.
+            handles.append(projection.register_forward_hook(self._mask))
+        for handle in handles:
+            self._hooks.callback(handle.remove)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._hooks.close()
+
+    def _mask(self, module: nn.Module, args: Any, output: Any) -> Any:
+        # Some projections also return their input, which only pretraining looks at.
+        if isinstance(output, tuple):
+            return (self.front_end.mask(output[0]), *output[1:])
+        return self.front_end.mask(output)
+
+    def _mask_input(self, layer: nn.Module, args: Any, kwargs: Any) -> Any:
+        if args:
+            return (self.front_end.mask(args[0]), *args[1:]), kwargs
+        name = next(name for name, value in kwargs.items() if isinstance(value, Tensor))
+        return args, {**kwargs, name: self.front_end.mask(kwargs[name])}
+
+    def _take_input(self, layer: nn.Module, args: Any, kwargs: Any) -> None:
+        self.states.append(first_tensor((*args, *kwargs.values())))
+
+    def _take_output(self, layer: nn.Module, args: Any, output: Any) -> None:
+        self.states.append(first_tensor(output))
+
+    def _leave_out(self, layer: nn.Module, args: Any, output: Any) -> Any:
+        x_BLC = self.states[-1] + 0.0 * first_tensor(output)
+        self.states.append(x_BLC)
+        if isinstance(output, tuple):
+            return (x_BLC, *output[1:])
+        return x_BLC
+
+
+def _run_layer(layer: nn.Module, x_BLC: Tensor, is_dropped: bool) -> Tensor:
+    output_BLC = first_tensor(layer(x_BLC, None))
+    if is_dropped:
+        # Its gradients are zeros, so that no process waits for them.
+        return x_BLC + 0.0 * output_BLC
+    return output_BLC
+
+
+def _make_config(values: dict[str, Any]) -> Any:
+    try:
+        from transformers import CONFIG_MAPPING, AutoConfig
+    except ImportError as error:
+        raise UsageError(f"{INSTALL} ({error}).") from error
+    kind = values["model_type"]
+    if kind not in CONFIG_MAPPING:
+        raise UsageError(
+            f"front_end.architecture: the model type {shorten(kind)!r} is not known."
+            f"{did_you_mean(kind, list(CONFIG_MAPPING))} It may need another version of "
+            "transformers."
+        )
+    check_layer_counts(values)
+    described = {name: value for name, value in values.items() if name != EXTRACTOR}
+    try:
+        return AutoConfig.for_model(**described)
+    except Exception as error:
+        raise UsageError(
+            f"front_end.architecture: transformers does not take the configuration: "
+            f"{describe_error(error, __file__)}."
+        ) from error
+
+
+def _remove_rest(model: Any, outline: Outline, layers: int) -> None:
+    """Remove what features do not need: upper layers, and the vector of masked frames."""
+    if getattr(model, "masked_spec_embed", None) is not None:
+        # `Masking` has this vector, where there are masks.
+        del model.masked_spec_embed
+    modules: Any = model.get_submodule(outline.layers)
+    del modules[max(layers, 1) :]
+
+
+def _unused_names(outline: Outline, layers: int) -> set[str]:
+    """Return the names of the parameters that features do not depend on: without a gradient."""
+    model = outline.model
+    states: list[Tensor] = []
+
+    def take_input(layer: nn.Module, args: Any, kwargs: Any) -> None:
+        states.append(first_tensor((*args, *kwargs.values())))
+
+    def take_output(layer: nn.Module, args: Any, output: Any) -> None:
+        states.append(first_tensor(output))
+
+    modules: Any = model.get_submodule(outline.layers)
+    handles = [modules[0].register_forward_pre_hook(take_input, with_kwargs=True)]
+    handles.extend(layer.register_forward_hook(take_output) for layer in modules)
+    waveforms_BT = torch.empty(2, 16000, device="meta")
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        run_encoder(model, on_meta_copy(outline.inputs), waveforms_BT)
+        last_BLC = states[layers]
+        if outline.norm and layers == outline.count:
+            last_BLC = model.get_submodule(outline.norm)(last_BLC)
+        last_BLC.sum().backward()
+    for handle in handles:
+        handle.remove()
+    return {name for name, parameter in model.named_parameters() if parameter.grad is None}
+
+
+def _recompute(model: Any) -> None:
+    try:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    except ValueError as error:
+        raise UsageError(
+            f"front_end.gradient_checkpointing = True: transformers cannot recompute the layers of "
+            f"{type(model).__name__} ({error}). Set it to False."
+        ) from error
+
+
+def _set_dropout(config: Any, dropout: float) -> None:
+    """Set all dropouts of a configuration and of those within it."""
+    for name, value in vars(config).items():
+        if name.endswith("dropout") and isinstance(value, int | float):
+            setattr(config, name, dropout)
+        elif hasattr(value, "model_type"):
+            _set_dropout(value, dropout)

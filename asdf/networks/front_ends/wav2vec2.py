@@ -1,0 +1,148 @@
+"""The self-supervised front end of the wav2vec 2.0 family: wav2vec 2.0, HuBERT and WavLM.
+
+Invariant: the last layer's features are taken after the encoder's final layer norm, where fairseq
+takes them. The constructor reads no file: pretrained weights are loaded into what it built.
+
+Shapes: B utterances, T samples, L frames, C feature values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torchaudio.models import Wav2Vec2Model
+
+from asdf.networks.casting import norms_are_short, weights_cast_together
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.layers import encoder_states, run_cast
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+
+class Wav2Vec2FrontEnd(FrontEnd):
+    """wav2vec 2.0 (Baevski et al., NeurIPS 2020), HuBERT or WavLM in any size.
+
+    A frame sees 400 samples, and one starts every 320 samples, in all published sizes.
+
+    Attributes:
+        architecture: Architecture that was built.
+    """
+
+    model: Wav2Vec2Model
+    cacheable: ClassVar[bool] = True
+
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return the number of its encoder layers or of its convolutions."""
+        architecture = Architecture.from_text(settings.architecture)
+        return max(architecture.layers, len(architecture.conv_layers))
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read `settings.architecture`.
+
+        Raises:
+            UsageError: the architecture is not known.
+        """
+        self.architecture = Architecture.from_text(settings.architecture)
+        self.architecture_setting = self.architecture.to_text()
+        self.dimension = self.architecture.dimension
+        self.encoder_layers = self.architecture.layers
+        self.window = self.architecture.min_samples(frames=1)
+        self.hop = self.architecture.min_samples(frames=2) - self.window
+        self.layer_drop = settings.layer_drop
+        self.gradient_checkpointing = settings.gradient_checkpointing
+
+    def make_model(self, settings: FrontEndSettings) -> Wav2Vec2Model:
+        """Return torchaudio's network with random weights."""
+        return self.architecture.build(settings.dropout)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the first encoder layer's input, and each layer's output up to `layers`."""
+        encoder = self.model.encoder
+        features_BLC = self._convolve(waveforms_BT)
+        x_BLC = run_cast(encoder.feature_projection, features_BLC, norms_are_short())
+        yield from encoder_states(
+            encoder.transformer,
+            self.mask(x_BLC),
+            self.architecture.layer_norm_first,
+            self.layers,
+            self.layer_drop,
+            self.gradient_checkpointing,
+        )
+
+    def final_norm(self, x_BLC: Tensor) -> Tensor:
+        """Return the layer norm that ends a pre-norm encoder, if all of its layers are computed."""
+        if not self.architecture.layer_norm_first or self.layers < self.encoder_layers:
+            return x_BLC
+        return run_cast(self.model.encoder.transformer.layer_norm, x_BLC, norms_are_short())
+
+    def final_norm_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield those of a pre-norm encoder's final layer norm."""
+        if self.architecture.layer_norm_first:
+            yield from self.model.encoder.transformer.layer_norm.parameters()
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield those of the encoder layers above `layers`, and of the final layer norm then."""
+        if self.layers < self.encoder_layers:
+            yield from self.model.encoder.transformer.layers[self.layers :].parameters()
+            yield from self.final_norm_parameters()
+
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return the convolutional stem, the projection behind it, and what encodes positions."""
+        transformer = self.model.encoder.transformer
+        positions: list[nn.Module] = [transformer.pos_conv_embed]
+        if self.architecture.relative_positions:
+            # The first layer has the biases of all.
+            positions.append(transformer.layers[0].attention.rel_attn_embed)
+        return {
+            "convolutions": [self.model.feature_extractor],
+            "projection": [self.model.encoder.feature_projection],
+            "positions": positions,
+        }
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.encoder.transformer.layers)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at; a group norm looks at more."""
+        return self.architecture.used_samples(samples)
+
+    def _convolve(self, waveforms_BT: Tensor) -> Tensor:
+        """Compute the convolutional stem; again in the backward pass where memory is to be saved.
+
+        Its seven layers hold 127 frames for each that the encoder sees: more than all encoder
+        layers do once these are recomputed. Its norms allow it to compute a few utterances at a
+        time, so that memory is taken for those alone.
+        """
+        short = norms_are_short()
+        if not (self.gradient_checkpointing and torch.is_grad_enabled()):
+            return self._stem(waveforms_BT, short)
+        parts_BLC = []
+        for part_BT in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT))):
+            # It draws no random numbers, so there is no state of them to go back to.
+            part_BLC = checkpoint(
+                self._stem, part_BT, short, use_reentrant=False, preserve_rng_state=False
+            )
+            parts_BLC.append(part_BLC)
+        return torch.cat(parts_BLC)
+
+    def _stem(self, waveforms_BT: Tensor, short_norms: bool) -> Tensor:
+        stem = self.model.feature_extractor
+        with weights_cast_together(stem, waveforms_BT.device, short_norms):
+            features_BLC: Tensor = stem(waveforms_BT, None)[0]
+        return features_BLC
+
+
+def _recomputed_at_a_time(utterances: int) -> int:
+    """Return a quarter of a minibatch, and at most four utterances.
+
+    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would cost
+    half as many again for a whole step. More than four save few launches, and take more memory.
+    """
+    return min(4, math.ceil(utterances / 4))

@@ -1,0 +1,121 @@
+"""Which linear maps of a front end LoRA updates.
+
+Invariant: every name and pattern of `lora.targets` names a map, and every map that it names is
+updated, in whatever way the front end computes with it; what cannot be updated is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.tuning.low_rank import JOINED, update_map
+from asdf.settings.part_names import TARGETS, is_pattern
+from asdf.settings.sections import Lora
+from asdf.text import and_more, did_you_mean
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """A linear map in a front end.
+
+    Attributes:
+        name: in the front end's model; of a joined projection also which part of it.
+        kind: 'attention', 'feed_forward', or '' where it is of no encoder layer.
+        part: 'q_proj', 'k_proj' or 'v_proj' of a joined projection, else ''.
+    """
+
+    name: str
+    module: nn.Module
+    kind: str
+    part: str = ""
+
+    def fits(self, target: str) -> bool:
+        """Return whether `target`, of `lora.targets`, names this map."""
+        if is_pattern(target):
+            return fnmatchcase(self.name, target)
+        return self.kind == target
+
+
+def add_low_rank(front_end: FrontEnd, lora: Lora) -> None:
+    """Give the maps of `lora.targets` updates of zero.
+
+    Raises:
+        UsageError: a target names no map, or a map that cannot be updated.
+    """
+    maps = list(linear_maps(front_end))
+    for target in lora.targets:
+        if not any(linear.fits(target) for linear in maps):
+            raise UsageError(_describe_missing(front_end, target, maps))
+    for linear in maps:
+        if any(linear.fits(target) for target in lora.targets):
+            _check_map(linear, lora)
+            update_map(linear.module, lora, linear.name, linear.part)
+
+
+def linear_maps(front_end: FrontEnd) -> Iterator[LinearMap]:
+    """Yield the linear maps that the front end computes, also those that a projection joins."""
+    unused = {id(parameter) for parameter in front_end.unused_parameters()}
+    in_layers = {id(inner) for layer in front_end.layer_modules() for inner in layer.modules()}
+    for name, module in front_end.model.named_modules():
+        parameters = list(module.parameters(recurse=False))
+        if not parameters or any(id(parameter) in unused for parameter in parameters):
+            continue
+        is_in_layer = id(module) in in_layers
+        if isinstance(module, nn.MultiheadAttention):
+            for part in JOINED:
+                kind = "attention" if is_in_layer else ""
+                yield LinearMap(f"{name}.{part}", module, kind, part)
+        elif isinstance(module, nn.Linear):
+            yield LinearMap(name, module, _kind_of(name) if is_in_layer else "")
+
+
+def _kind_of(name: str) -> str:
+    *path, leaf = name.lower().split(".")
+    # Maps of positions, such as WavLM's gates, take a head's values.
+    if "pos" in leaf:
+        return ""
+    is_attention = any("attn" in part or "attention" in part for part in path)
+    return "attention" if is_attention else "feed_forward"
+
+
+def _check_map(linear: LinearMap, lora: Lora) -> None:
+    module = linear.module
+    about = f"lora.targets: {linear.name}"
+    if linear.part:
+        if module._parameters.get("in_proj_weight") is None:
+            raise UsageError(f"{about} is of attention with maps of several sizes. Leave it out.")
+        if lora.dropout:
+            raise UsageError(
+                f"lora.dropout = {lora.dropout}: {linear.name} is a part of a joined projection, "
+                "whose input cannot be dropped for the update alone. Set lora.dropout = 0, or name "
+                "other lora.targets."
+            )
+        return
+    if type(module).forward is not nn.Linear.forward or "weight" not in module._parameters:
+        raise UsageError(
+            f"{about} is a {type(module).__name__}, which computes otherwise than torch.nn.Linear. "
+            "Name other lora.targets."
+        )
+    assert isinstance(module, nn.Linear)
+    if lora.rank > min(module.in_features, module.out_features):
+        raise UsageError(
+            f"lora.rank = {lora.rank}: {linear.name} takes {module.in_features} values to "
+            f"{module.out_features}, so a higher rank than the lower of both is none."
+        )
+
+
+def _describe_missing(front_end: FrontEnd, target: str, maps: list[LinearMap]) -> str:
+    names = [linear.name for linear in maps]
+    advice = "" if target in TARGETS else did_you_mean(target, names)
+    return (
+        f"lora.targets: {type(front_end).__name__} has no linear map {target!r}.{advice} Its maps "
+        f"are {and_more(names, _SHOWN) or 'none'}."
+    )

@@ -1,0 +1,79 @@
+"""What learns of pretrained front ends, and what is added to them for that.
+
+Invariant: additions compute nothing at the start, so a network begins as it would without them.
+They come after pretrained weights are loaded, which therefore meet the modules and names that they
+were made for.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.trained_parts import all_parameters
+from asdf.networks.interface import untrained_parameters
+from asdf.networks.tuning.adapters import add_adapters, add_feature_adapter
+from asdf.networks.tuning.freezing import freeze_front_end
+from asdf.networks.tuning.low_rank_maps import add_low_rank
+from asdf.settings.sections import Sections
+
+
+def tune_front_ends(network: nn.Module, settings: Sections) -> None:
+    """Add what `lora` and `adapter` say to the network's front ends, and choose what learns.
+
+    Raises:
+        UsageError: the network has no front end to which the settings apply, or one that lacks what
+            they name.
+    """
+    front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
+    setting = _setting_about_front_ends(settings)
+    if setting and not front_ends:
+        class_path = settings.network.network_class
+        raise UsageError(
+            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd, to which it "
+            f"could apply. Leave {setting} out, or choose another network.network_class."
+        )
+    for front_end in front_ends:
+        _tune_front_end(front_end, settings)
+    if settings.adapter.width and "after" in settings.adapter.positions:
+        add_feature_adapter(network, settings.adapter)
+    # Processes would wait for the gradients of what is not used, which never come.
+    for parameter in untrained_parameters(network):
+        parameter.requires_grad_(False)
+    if settings.front_end.frozen:
+        freeze_front_end(network, True)
+
+
+def adds_to_front_end(settings: Sections) -> bool:
+    """Return whether something is added inside the front end, which itself then rests."""
+    return bool(settings.lora.rank) or _adapts_layers(settings)
+
+
+def _adapts_layers(settings: Sections) -> bool:
+    adapter = settings.adapter
+    return bool(adapter.width) and bool({"before", "layers"} & set(adapter.positions))
+
+
+def _tune_front_end(front_end: FrontEnd, settings: Sections) -> None:
+    if not adds_to_front_end(settings):
+        return
+    base = frozenset(name for name, _ in all_parameters(front_end))
+    if settings.lora.rank:
+        add_low_rank(front_end, settings.lora)
+    if _adapts_layers(settings):
+        add_adapters(front_end, settings.adapter)
+    if settings.front_end.trained_parts is None:
+        front_end.resting = base
+    front_end.freeze(front_end.frozen)
+
+
+def _setting_about_front_ends(settings: Sections) -> str:
+    """Return the name of a setting that only a network with a front end can follow, or ''."""
+    if settings.lora.rank:
+        return "lora.rank"
+    if settings.adapter.width:
+        return "adapter.width"
+    if settings.front_end.trained_parts is not None:
+        return "front_end.trained_parts"
+    return ""
