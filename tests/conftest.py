@@ -41,6 +41,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow all cases of a test but those that its `slow_but` names: one is quick enough."""
+    for item in items:
+        marker = item.get_closest_marker("slow_but")
+        if marker is None:
+            continue
+        case = item.name.partition("[")[2].removesuffix("]")
+        if case not in marker.args:
+            item.add_marker(pytest.mark.slow)
+
+
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
 SHARED = ROOT.parent / "shared"

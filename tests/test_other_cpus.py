@@ -26,6 +26,7 @@ def test_a_set_holds_torch_and_onednn(name, capability):
     assert ended.stdout.split() == [capability, "False"]
 
 
+@pytest.mark.slow
 def test_a_failure_under_one_set_is_the_status_of_all(tmp_path):
     test = "import os\ndef test_it():\n    assert os.environ.get('ATEN_CPU_CAPABILITY') != 'avx2'\n"
     (tmp_path / "test_held.py").write_text(test)

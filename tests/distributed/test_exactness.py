@@ -102,6 +102,7 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
     assert [path.read_bytes() for path in files] == expected
 
 
+@pytest.mark.slow
 def test_a_network_with_graphs_is_validated_by_two_processes_and_scored_by_one(recipe, capsys):
     network = ("network.network_class=asdf.networks.SSL_AASIST_L", "front_end.architecture=tiny")
     options = ("debug", *network, "network.max_epochs=1", "paths.system_folder=graphs")
@@ -119,6 +120,7 @@ def test_a_network_with_graphs_is_validated_by_two_processes_and_scored_by_one(r
 
 # Where each start dies: (rank, forward passes before it). One before the first checkpoint, one on a
 # step after a checkpoint, one in a later epoch. One of two processes dies where torchrun restarts.
+@pytest.mark.slow_but("1-kills0")
 @pytest.mark.parametrize(
     ("processes", "kills"),
     [

@@ -54,6 +54,7 @@ def test_a_callback_whose_failure_is_fatal_ends_all_ranks_with_one_message(recip
     assert (recipe.system() / "networks" / "epoch.1.pt").exists()
 
 
+@pytest.mark.slow
 def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     # Long enough for one process to start later than the other on a busy machine.
     outcome = recipe.run("debug", "computing.timeout_s=20", processes=2, TEST_HANG="1:3")
@@ -72,6 +73,7 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     assert "Traceback" not in (recipe.system() / "log.txt").read_text()
 
 
+@pytest.mark.slow
 def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
     options = ("normed", "network.checkpoint_interval_steps=2", "recipe.end_stage=2")
     assert recipe.run(*options, "paths.system_folder=whole", processes=2).status == 0
@@ -87,6 +89,7 @@ def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_training_goes_on_with_one_node_when_the_other_dies(recipe):
     """Two agents of torchrun, of which one is killed with its process; one is enough."""
     # An agent is to be the parent of its process.
@@ -270,6 +273,7 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
     assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_two_runs_at_the_same_time(recipe):
     processes = [
         recipe.start(

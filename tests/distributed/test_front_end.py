@@ -1,5 +1,6 @@
 """A front end that is frozen first and drops layers and frames at random: 3 processes, stops."""
 
+import pytest
 import torch
 
 CONFIG = """
@@ -20,6 +21,7 @@ recipe.validation_sets = ()
 """
 
 
+@pytest.mark.slow
 def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
     """Each draws layers and frames of its own. One run is cut short after the first of the two
     steps in which the front end learns; a stop before that is a test of one process."""

@@ -79,6 +79,7 @@ def check_pair(outcomes: list[Outcome]) -> None:
     assert "local rank 1, device cpu" in outcomes[0].output
 
 
+@pytest.mark.slow
 def test_processes_of_other_launchers_train_what_those_of_torchrun_train(recipe):
     whole = recipe.run(*OPTIONS, "paths.system_folder=torchrun", processes=2)
     assert whole.status == 0, whole.output
@@ -95,6 +96,7 @@ def test_processes_of_other_launchers_train_what_those_of_torchrun_train(recipe)
     assert_equal_runs(recipe.system("torchrun"), recipe.system("launch"))
 
 
+@pytest.mark.slow
 def test_a_task_of_srun_that_does_not_start_is_named(recipe):
     """Ranks 1 and 3 of four ended before they joined; the others say so.
 

@@ -1,5 +1,6 @@
 """Updates and adapters on several processes, also such that divide the network: steps of one."""
 
+import pytest
 import torch
 
 from tests.distributed.test_exactness import assert_equal_runs
@@ -26,6 +27,7 @@ recipe.validation_sets = ('demo-dev',)
 DIVIDED = ("computing.shard_network=True", "computing.use_gpu=False")
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(recipe, capsys):
     """With updates; also with magnitudes, where they divide the network."""
     recipe.add_configs(CONFIG)
@@ -48,6 +50,7 @@ def test_two_processes_take_the_steps_of_one(recipe, capsys):
         torch.testing.assert_close(second["model_state_dict"], state, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_divided_updates_go_on_from_their_file(recipe):
     """Which holds only what was trained: to the last bit of a run that was never stopped."""
     recipe.add_configs(CONFIG)

@@ -12,6 +12,7 @@ MIXED = (
 )
 
 
+@pytest.mark.slow
 def test_processes_take_the_steps_of_one_with_mixed_clips(recipe, capsys):
     options = (
         "debug",
@@ -36,6 +37,7 @@ def test_processes_take_the_steps_of_one_with_mixed_clips(recipe, capsys):
         torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_killed_run_with_mixed_clips_ends_as_one_never_killed(recipe):
     options = ["normed", *MIXED, "network.checkpoint_interval_steps=2"]
     whole = recipe.run(*options, "paths.system_folder=whole")

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import PATIENCE_S, ROOT
 from tests.distributed import resume_memory
 
 MB = 1_000_000
 
 
+@pytest.mark.slow
 def test_no_process_holds_the_whole_checkpoint_in_memory_of_its_own(tmp_path):
     resume_memory.write(tmp_path)
     assert (tmp_path / "epoch.1.pt").stat().st_size > 100 * MB

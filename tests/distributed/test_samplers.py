@@ -32,6 +32,7 @@ def samplers(recipe):
     return recipe
 
 
+@pytest.mark.slow_but("balanced_attacks-1-0:5")
 @pytest.mark.parametrize(
     ("sampler", "processes", "kill"),
     [
@@ -56,6 +57,7 @@ def test_a_killed_run_ends_as_one_never_killed(samplers, capsys, sampler, proces
     assert_equal_runs(samplers.system("whole"), samplers.system("killed"))
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_turns_of_one(samplers, capsys):
     options = ("undropped", "recipe.sampler=my_sampler.Repeating", FEW, "network.print_interval=1")
     alone = samplers.call(capsys, *options, "recipe.end_stage=1")

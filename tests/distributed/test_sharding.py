@@ -34,6 +34,9 @@ from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs
 from tests.distributed.worlds import compute_in_worlds
 
+# Worlds of two and of three processes that train: a minute.
+pytestmark = pytest.mark.slow
+
 # Utterances: 6 per minibatch of all processes, so an epoch's last one is short, and uneven for two.
 SIZE = 15
 SAMPLES = 4000

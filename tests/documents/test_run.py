@@ -20,6 +20,18 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
+# Their commands train or start processes; the others' take seconds together.
+PAGES_OF_MINUTES = (
+    "README.md",
+    *(
+        f"docs/{name}.md"
+        for name in (
+            *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
+            *("localisation", "reproduce", "sasv", "source_tracing", "start", "student", "sweeps"),
+        )
+    ),
+)
+
 # What is run by other tests, or cannot run here, by its beginning; and why.
 ELSEWHERE = {
     "python -m venv": "CI runs the README's own lines",
@@ -132,7 +144,12 @@ def is_elsewhere(command: str) -> bool:
     return command.startswith(tuple(ELSEWHERE))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if shell_commands(p)], ids=name_of)
+def slow_or_not(page: Path) -> object:
+    marks = [pytest.mark.slow] if name_of(page) in PAGES_OF_MINUTES else []
+    return pytest.param(page, id=name_of(page), marks=marks)
+
+
+@pytest.mark.parametrize("page", [slow_or_not(p) for p in PAGES if shell_commands(p)])
 def test_commands_run(page: Path, workspace: Workspace, made: Path) -> None:
     failed = []
     for line, shown in shell_commands(page):

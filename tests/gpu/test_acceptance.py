@@ -64,6 +64,7 @@ def verdicts(lines: dict[str, dict], part: str = "") -> set[str]:
     return {line["verdict"] for what, line in lines.items() if part in what}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_of_it_runs_and_only_values_fail(acceptance):
     status, lines = acceptance(GROUPS)

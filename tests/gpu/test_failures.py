@@ -2,7 +2,10 @@
 
 from array import array
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_rank_that_fails_aborts_and_ends_the_one_that_hangs(recipe, null_gpu, tmp_path):
     meeting = tmp_path / "meeting"
     gpus = null_gpu(count=2)

@@ -70,6 +70,7 @@ def scoring_peaks(case: dict[str, Any]) -> list[int]:
     return [memory.weights + WORKSPACE + batch.activations for batch in memory.batches]
 
 
+@pytest.mark.slow
 def test_the_memory_that_is_computed_is_what_the_allocator_holds(on_null_gpu):
     measured = on_null_gpu("measure_memory", json.dumps([case.settings for case in CASES]))
     for case, memory in zip(CASES, measured, strict=True):
@@ -81,6 +82,7 @@ def test_the_memory_that_is_computed_is_what_the_allocator_holds(on_null_gpu):
         assert scoring_peaks(case.settings) == expected, case
 
 
+@pytest.mark.slow
 def test_the_memory_of_several_processes_has_buckets_of_gradients_or_parts_of_the_network(
     on_null_gpu,
 ):
@@ -89,6 +91,7 @@ def test_the_memory_of_several_processes_has_buckets_of_gradients_or_parts_of_th
         assert training_peak(case, 2) == pytest.approx(memory["training"], rel=WITHIN_PARTS), case
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_lets_a_training_fit_into_the_gpu_that_is_there(recipe, null_gpu):
     words = ["debug", "--dry-run", "network.network_class=asdf.networks.SSL_AASIST"]
     words += ["front_end.architecture=tiny", "network.train_clip_size=64600"]

@@ -42,6 +42,7 @@ ONE_WAIT = {"cudaEventSynchronize in distributed/transfer.py": 1}
 WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/host_copies.py": 1}
 
 
+@pytest.mark.slow_but("1")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_host_waits_once_a_step_and_queues_no_more_than_it_did(on_null_gpu, processes):
     cases = json.dumps(list(CASES.values()))
@@ -64,6 +65,7 @@ MASKS = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proporti
 WAVLM = {"front_end.architecture": "wavlm_base", "front_end.layer": 1}
 
 
+@pytest.mark.slow_but("2-cases1")
 @pytest.mark.parametrize(
     ("processes", "cases"),
     [

@@ -196,6 +196,7 @@ def test_a_flac_that_is_cut_off_is_found_when_it_is_read(own, workers):
     )
 
 
+@pytest.mark.slow_but("dev")
 @pytest.mark.parametrize("name", ["train", "dev"])
 def test_samples_that_are_not_numbers(own, name):
     trained(own)

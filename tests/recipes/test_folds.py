@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pytest
 
 from asdf.evaluation import eer, read_scores
 from asdf.trials.table import read_trials
@@ -37,6 +38,7 @@ def eers_of(system, values) -> dict[str, float]:
     return rates
 
 
+@pytest.mark.slow
 def test_every_attack_is_left_out_and_scored_once_per_seed(recipe, corpus, tmp_path):
     recipe.add_configs(CONFIG)
     folder = make_voices(corpus, tmp_path / "voices")

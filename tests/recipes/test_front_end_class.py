@@ -129,6 +129,7 @@ def test_lfcc_before_a_back_end_that_settings_name_with_and_without_cached_featu
     assert detector.settings.spectrum.normalization == "mean"
 
 
+@pytest.mark.slow
 def test_an_encoder_of_transformers_is_trained_and_scored_without_its_folder(
     ends, capsys, tmp_path
 ):
@@ -143,6 +144,7 @@ def test_an_encoder_of_transformers_is_trained_and_scored_without_its_folder(
     assert torch.equal(scores(ends), before)
 
 
+@pytest.mark.slow
 def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
     ends, capsys, tmp_path, hub, hub_cache
 ):
@@ -168,6 +170,7 @@ def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
     assert outcome.output.count("hub:org/encoder: the hub has no such repository") == 1
 
 
+@pytest.mark.slow
 def test_processes_fetch_an_encoder_of_the_hub_once_and_take_one_commit(
     ends, tmp_path, hub, hub_cache
 ):

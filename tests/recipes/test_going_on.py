@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 
+import pytest
 import soundfile
 
 from asdf.__main__ import main
@@ -180,6 +181,7 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
     assert page.count("of recordings that were replaced since") == 2
 
 
+@pytest.mark.slow
 def test_of_several_processes_the_main_one_reports(recipe):
     rate = "network.initial_learning_rate"
     words = (*TRAIN, "network.global_minibatch_size=4")

@@ -6,6 +6,8 @@ import statistics
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import PATIENCE_S
 
 HELD = '''
@@ -62,6 +64,7 @@ def wait_for(process, condition) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
     page = recipe.folder / "page.html"
     words = ("debug", "broken", "normed", "network.max_epochs=2", "--report", str(page))
@@ -90,6 +93,7 @@ def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
     assert table in again.output
 
 
+@pytest.mark.slow
 def test_configs_and_seeds_are_a_grid_of_runs_that_grows(recipe, capsys):
     words = ("debug", "norm*", "network.max_epochs=1", "recipe.evaluation_sets=('demo-dev',)")
     systems = {}
@@ -141,6 +145,7 @@ def test_configs_and_seeds_are_a_grid_of_runs_that_grows(recipe, capsys):
         assert mean in page.read_text() and deviation in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     command = launch(recipe, "debug", "held", "--slots", "2")
     system, held, hold = recipe.system(), recipe.system("held"), recipe.folder / "hold"
@@ -165,6 +170,7 @@ def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     assert (held / "networks" / "epoch.3.pt").exists() and "2 runs: 2 done" in outcome.output
 
 
+@pytest.mark.slow
 def test_a_stopped_launcher_has_all_processes_save_and_end(recipe):
     command = launch(
         recipe,

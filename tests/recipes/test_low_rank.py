@@ -1,6 +1,7 @@
 """Runs that train updates on pretrained weights: small files, exact resumes, the same scores."""
 
 import numpy as np
+import pytest
 import torch
 
 import asdf
@@ -29,6 +30,7 @@ def scores(recipe, system: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.txt")}
 
 
+@pytest.mark.slow
 def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(recipe, capsys):
     recipe.add_configs(CONFIG)
     write_base(recipe.folder / "base.pt")

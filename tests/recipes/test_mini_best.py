@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import RECIPE
 
 
@@ -23,6 +25,7 @@ def train(recipe, shared, folder: Path, name: str, *words: str) -> str:
     return outcome.output
 
 
+@pytest.mark.slow
 def test_it_detects_after_few_epochs(recipe, shared, tmp_path):
     """Of the codecs those that are quick."""
     codecs = "augmentation.codecs=('mu-law', 'a-law')"
@@ -32,6 +35,7 @@ def test_it_detects_after_few_epochs(recipe, shared, tmp_path):
     assert row["set"] == "mini-dev" and row["eer"] < 0.15
 
 
+@pytest.mark.slow
 def test_it_detects_from_cached_features_of_copies_to_the_byte(recipe, shared, tmp_path):
     words = (
         "augmentation.chain=()",

@@ -80,6 +80,7 @@ def weights(path):
     return torch.load(path, weights_only=True)["model_state_dict"]
 
 
+@pytest.mark.slow
 def test_a_killed_training_on_two_processes_ends_as_one_never_killed(mine, corpus):
     whole = mine.run("mine", "paths.system_folder=whole", processes=2)
     assert whole.status == 0, whole.output

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import RecipeFolder
 
 # Python imports it when it starts, the main process as well as those of the loaders.
@@ -43,6 +45,7 @@ def losses(system: Path) -> list[float]:
     return [entry["loss"] for entry in entries if entry["kind"] == "step"]
 
 
+@pytest.mark.slow
 def test_spawned_workers_change_no_loss_and_no_score(recipe: RecipeFolder, tmp_path):
     results = []
     spawned = tmp_path / "spawned"

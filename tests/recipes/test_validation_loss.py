@@ -161,6 +161,7 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
     }
 
 
+@pytest.mark.slow_but("averaged", "bf16")
 @pytest.mark.parametrize(
     ("words", "processes"),
     [

@@ -101,6 +101,7 @@ def test_it_trains_and_resumes_exactly_and_is_scored_on_real_spoofs(vocoded, cap
     assert_same_network(vocoded.system("vocoded"), vocoded.system("resumed"), 3)
 
 
+@pytest.mark.slow
 def test_two_processes_train_on_the_same_copies(vocoded, capsys):
     words = ("vocoded", "network.max_epochs=1", "network.global_minibatch_size=4")
     alone = vocoded.call(capsys, *words)

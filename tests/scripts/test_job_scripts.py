@@ -154,6 +154,7 @@ def test_a_site_that_does_not_exist(tmp_path):
     assert done.returncode == 2 and "there is no" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_site_of_the_users_is_one_file(lab, stub, tmp_path):
     """Its Python and its options; a script of the first version, without a site, still runs."""
     copy = copy_scripts(tmp_path)
@@ -178,6 +179,7 @@ def test_a_site_of_the_users_is_one_file(lab, stub, tmp_path):
     assert len(set(gpus)) == 2 and all(re.fullmatch("[0-3]", gpu) for gpu in gpus)
 
 
+@pytest.mark.slow
 def test_lumi_runs_python_in_its_container(lab, stub, tmp_path):
     """With a stand-in for singularity, which says what it was started with."""
     image = tmp_path / "image.sif"
@@ -212,6 +214,7 @@ def test_slurm_accepts_the_headers_for_puhti(lab):
             assert done.returncode == 0, f"{script.name}: {done.stderr}"
 
 
+@pytest.mark.slow
 def test_arguments_arrive_unharmed(lab, stub):
     hard = ["a b", "a", "a b", "*", "x='y z'", "$HOME", "x='y z'", "--dry-run", "", "a"]
     job = lab.submit("puhti_one_node.sh", [], *hard, **stub)
@@ -248,6 +251,7 @@ def test_arguments_arrive_unharmed(lab, stub):
     assert all(re.search(r"^GPUs [01]$", log, re.MULTILINE) for log in logs)
 
 
+@pytest.mark.slow
 def test_a_failure_is_the_failure_of_the_job(lab, stub):
     job = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "fail", "a", **stub)
     mixed = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "a", "x=1", **stub)
@@ -260,6 +264,7 @@ def test_a_failure_is_the_failure_of_the_job(lab, stub):
     assert single.wait().state == "FAILED" and single.status == 1  # torchrun's own
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub):
     options = ["--no-requeue", "--array=1", "--time=7", "--job-name=again"]
     first = lab.submit(
@@ -291,6 +296,7 @@ def test_one_task_of_an_array_is_requeued_without_the_others(lab, stub):
     array.cancel()
 
 
+@pytest.mark.slow
 def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, corpus):
     """Two processes per node on two nodes, the corpus in an archive; the held run is requeued."""
     (recipe.folder / "held.py").write_text(HELD)

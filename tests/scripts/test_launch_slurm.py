@@ -55,6 +55,7 @@ def start_of(network: dict) -> dict:
     return {name: value.clone() for name, value in network["model_state_dict"].items()}
 
 
+@pytest.mark.slow
 def test_points_are_tasks_that_resume_and_are_submitted_once(launch, recipe):
     """Two configs with two seeds each; the first task is stopped in its first epoch."""
     (recipe.folder / "held.py").write_text(HELD)

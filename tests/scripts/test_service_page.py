@@ -172,6 +172,7 @@ def test_the_picture_has_the_scores_in_their_order(opened, detector, recording):
     assert heights == pytest.approx([slope * s + offset for s in scores], abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_part_is_played_from_its_start_to_its_end(opened, detector, recording):
     choose(opened, recording)
     wait_for_result(opened)
@@ -199,6 +200,7 @@ def test_a_file_is_dropped(opened, recording):
     assert "dropped.wav cannot be decoded to its end" in find(opened, "error").text
 
 
+@pytest.mark.slow
 def test_the_microphone_is_recorded_and_scored(opened):
     button = find(opened, "record")
     button.click()
@@ -515,6 +517,7 @@ def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch,
         assert recording["windows"]
 
 
+@pytest.mark.slow
 def test_who_sends_too_much_waits_and_goes_on(browser, detector, batch):
     # Each of the recordings is longer than the allowance, which is renewed in a second.
     limits = replace(LIMITS, rate=600, audio_rate=60)

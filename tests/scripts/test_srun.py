@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.distributed.test_exactness import assert_equal_runs
 
 SCRIPT = """#!/bin/bash
@@ -10,6 +12,7 @@ srun --kill-on-bad-exit=1 "{python}" "$@"
 """
 
 
+@pytest.mark.slow
 def test_srun_starts_one_run_of_all_its_tasks(lab, recipe):
     """Two tasks on each of two nodes train what four processes of torchrun train."""
     options = ("debug", "network.max_epochs=1", "recipe.end_stage=2")

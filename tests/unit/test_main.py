@@ -74,6 +74,17 @@ def run(words, cwd, shell='"$@"', **environment):
     )
 
 
+@pytest.mark.slow_but(
+    "help",
+    "help of a command",
+    "corpora",
+    "list of a corpus",
+    "evaluate",
+    "compare",
+    "help of a recipe",
+    "configs",
+    "settings",
+)
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_behind_stdout_is_one_message(folder, name):
@@ -91,6 +102,7 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(folder, name):
     assert (ended.returncode, len(ended.stdout), ended.stderr) == (0, 1, b"")
 
 
+@pytest.mark.slow_but("ascii")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_shows_as_escapes_the_letters_that_it_lacks(folder, encoding):
     (folder / "Täter 漢.txt").write_bytes((folder / "scores.txt").read_bytes())

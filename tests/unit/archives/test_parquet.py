@@ -201,6 +201,7 @@ def test_a_folder_of_that_name_counts(corpus: Path, packed: Path) -> None:
     assert_array_equal(read_audio(packed / NAMES[0]), read_audio(corpus / NAMES[0]))
 
 
+@pytest.mark.slow
 def test_a_group_that_inflates_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     audio = pa.array([bytes(300_000_000), b"a recording"], pa.binary())

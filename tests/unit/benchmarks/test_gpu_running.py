@@ -37,6 +37,7 @@ def run_group(tmp_path: Path, name: str, budget_s: float) -> list:
         return list(GroupRun(group, Setup(True, str(tmp_path), 1), log).lines())
 
 
+@pytest.mark.slow
 def test_every_check_has_its_lines_whatever_the_others_do(tmp_path):
     lines = run_group(tmp_path, "broken_checks", 60)
     outcomes = [(line.what, line.verdict) for line in lines]
@@ -62,6 +63,7 @@ def test_every_check_has_its_lines_whatever_the_others_do(tmp_path):
     assert b"not a message" in (tmp_path / "log.txt").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_ended_and_the_group_with_it(tmp_path):
     # The process needs a moment to start, and the group is ended after twice its time.
     lines = run_group(tmp_path, "hanging_checks", 10)
@@ -72,6 +74,7 @@ def test_a_check_that_hangs_is_ended_and_the_group_with_it(tmp_path):
     assert "it hangs" in lines[2].reason and f"{PATIENCE * 10:g} s" in lines[2].reason
 
 
+@pytest.mark.slow
 def test_a_group_that_has_spent_its_time_begins_no_further_check(tmp_path):
     lines = run_group(tmp_path, "spending_checks", 4)
     assert [(line.what, line.verdict) for line in lines] == [("slow", PASS), ("late", NOT_RUN)]
@@ -90,6 +93,7 @@ with open(sys.argv[1] + "/log.txt", "wb") as log:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_retains_the_results_and_ends_what_runs(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", STOPPED, str(tmp_path)],

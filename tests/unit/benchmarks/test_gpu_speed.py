@@ -26,6 +26,7 @@ def test_the_slower_of_host_and_gpu_decides():
     assert gpu_speed.rate(graphed, faster) == pytest.approx(2 * 546.7, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_page_has_what_is_computed():
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     assert f"{gpu_speed.BEGIN}\n\n{gpu_speed.tables()}\n\n{gpu_speed.END}" in page

@@ -66,6 +66,7 @@ def test_multiply_adds_are_those_of_the_layers():
     assert row.multiply_adds == stem + projection + positions + 2 * layer + attention + 2 * 128
 
 
+@pytest.mark.slow
 def test_a_large_front_end_costs_no_memory(capsys):
     before = torch.get_default_device()
     assert main(["networks", "--seconds", "1"]) == 0
@@ -89,6 +90,7 @@ def test_mistakes_are_reported(capsys):
         assert "a clip of more than 0 s" in capsys.readouterr().err
 
 
+@pytest.mark.slow_but("wavlm_base")
 @pytest.mark.parametrize("architecture", ["wavlm_base", "hubert_large"])
 def test_every_known_kind_of_front_end_can_be_measured(architecture):
     assert all(row.multiply_adds > 0 for row in measure(architecture, 16000))

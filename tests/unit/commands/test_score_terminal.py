@@ -77,6 +77,7 @@ def read_all(terminal: int) -> str:
     return content.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(folder):
     out, errors = on_terminal(folder, "--threshold", "-1000")
     assert errors.startswith("loading the network ...\n")
@@ -108,6 +109,7 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(fol
     assert "\x1b" not in "".join(piped)
 
 
+@pytest.mark.slow
 def test_colours_can_be_switched_off(folder):
     for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         out, _ = on_terminal(folder, "--threshold", "1000", **variables)

@@ -80,6 +80,7 @@ print(peak)
 """
 
 
+@pytest.mark.slow
 def test_a_recording_takes_some_dozens_of_bytes(tmp_path):
     """In a process of its own: what other tests left in this one is allocated and freed, too."""
     peaks = {}

@@ -299,6 +299,7 @@ class Unanswered(Blocking):
         return super().__getitem__(key)
 
 
+@pytest.mark.slow_but("0")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_read_that_hangs_ends_the_run_after_its_timeout(utterances, workers):
     pipe = utterances.path(0).parent / "pipe"

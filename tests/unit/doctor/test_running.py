@@ -41,6 +41,7 @@ def test_the_last_words_of_a_failure_are_shown():
     ]
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_end_is_ended_with_all_that_it_started(tmp_path):
     child = tmp_path / "child"
     code = (

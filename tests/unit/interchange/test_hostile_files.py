@@ -145,6 +145,7 @@ BOUNDED = {
 }
 
 
+@pytest.mark.slow_but("levels-settings", "text-settings", "number-settings", "levels-progress")
 @pytest.mark.parametrize(
     ("kind", "entry"),
     [

@@ -51,6 +51,9 @@ def detector_settings(**front_end):
     return settings
 
 
+@pytest.mark.slow_but(
+    "wav2vec2-org/encoder", "wav2vec2-hub:org/encoder", "wav2vec2-hub:org/encoder@main"
+)
 @pytest.mark.parametrize("named", [NAME, f"hub:{NAME}", f"hub:{NAME}@main"])
 @pytest.mark.parametrize("kind", ["transformers", "wav2vec2"])
 def test_a_name_gives_the_features_of_transformers(kind, named, encoder, hub, waveforms):

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from asdf.distributed.stopping import StopRequest
 from asdf.launcher import processes
 from asdf.launcher.processes import start
@@ -128,6 +130,7 @@ def test_killing_a_run_leaves_none_of_its_processes(tmp_path):
     assert run.job.detail == "killed by SIGKILL (out of memory?)"
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_kills(tmp_path):
     """The launcher, a process of its own, is interrupted twice; the run ignores its stop file."""
     recipe = tmp_path / "run.py"

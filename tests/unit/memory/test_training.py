@@ -210,6 +210,7 @@ def configured():
     Settings._instance = None
 
 
+@pytest.mark.slow
 def test_updates_of_a_billion_parameters_fit_a_gpu_of_16_gb(configured):
     settings = configured("train-xlsr-1b-lora")
     architecture = settings.front_end.architecture

@@ -184,6 +184,7 @@ def test_it_is_exported_as_a_graph(model_type, tmp_path):
     assert "of any length" in write_onnx(network, tmp_path / "net.onnx")
 
 
+@pytest.mark.slow_but("whisper")
 @pytest.mark.parametrize("model_type", KINDS)
 def test_its_memory_is_known_before_there_is_a_gpu(model_type):
     settings = Sections()

@@ -92,6 +92,7 @@ def recordings(tmp_path) -> list[Path]:
     return [paths[0], tmp_path / "packed" / "member.wav"]
 
 
+@pytest.mark.slow_but("windows")
 @pytest.mark.parametrize("system", ["windows", "macos"])
 def test_the_detector_scores_the_same_bits_without_what_a_system_lacks(
     tmp_path, network_file, recordings, system
@@ -108,6 +109,7 @@ def test_the_detector_scores_the_same_bits_without_what_a_system_lacks(
     assert "Not promised: training, several processes or GPUs, launching" in result["system"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_score_file_without_locks(tmp_path, network_file):
     for number, name in enumerate(("first.wav", "second.wav")):
         write(tmp_path / name, 5000 + number)
@@ -121,6 +123,7 @@ def test_the_command_writes_the_same_score_file_without_locks(tmp_path, network_
     assert files[0] == files[1] and files[0].count(b"\n") == 2
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_on_windows(tmp_path):
     script = tmp_path / "import_all.py"
     script.write_text(IMPORT_ALL)

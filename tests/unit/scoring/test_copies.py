@@ -205,6 +205,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_other_processes_get_a_detector_and_return_its_scores(
     network_file: Path, tmp_path: Path
 ) -> None:

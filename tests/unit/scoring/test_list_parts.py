@@ -207,6 +207,7 @@ def work_in_processes(
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_after_kill_9_three_processes_go_on_from_what_two_had(utterances, tmp_path, log):
     with pytest.raises(Exception, match="SIGKILL"):
         start_processes(work_in_processes, (utterances, tmp_path, 2, 2), 2)

@@ -52,6 +52,7 @@ def run(*words: str, held_to: str = "AVX2") -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_score_logs_that_it_computes_in_fp32(network, recording, tmp_path):
     (tmp_path / "list.txt").write_text("a.wav 1\n")
     scores = {}
@@ -81,6 +82,7 @@ def test_a_detector_states_fp32(network, recording, held_to):
     assert LOGGED in printed
 
 
+@pytest.mark.slow
 def test_a_run_trains_and_scores_in_fp32(recipe):
     recipe.python = lambda: sys.executable
     words = ("computing.precision=bf16", "computing.scoring_precision=bf16", "recipe.end_stage=2")

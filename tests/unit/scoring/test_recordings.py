@@ -205,6 +205,7 @@ def test_a_longer_recording_than_the_limit_is_refused_in_any_form(
     assert detector.score(recordings / "a.wav").seconds == 0.375
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_recording_has_a_limit(network_file: Path, tmp_path: Path) -> None:
     samples = sound(40 * 16000)
     soundfile.write(tmp_path / "a.flac", samples, 16000)

@@ -30,6 +30,7 @@ def tiny(name: str) -> Sections:
     return settings
 
 
+@pytest.mark.slow_but("SSL_MHFA")
 @pytest.mark.parametrize("name", ["SSL_AASIST", "SSL_MHFA"])
 def test_scoring_does_not_load_the_compiler(tmp_path, name):
     settings = tiny(name)

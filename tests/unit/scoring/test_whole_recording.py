@@ -218,6 +218,7 @@ def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     assert most <= 4
 
 
+@pytest.mark.slow
 def test_threads(network_file):
     """In a separate process: the number is one of the whole process."""
     code = (

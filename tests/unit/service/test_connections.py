@@ -231,6 +231,7 @@ def test_where_no_descriptor_is_left_it_is_closed_and_logged_once(monkeypatch, c
             accepted.close()
 
 
+@pytest.mark.slow
 def test_idle_connections_stop_no_service_that_may_open_few_files(network):
     """A process with 128 descriptors, and 200 connections that send half a request."""
     command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0", "--threads", "1"]

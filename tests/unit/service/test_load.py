@@ -65,6 +65,7 @@ def abandon(url: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_200_uploads_at_once(detector):
     limits = replace(LIMITS, queue=CLIENTS + 20)
     uploads = make_uploads()

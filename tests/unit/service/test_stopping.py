@@ -52,6 +52,7 @@ def health(port: int) -> int:
         return connection.getresponse().status
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_what_there_is_and_refuses_the_rest(process):
     service, port = process
     wait_for(lambda: health(port) == 200)
@@ -72,6 +73,7 @@ def test_sigterm_finishes_what_there_is_and_refuses_the_rest(process):
     assert "Traceback" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", [0.5], indirect=True)
 def test_a_recording_that_never_comes_does_not_keep_it(process):
     service, port = process
@@ -83,6 +85,7 @@ def test_a_recording_that_never_comes_does_not_keep_it(process):
     assert "stopping: 1 recordings are left" in output
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_does_not_wait(process):
     service, port = process
     wait_for(lambda: health(port) == 200)

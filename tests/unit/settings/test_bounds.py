@@ -116,6 +116,7 @@ def test_a_circle_of_ten_thousand_configs() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -123,6 +123,7 @@ def test_an_utterance_with_several_turns_has_the_same_features_at_each(train):
     torch.testing.assert_close(same_weights, weights, rtol=0, atol=0)
 
 
+@pytest.mark.slow_but("SSL_ASP-last")
 @pytest.mark.parametrize(
     ("network_class", "layer"), [("SSL_ASP", "last"), ("SSL_ASP", "weighted"), ("SSL_MHFA", 2)]
 )

@@ -187,6 +187,7 @@ except AsdfError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 100_000])
 def test_a_full_disk_leaves_the_old_network(tmp_path, warm, limit):
     path = tmp_path / "epoch.1.pt"

@@ -76,6 +76,7 @@ def test_a_network_owns_its_parameters_once():
     assert names == [f"network.{name}" for name, _ in network.named_parameters()]
 
 
+@pytest.mark.slow
 def test_a_missing_compiler_is_said_in_one_message():
     import torch._inductor.config as inductor
 
@@ -156,6 +157,7 @@ def ssl_step(compiles, **choices) -> Step:
     return Step(build_network(settings).train(), UTTERANCES, settings, World())
 
 
+@pytest.mark.slow_but("plain")
 @pytest.mark.parametrize(
     "choices",
     [

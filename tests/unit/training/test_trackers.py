@@ -52,6 +52,7 @@ def play(kind: type[Any], folder: Path) -> Any:
     return tracker
 
 
+@pytest.mark.slow
 def test_mlflow_has_the_run(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
     # As a power cut may leave it.
@@ -80,6 +81,7 @@ def test_mlflow_has_the_run(tmp_path: Path) -> None:
     assert "results/epoch.1/eval/full" not in run.data.metrics
 
 
+@pytest.mark.slow
 def test_weights_and_biases_saves_the_run(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     play(WeightsAndBiases, tmp_path).close()

@@ -99,6 +99,7 @@ def test_the_frozen_epochs_are_those_of_a_frozen_front_end(train, tmp_path):
 
 
 # While it is frozen, on the last step before it learns, and on the first on which it does.
+@pytest.mark.slow_but("6")
 @pytest.mark.parametrize("steps", [2, 6, 7])
 def test_a_stop_before_at_or_after_the_unfreezing_changes_no_number(train, tmp_path, steps):
     options = {

@@ -161,6 +161,7 @@ def _as_it_is(clip: Clip) -> Clip:
     return clip
 
 
+@pytest.mark.slow_but("fork")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_any_start_method_read_archives(base: Path, lists, method: str) -> None:
     keys = [(index % 3, 5000) for index in range(12)]

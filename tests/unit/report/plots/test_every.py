@@ -8,6 +8,7 @@ from tests.unit.report.folders import make_run
 pytest.importorskip("matplotlib", reason="needs the extra `report`")
 
 
+@pytest.mark.slow
 def test_every_plot_of_two_runs(tmp_path, capsys):
     make_run(tmp_path / "net"), make_run(tmp_path / "other", shift=1.0)
     words = ["report", str(tmp_path), "--output", str(tmp_path / "both.html"), "--replicates", "0"]
