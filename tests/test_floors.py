@@ -22,6 +22,7 @@ ROOMS = [
     "audio",
     "trials",
     "segments",
+    "tables",
     "metrics",
     "report",
     "demo",

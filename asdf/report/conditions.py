@@ -12,18 +12,18 @@ from itertools import pairwise
 
 from asdf.metrics.conditions import FEW, Condition
 from asdf.report.by_condition import ConditionTable, columns_of, condition_table
-from asdf.report.cells import (
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
+from asdf.report.names import labels_of
+from asdf.tables.page import (
     ABSENT,
     Cell,
-    Table,
+    PageTable,
     count_cell,
     interval_text,
     name_cell,
     percent,
 )
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
-from asdf.report.names import labels_of
 
 HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)
 """EERs in % at which the colour of a cell changes."""
@@ -38,7 +38,7 @@ class HeatMap:
     """The EERs of the systems by the values of a column."""
 
     column: str
-    table: Table
+    table: PageTable
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def heat_step(rate: float) -> int:
 
 def _heat_table(
     gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
-) -> Table:
+) -> PageTable:
     """Return a row of trial counts, then one for each system; a column for each value."""
     rows = [_count_row(measured, conditions)]
     for system, by_value in zip(measured, conditions.systems, strict=True):
@@ -93,7 +93,7 @@ def _heat_table(
         head.append(name_cell(value, label))
     against = _bona_fide_words(conditions)
     caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
-    return Table(caption, head, rows, "heat")
+    return PageTable(caption, head, rows, "heat")
 
 
 def _count_row(measured: Sequence[Measurement], conditions: ConditionTable) -> list[Cell]:

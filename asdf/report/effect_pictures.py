@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from asdf.metrics.over_seeds import Spread
-from asdf.report.cells import ABSENT, Cell, Table, head_cells, interval_text, name_cell, percent
 from asdf.report.conditions import HeatMap, HeatMaps, heat_cell, step_words
 from asdf.report.drawing import Figure
 from asdf.report.effects import (
@@ -26,6 +25,7 @@ from asdf.report.effects import (
 )
 from asdf.report.frames import Axis, Frame, Plot, line, marker, nice_ticks
 from asdf.report.gathering import Gathered
+from asdf.tables.page import ABSENT, Cell, PageTable, head_cells, interval_text, name_cell, percent
 from asdf.text import shorten
 
 _LABEL = 28
@@ -45,10 +45,10 @@ class EffectSection:
     """
 
     settings: str
-    points: Table
+    points: PageTable
     figure: Figure | None = None
     maps: HeatMaps | None = None
-    ranks: Table | None = None
+    ranks: PageTable | None = None
     confounded: tuple[str, ...] = ()
 
 
@@ -77,7 +77,7 @@ def _confounded_sentence(names: Sequence[str]) -> str:
     )
 
 
-def _points_table(effects: Effects) -> Table:
+def _points_table(effects: Effects) -> PageTable:
     head = head_cells(["Systems", *map(_short_name, effects.settings), "Seeds", *effects.sets])
     rows = []
     for point in effects.points:
@@ -88,7 +88,7 @@ def _points_table(effects: Effects) -> Table:
         row.append(Cell(max((len(eer.values) for eer in point.eers.values()), default=0)))
         row += [_eer_cell(point.eers.get(set_name)) for set_name in effects.sets]
         rows.append(row)
-    return Table(f"EER in % by {', '.join(effects.settings)}", head, rows, "effects")
+    return PageTable(f"EER in % by {', '.join(effects.settings)}", head, rows, "effects")
 
 
 def _short_name(setting: str) -> str:
@@ -184,7 +184,7 @@ def _effect_maps(effects: Effects) -> HeatMaps:
         for other in columns:
             head.append(Cell(f"{_short_name(across)} = {shorten(other, _LABEL)}", title=other))
         caption = f"EER in % on {set_name} by {down} and {across}"
-        maps.append(HeatMap(f"settings on {set_name}", Table(caption, head, rows, "heat")))
+        maps.append(HeatMap(f"settings on {set_name}", PageTable(caption, head, rows, "heat")))
     return HeatMaps(maps, step_words(), 0, is_small=True)
 
 
@@ -197,7 +197,7 @@ def _map_cell(eer: Spread | None) -> Cell:
     return replace(heat_cell(eer.mean), title=words)
 
 
-def _ranks_table(effects: Effects) -> Table:
+def _ranks_table(effects: Effects) -> PageTable:
     """Return a row for each setting: how the EER goes with its values, over all others."""
     rows = []
     for index, setting in enumerate(effects.settings):
@@ -209,7 +209,7 @@ def _ranks_table(effects: Effects) -> Table:
         "How the mean EER goes with each setting: rank correlation of numbers (Spearman; above 0, "
         "higher values have higher EERs), means in % of other values"
     )
-    return Table(caption, head_cells(["Setting", "Values", *effects.sets]), rows, "effects")
+    return PageTable(caption, head_cells(["Setting", "Values", *effects.sets]), rows, "effects")
 
 
 def _rank_cell(effects: Effects, index: int, set_name: str) -> Cell:

@@ -14,7 +14,7 @@ from html import escape
 import numpy as np
 
 from asdf.metrics.projection import MAX_POINTS, choose_points, principal_components, project
-from asdf.report.cells import Cell, Table, count_cell, head_cells
+from asdf.tables.page import Cell, PageTable, count_cell, head_cells
 from asdf.text import printable, shorten
 from asdf.trials.embeddings import Embeddings
 
@@ -135,7 +135,7 @@ class EmbeddingSection:
 
     name: str
     svg: str
-    table: Table
+    table: PageTable
 
 
 def embedding_section(name: str, embeddings: Embeddings, by: str, method: str) -> EmbeddingSection:
@@ -144,7 +144,7 @@ def embedding_section(name: str, embeddings: Embeddings, by: str, method: str) -
     rows = []
     for group in picture.groups:
         rows.append([Cell(group.name), Cell(group.shape), count_cell(group.count)])
-    table = Table(f"{picture.title}: recordings", head_cells((by, "shape", "recordings")), rows)
+    table = PageTable(f"{picture.title}: recordings", head_cells((by, "shape", "recordings")), rows)
     return EmbeddingSection(name, picture.svg(), table)
 
 

@@ -10,20 +10,21 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from asdf.metrics.bootstrap import Interval, Intervals
 from asdf.metrics.catalogue import METRICS
 from asdf.metrics.conditions import Condition
-from asdf.metrics.decisions import Decisions
-from asdf.metrics.summary import Summary
+from asdf.metrics.decisions import DECISION_METRICS, Decisions
+from asdf.metrics.summary import Summary, Tandem
 from asdf.text import csv_text
 from asdf.trials.scored_length import UNKNOWN, described
 from asdf.trials.set_roles import role_record
 
 _SYSTEM = ("system", "set", "kind", "column", "value", "against", "bona_fide", "spoof")
 _RESULT = ("eer", "eer_threshold", "min_dcf", "act_dcf", "cllr")
+_ELSEWHERE = {*DECISION_METRICS, "threshold", *(field.name for field in fields(Tandem))}
 _POOLED = tuple(metric.key for metric in METRICS if metric.key not in _RESULT)
 _BOUNDS = ("eer_low", "eer_high", "min_dcf_low", "min_dcf_high")
 _SPEAKER_BOUNDS = tuple(f"speaker_{name}" for name in _BOUNDS)
@@ -39,10 +40,12 @@ def to_json(summaries: Sequence[Summary]) -> str:
 def record(summary: Summary) -> dict[str, Any]:
     """Return a summary without its scores, made of the types that JSON has."""
     metrics: dict[str, Any] = asdict(summary.result)
-    metrics.update(auc=summary.auc, min_cllr=summary.min_cllr)
-    if summary.is_hard:
-        # Numbers of decisions alone: without scores there is neither an EER nor a cost.
-        metrics.update(dict.fromkeys((*_RESULT, "auc", "min_cllr")))
+    # The order of earlier versions.
+    metrics["auc"] = None
+    for metric in METRICS:
+        # Those of decisions and of an ASV system have records of their own below.
+        if metric.key not in _ELSEWHERE:
+            metrics[metric.key] = metric.of(summary)
     return {
         "system": summary.name,
         "set": summary.set,
@@ -84,7 +87,7 @@ def to_csv(summaries: Sequence[Summary]) -> str:
 def _pooled_row(summary: Summary) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": "pooled", **asdict(summary.result)}
     for metric in METRICS:
-        row[metric.key] = metric.value(summary)
+        row[metric.key] = metric.of(summary)
     row.update(_bounds(_BOUNDS, summary.intervals))
     row.update(_bounds(_SPEAKER_BOUNDS, summary.speaker_intervals))
     return row

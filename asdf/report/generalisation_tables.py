@@ -8,28 +8,28 @@ from dataclasses import replace
 from typing import Any
 
 from asdf.metrics.over_seeds import Spread
-from asdf.report.cells import (
+from asdf.report.generalisation import Generalisation, SetRow, TotalRow
+from asdf.report.latex_cells import SEEDS_LEAD, spread_cell
+from asdf.report.names import labels_of
+from asdf.report.seed_results import OverSeeds
+from asdf.tables.latex import latex_text, tabulars
+from asdf.tables.page import (
     ABSENT,
     Cell,
-    Table,
+    PageTable,
     count_cell,
     head_cells,
     interval_text,
     name_cell,
     percent,
 )
-from asdf.report.generalisation import Generalisation, SetRow, TotalRow
-from asdf.report.latex import latex_text, tabulars
-from asdf.report.latex_cells import SEEDS_LEAD, spread_cell
-from asdf.report.names import labels_of
-from asdf.report.seed_results import OverSeeds
 from asdf.text import aligned
 
 _LABEL = 24
 _DAGGER = r"$^\dagger$"
 
 
-def generalisation_table(known: Generalisation) -> Table:
+def generalisation_table(known: Generalisation) -> PageTable:
     """Return a row per set, then averages and pooled results; a column per configuration."""
     labels = labels_of(known.configurations, _LABEL)
     head = [*head_cells(["Set", "Corpus", "Bona fide", "Spoof"])]
@@ -52,7 +52,7 @@ def generalisation_table(known: Generalisation) -> Table:
             cells.append(Cell(ABSENT))
         rows.append(cells)
     caption = f"EER in %, trained on {', '.join(known.trained_on)}"
-    return Table(caption, head, rows, "generalisation")
+    return PageTable(caption, head, rows, "generalisation")
 
 
 def _result_cells(known: Generalisation, row: SetRow | TotalRow) -> list[Cell]:

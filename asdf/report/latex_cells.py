@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asdf.metrics.over_seeds import Spread
-from asdf.report.cells import interval_text
+from asdf.tables.page import interval_text
 
 PLUS_MINUS = r"$\pm$"
 SEEDS_LEAD = (

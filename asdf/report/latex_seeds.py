@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asdf.metrics.summary import Summary
-from asdf.report.cells import interval_text
 from asdf.report.gathering import Gathered
 from asdf.report.generalisation_tables import generalisation_to_latex
-from asdf.report.latex import latex_text, tabulars
 from asdf.report.latex_cells import SEEDS_LEAD, bold, spread_cell, with_dashes
 from asdf.report.latex_tasks import task_tables
 from asdf.report.left_out_tables import left_out_latex
@@ -20,6 +18,8 @@ from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult
 from asdf.report.seeds import seed_sentences
 from asdf.report.tables import LEADS
+from asdf.tables.latex import latex_text, tabulars
+from asdf.tables.page import interval_text
 
 _LABEL = 24
 _MEANS = "EER in per cent: mean and standard deviation over seeds"

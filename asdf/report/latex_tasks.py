@@ -7,11 +7,11 @@ from typing import Literal
 
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.sources import SourceResult
-from asdf.report.latex import latex_text, tabulars
 from asdf.report.located import LocatedResult
 from asdf.report.names import labels_of
 from asdf.report.sources import metric_values
 from asdf.report.task_results import TaskResult, TaskResults, Value, sets_of
+from asdf.tables.latex import latex_text, tabulars
 
 _LABEL = 24
 _ABSENT = "--"

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.metrics.over_seeds import Spread
-from asdf.report.cells import ABSENT, Cell, Table, head_cells, name_cell, percent
 from asdf.report.conditions import heat_cell
-from asdf.report.latex import latex_text, tabulars
 from asdf.report.latex_cells import spread_cell
 from asdf.report.left_out import LeftOutSystem
 from asdf.report.names import labels_of
-from asdf.report.tables import column_blocks
+from asdf.tables.latex import latex_text, tabulars
+from asdf.tables.page import ABSENT, Cell, PageTable, head_cells, name_cell, percent
+from asdf.tables.text import column_blocks
 
 _LABEL = 28
 _MEAN = "Mean"
@@ -27,7 +27,7 @@ _WORST = "Worst"
 class LeftOutSection:
     """A section of the page: a table per column that was left out, with its sentences."""
 
-    table: Table
+    table: PageTable
     sentences: list[str]
 
 
@@ -60,7 +60,7 @@ def left_out_sections(systems: Sequence[LeftOutSystem]) -> list[LeftOutSection]:
             row += [_eer_cell(system, value) for value in values]
             rows.append(row)
         head = head_cells(["System", "Seeds", _MEAN, _WORST, f"Worst {column}", *values])
-        table = Table(f"EER in % by {column}, left out of training", head, rows, "heat")
+        table = PageTable(f"EER in % by {column}, left out of training", head, rows, "heat")
         sections.append(LeftOutSection(table, left_out_sentences(of_column)))
     return sections
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asdf.report.cells import ABSENT, Cell, Table, head_cells
 from asdf.report.measurement import Measurement
 from asdf.report.references import (
     KNOWN_SETS,
@@ -18,6 +17,7 @@ from asdf.report.references import (
     comparable,
     of_the_same_length,
 )
+from asdf.tables.page import ABSENT, Cell, PageTable, head_cells
 from asdf.trials.scored_length import described
 
 
@@ -31,7 +31,7 @@ class Literature:
         why_not: the reason why there is no table.
     """
 
-    table: Table | None = None
+    table: PageTable | None = None
     others: str = ""
     why_not: str = ""
 
@@ -77,7 +77,7 @@ def _has_published_trials(set_name: str, measured: Measurement) -> bool:
     return comparable(set_name, result.bona_fide, result.spoof) is not None
 
 
-def _published_table(known: KnownSet, references: Sequence[Reference]) -> Table:
+def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTable:
     rows = []
     for reference in references:
         min_tdcf = Cell(ABSENT)
@@ -94,4 +94,4 @@ def _published_table(known: KnownSet, references: Sequence[Reference]) -> Table:
             ]
         )
     head = head_cells(["System", "EER %", "min t-DCF", "Scored", "Source", "Remark"])
-    return Table(f"Published results on {known.title}", head, rows, "published")
+    return PageTable(f"Published results on {known.title}", head, rows, "published")

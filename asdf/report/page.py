@@ -16,7 +16,6 @@ from typing import Any
 
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.report import environments, results
-from asdf.report.cells import Table
 from asdf.report.conditions import HeatMaps, heat_maps
 from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
@@ -32,6 +31,7 @@ from asdf.report.run_settings import setting_differences, settings_of_runs
 from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
 from asdf.report.task_sections import SourceSection, localisation_tables, source_sections
 from asdf.report.trainings import training_section
+from asdf.tables.page import PageTable
 from asdf.text import and_more
 
 # In the order in which they build on each other.
@@ -72,11 +72,11 @@ class SetSection:
     anchor: str
     name: str
     remarks: list[str]
-    results: Table
-    over_seeds: Table | None
+    results: PageTable
+    over_seeds: PageTable | None
     det: Figure
     histograms: Figure
-    det_table: Table
+    det_table: PageTable
     heat_maps: HeatMaps | None
     literature: Literature | None
 
@@ -180,7 +180,7 @@ def _contents(
     left_out: Sequence[LeftOutSection],
     sections: list[SetSection],
     sources: Sequence[SourceSection],
-    localisation: Sequence[Table],
+    localisation: Sequence[PageTable],
     embeddings: Sequence[EmbeddingSection],
 ) -> list[Link]:
     further = {

@@ -8,29 +8,31 @@ only where a test says that it is the best.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from asdf.metrics.bootstrap import Intervals
+from asdf.metrics.catalogue import METRICS, Metric, metric_columns
 from asdf.metrics.conditions import Condition
 from asdf.metrics.intervals import FEW_GROUPS, Interval
+from asdf.metrics.leading import TESTED
 from asdf.metrics.summary import Summary
-from asdf.report.cells import (
+from asdf.report.curves import DET_TICKS
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
+from asdf.tables.page import (
     ABSENT,
     Cell,
-    Table,
+    PageTable,
     count_cell,
     head_cells,
     interval_text,
     name_cell,
     percent,
 )
-from asdf.report.curves import DET_TICKS
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
+from asdf.tables.table import Value
 from asdf.trials.how_scored import in_precision
 from asdf.trials.set_roles import role_words
 
-Metric = Literal["eer", "min_dcf"]
+_EER = next(metric for metric in METRICS if metric.key == "eer")
+_INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def _rank_of_two(*, is_lowest: bool, is_shared: bool) -> str:
     return ", lower than that of the other system, which may be chance"
 
 
-def overview(gathered: Gathered) -> Table | None:
+def overview(gathered: Gathered) -> PageTable | None:
     """Return the EER of every system on every set; None where nothing was measured."""
     if not gathered.measurements:
         return None
@@ -145,60 +147,53 @@ def overview(gathered: Gathered) -> Table | None:
     if len(rows) > 1 and len(gathered.sets) > 1:
         order = f", sorted by {gathered.sets[-1]}"
     caption = f"EER in % on each set, with its 95 % interval{order}"
-    return Table(caption, head_cells(["System", "Network", *gathered.sets]), rows, "overview")
+    return PageTable(caption, head_cells(["System", "Network", *gathered.sets]), rows, "overview")
 
 
 def _eer_cell(gathered: Gathered, measured: Measurement) -> Cell:
     summary = measured.summary
-    cell = _marked(gathered, measured, "eer", _percent_cell(summary.result.eer))
+    cell = _marked(gathered, measured, _EER, _percent_cell(summary.result.eer))
     interval = interval_text(summary.intervals.eer) if summary.intervals else ""
     remark = in_precision(summary.scored.precision) + role_words(summary.scored.role)
     return replace(cell, remark=remark, interval=interval)
 
 
-def result_table(gathered: Gathered, set_name: str) -> Table:
+def result_table(gathered: Gathered, set_name: str) -> PageTable:
     """Return all metrics of the systems on a set."""
     measured = gathered.on(set_name)
-    with_speakers = any(system.summary.speaker_intervals for system in measured)
-    head = ["System", "Network", "EER %", "95 % interval"]
-    # Only where any system has them: an empty column would raise the question why.
-    if with_speakers:
-        head.append("over speakers")
-    head += ["minDCF", "95 % interval", "actDCF", "Cllr", "Threshold"]
-    head += ["Bona fide", "Spoof", "Scored"]
+    summaries = [system.summary for system in measured]
+    head = ["System", "Network"]
     rows = []
     for system in measured:
-        rows.append(_result_row(gathered, system, with_speakers))
-    return Table(f"Results on {set_name}", head_cells(head), rows, "metrics")
+        rows.append(
+            [name_cell(system.system, gathered.labels[system.system]), Cell(system.network)]
+        )
+    for metric, values in metric_columns(summaries, {}):
+        head.append(metric.heading)
+        for system, row, value in zip(measured, rows, values, strict=True):
+            cell = _value_cell(metric, value)
+            row.append(_marked(gathered, system, metric, cell) if metric.key in TESTED else cell)
+        for kind, heading in _INTERVALS.items():
+            # Only where any system has them: an empty column would raise the question why.
+            if any(kind in value.intervals for value in values):
+                head.append(heading)
+                for row, value in zip(rows, values, strict=True):
+                    row.append(_interval_cell(metric, value.intervals.get(kind)))
+    head += ["Bona fide", "Spoof", "Scored"]
+    for summary, row in zip(summaries, rows, strict=True):
+        row += [count_cell(summary.result.bona_fide), count_cell(summary.result.spoof)]
+        row.append(Cell(summary.scored.describe()))
+    return PageTable(f"Results on {set_name}", head_cells(head), rows, "metrics")
 
 
-def _result_row(gathered: Gathered, measured: Measurement, with_speakers: bool) -> list[Cell]:
-    summary = measured.summary
-    result = summary.result
-    row = [name_cell(measured.system, gathered.labels[measured.system]), Cell(measured.network)]
-    row.append(_marked(gathered, measured, "eer", _percent_cell(result.eer)))
-    row.append(_interval_cell(summary.intervals, "eer"))
-    if with_speakers:
-        row.append(_interval_cell(summary.speaker_intervals, "eer"))
-    min_dcf = Cell(f"{result.min_dcf:.4f}", result.min_dcf)
-    row.append(_marked(gathered, measured, "min_dcf", min_dcf))
-    row.append(_interval_cell(summary.intervals, "min_dcf"))
-    for value in (result.act_dcf, result.cllr, result.eer_threshold):
-        row.append(_signed_cell(value))
-    for count in (result.bona_fide, result.spoof):
-        row.append(count_cell(count))
-    row.append(Cell(summary.scored.describe()))
-    return row
-
-
-def det_table(gathered: Gathered, set_name: str) -> Table:
+def det_table(gathered: Gathered, set_name: str) -> PageTable:
     """Return the DET curves in numbers: miss rates at the false alarm rates of the ticks."""
     rows = []
     for measured in gathered.on(set_name):
         name = name_cell(measured.system, gathered.labels[measured.system])
         rows.append([name, *map(_percent_cell, measured.misses)])
     caption = f"Miss rate in % on {set_name} where at most so many of the spoofs are accepted"
-    return Table(caption, head_cells(["System", *(f"{tick:g} %" for tick in DET_TICKS)]), rows)
+    return PageTable(caption, head_cells(["System", *(f"{tick:g} %" for tick in DET_TICKS)]), rows)
 
 
 def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
@@ -210,14 +205,13 @@ def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
 def _marked(gathered: Gathered, measured: Measurement, metric: Metric, cell: Cell) -> Cell:
     """Mark a value: 'best' where a test says so, 'lowest' where chance may have made it so."""
     set_name = measured.summary.set
-    if gathered.leading.get(set_name, {}).get(metric) == measured.system:
+    if gathered.leading.get(set_name, {}).get(metric.key) == measured.system:
         return replace(cell, css="best", mark="best")
-    value = getattr(measured.summary.result, metric)
-    values = []
-    for summary in gathered.summaries_on(set_name):
-        values.append(getattr(summary.result, metric))
+    value = metric.of(measured.summary)
+    values = [metric.of(summary) for summary in gathered.summaries_on(set_name)]
+    known = [other for other in values if other is not None]
     # A lowest value that is shared is nobody's.
-    if len(values) > 1 and value == min(values) and values.count(value) == 1:
+    if len(known) > 1 and value == min(known) and known.count(min(known)) == 1:
         return replace(cell, mark="lowest")
     return cell
 
@@ -226,21 +220,18 @@ def _percent_cell(rate: float) -> Cell:
     return Cell(percent(rate), 100 * rate)
 
 
-def _signed_cell(value: float) -> Cell:
-    return Cell(f"{value:.4f}".replace("-", "−"), value)
-
-
-def _with_few_groups(interval: Interval) -> str:
-    """Return an interval as text, with the number of speakers where these are few."""
-    text = interval_text(interval)
-    if interval.groups is None or interval.groups >= FEW_GROUPS:
-        return text
-    return f"{text} ({interval.describe_groups('speakers')})"
-
-
-def _interval_cell(intervals: Intervals | None, metric: Metric) -> Cell:
-    if intervals is None:
+def _value_cell(metric: Metric, value: Value) -> Cell:
+    if value.number is None:
         return Cell(ABSENT)
-    if metric == "eer":
-        return Cell(_with_few_groups(intervals.eer))
-    return Cell(interval_text(intervals.min_dcf, scale=1, digits=4))
+    shown = metric.format(value.number, paper=True).replace("-", "−")
+    return Cell(shown, 100 * value.number if metric.percent else value.number)
+
+
+def _interval_cell(metric: Metric, interval: Interval | None) -> Cell:
+    """Return an interval as text, with the number of speakers where these are few."""
+    if interval is None:
+        return Cell(ABSENT)
+    text = metric.format_bounds(interval, "–", paper=True)
+    if interval.groups is None or interval.groups >= FEW_GROUPS:
+        return Cell(text)
+    return Cell(f"{text} ({interval.describe_groups('speakers')})")

@@ -15,7 +15,7 @@ from typing import Any
 
 from asdf.metrics.sasv import SasvCondition, SasvResult, SasvSummary
 from asdf.report.exports import bounds_record
-from asdf.report.latex import latex_text, tabulars
+from asdf.tables.latex import latex_text, tabulars
 from asdf.text import aligned, csv_text
 
 

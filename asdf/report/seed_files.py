@@ -20,7 +20,6 @@ from asdf.metrics.summary import Summary
 from asdf.report.configurations import Configuration
 from asdf.report.exports import CSV_COLUMNS
 from asdf.report.grouping import group_runs, recorded_seed
-from asdf.report.latex import latex_text, tabulars
 from asdf.report.latex_cells import SEEDS_LEAD, spread_cell
 from asdf.report.names import labels_of
 from asdf.report.seed_results import (
@@ -32,6 +31,7 @@ from asdf.report.seed_results import (
 )
 from asdf.report.seeds import describe_result, difference_sentence
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
+from asdf.tables.latex import latex_text, tabulars
 from asdf.text import aligned, csv_text
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
@@ -225,7 +225,7 @@ def seeds_to_latex(over: OverSeeds, summaries: Mapping[str, Summary]) -> str:
     results = _results(over)
     columns = [["Seeds", *(str(len(result.seeds)) for result in results)]]
     for metric in defined(list(summaries.values())):
-        if metric.ranked:
+        if metric.in_papers:
             columns.append(_metric_column(metric, over, results, summaries))
     notes = ["mean and standard deviation over seeds"]
     if any(map(over.is_leading, results)):
@@ -243,7 +243,7 @@ def _metric_column(
     column = [latex_text(metric.heading)]
     unit = 100 if metric.percent else 1
     for result in results:
-        values = [metric.value(summaries[system]) for system in result.configuration.systems]
+        values = [metric.of(summaries[system]) for system in result.configuration.systems]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
             column.append("--")

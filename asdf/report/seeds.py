@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from asdf.metrics.over_seeds import SeedDifference, Spread
-from asdf.report.cells import ABSENT, Cell, Table, head_cells, interval_text, name_cell, percent
 from asdf.report.gathering import Gathered
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult, is_worse
+from asdf.tables.page import ABSENT, Cell, PageTable, head_cells, interval_text, name_cell, percent
 from asdf.text import p_value_text
 
 _LABEL = 28
 
 
-def seeds_table(gathered: Gathered) -> Table | None:
+def seeds_table(gathered: Gathered) -> PageTable | None:
     """Return a row for each group of systems that differ by their seed alone.
 
     None without such a group.
@@ -35,10 +35,10 @@ def seeds_table(gathered: Gathered) -> Table | None:
             row.append(_mean_cell(over, _result_of(over, group.name, set_name)))
         rows.append(row)
     caption = "EER in % over seeds: mean ± standard deviation"
-    return Table(caption, head_cells(["Systems", "Seeds", *gathered.sets]), rows, "seeds")
+    return PageTable(caption, head_cells(["Systems", "Seeds", *gathered.sets]), rows, "seeds")
 
 
-def seed_results_table(gathered: Gathered, set_name: str) -> Table | None:
+def seed_results_table(gathered: Gathered, set_name: str) -> PageTable | None:
     """Return all that is known over seeds on a set; None without a group on it."""
     results = gathered.over_seeds.by_set.get(set_name, [])
     if not any(len(result.seeds) > 1 for result in results):
@@ -49,7 +49,7 @@ def seed_results_table(gathered: Gathered, set_name: str) -> Table | None:
         rows.append([name_cell(result.name, label), *_result_cells(gathered.over_seeds, result)])
     head = ["Systems", "Seeds", "Mean EER %", "Deviation", "95 % interval", "Best seed"]
     head += ["Chosen by", "Mean minDCF", "Deviation"]
-    return Table(f"Over seeds on {set_name}", head_cells(head), rows, "over-seeds")
+    return PageTable(f"Over seeds on {set_name}", head_cells(head), rows, "over-seeds")
 
 
 def _result_cells(over: OverSeeds, result: SeedResult) -> list[Cell]:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asdf.metrics.bootstrap import Interval
-from asdf.metrics.catalogue import METRICS, Metric, defined, intervals_of
+from asdf.metrics.catalogue import METRICS, Metric, intervals_of, metric_columns
 from asdf.metrics.results import Result
 from asdf.metrics.summary import Average, Summary
-from asdf.report.by_condition import columns_of, condition_table
+from asdf.report.by_condition import columns_of, eer_columns, value_heading
 from asdf.report.names import labels_of
-from asdf.text import aligned
+from asdf.tables.table import Column, Table, Value, texts
+from asdf.tables.text import BEST, aligned_numbers, as_text
 
-BEST = "*"
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
-_WIDTH = 80
-_GAP = 2
 _LABEL = 24
 _UNITS = {"cllr": "bits", "min_cllr": "bits"}
 _AGAINST = {
@@ -68,15 +65,15 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
         "scored": summary.scored.describe(),
     }
     for metric in METRICS:
-        if metric.value(summary) is None:
+        number = metric.of(summary)
+        if number is None:
             continue
         unit = "%" if metric.percent else _UNITS.get(metric.key, "")
-        value = f"{metric.text(summary)} {unit}".rstrip()
         # The unit stands behind the value here, not in the name.
-        name = metric.heading.removesuffix(" %")
-        rows[name] = value + _interval_text(metric, summary)
+        value = f"{metric.format(number)} {unit}".rstrip()
+        rows[metric.name] = value + _interval_text(metric, summary)
         if metric.key == "threshold" and summary.decisions:
-            rows[name] += f"   {summary.decisions.threshold.source}"
+            rows[metric.name] += f"   {summary.decisions.threshold.source}"
     if summary.tandem is not None:
         rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.3f} %"
         rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.4f}"
@@ -90,109 +87,22 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
         leading: metric -> index of the system that is significantly the best by it (see
             `leading.leaders`).
     """
-    systems = [summary.name for summary in summaries]
-    names = ["", *labels_of(systems, _LABEL)]
+    names = labels_of([summary.name for summary in summaries], _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]
-    columns = _metric_columns(summaries, leading)
+    columns: list[tuple[Column, Sequence[Value]]] = [*metric_columns(summaries, leading)]
     # What all systems have in common is a line below the table.
     if len(set(lengths)) > 1:
-        columns.append(["scored", *lengths])
-    parts = column_blocks(names, columns)
+        columns.append(texts("scored", lengths))
+    parts = as_text(Table(names, columns))
     if len(set(lengths)) == 1:
         parts.append(f"scored: {lengths[0]}")
     soft = [summary for summary in summaries if not summary.is_hard]
     for column in columns_of(soft):
-        eers = _eer_columns(summaries, column)
-        blocks = [f"EER % by {column}", *column_blocks(names, eers)]
-        parts.append("\n\n".join(blocks))
+        eers = as_text(Table(names, eer_columns(summaries, column, "mean")))
+        parts.append("\n\n".join([f"EER % by {column}", *eers]))
     if leading:
         parts.append(f"{BEST} {LEADS}")
     return "\n\n".join(parts)
-
-
-def group_columns(widths: Sequence[float], room: float) -> list[list[int]]:
-    """Return the indices of columns of these widths in groups, each of which `room` holds.
-
-    A column that is wider than `room` has a group of its own.
-    """
-    groups: list[list[int]] = []
-    left = 0.0
-    for index, width in enumerate(widths):
-        if not groups or width > left:
-            groups.append([])
-            left = room
-        groups[-1].append(index)
-        left -= width
-    return groups
-
-
-def value_heading(value: str) -> str:
-    """Return the value of a condition as a heading, in quotes if a row of ours has its name."""
-    return f"'{value}'" if value in ("mean", "pooled") else value
-
-
-def _metric_columns(summaries: Sequence[Summary], leading: Mapping[str, int]) -> list[list[str]]:
-    """Return a column for each metric, and those of the intervals behind that of the EER."""
-    columns = []
-    for metric in defined(summaries):
-        # None where no system is significantly better than the next one.
-        best = leading.get(metric.key)
-        column = [f"{metric.heading} "]
-        for index, summary in enumerate(summaries):
-            mark = BEST if index == best else " "
-            column.append(metric.text(summary) + mark)
-        columns.append(column)
-        if metric.key == "eer":
-            columns += _interval_columns(summaries)
-    return columns
-
-
-def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
-    """Return the intervals of the EER over trials and over speakers, where any system has them."""
-    by_kind = {
-        "trials": [summary.intervals for summary in summaries],
-        "speakers": [summary.speaker_intervals for summary in summaries],
-    }
-    columns = []
-    for kind, intervals in by_kind.items():
-        if any(intervals):
-            # The space at the end of each text stands below the mark of the best system.
-            column = [f"95 %, {kind} "]
-            for system in intervals:
-                text = _range_text(system.eer, 100, 3) if system else "-"
-                column.append(f"{text} ")
-            columns.append(column)
-    return columns
-
-
-def column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
-    """Return columns as blocks of lines of at most 80 characters; the names begin each block."""
-    widths = []
-    for column in columns:
-        widths.append(_GAP + _longest(column))
-    room = _WIDTH - _longest(names)
-    blocks = []
-    for group in group_columns(widths, room):
-        shown = [names]
-        shown += [columns[index] for index in group]
-        lines = _aligned_numbers(rows_of(shown))
-        blocks.append("\n".join(lines))
-    return blocks
-
-
-def rows_of(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the rows of a table from its columns."""
-    return list(zip(*columns, strict=True))
-
-
-def _longest(cells: Sequence[str]) -> int:
-    return max(map(len, cells))
-
-
-def _aligned_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines, all columns but the first aligned to the right."""
-    columns = len(rows[0])
-    return aligned(rows, right=range(1, columns))
 
 
 def _condition_lines(summary: Summary, column: str) -> list[str]:
@@ -203,7 +113,7 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     mean = summary.average(column)
     rows.append(["mean", *_metric_cells(mean), "", ""])
     rows.append(["pooled", *_result_cells(summary.result)])
-    return _aligned_numbers(rows)
+    return aligned_numbers(rows)
 
 
 def _decision_lines(summary: Summary, column: str) -> list[str]:
@@ -216,7 +126,7 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
     rows.append(["mean", *_decision_cells(summary.average_decisions(column))])
     if summary.decisions is not None:
         rows.append(["pooled", *_decision_cells(summary.decisions.confusion.values())])
-    return _aligned_numbers(rows)
+    return aligned_numbers(rows)
 
 
 def _decision_cells(values: Mapping[str, float]) -> list[str]:
@@ -236,46 +146,10 @@ def _metric_cells(result: Result | Average) -> list[str]:
     ]
 
 
-def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
-    """Return a column for each value, and one of the means; a row for each system."""
-    conditions = condition_table(summaries, column)
-    columns = []
-    for value in conditions.values:
-        heading = value_heading(value)
-        eers = conditions.eers(value)
-        columns.append([heading, *map(_percent, eers)])
-    means = ["mean"]
-    for summary in summaries:
-        mean = None
-        # Other systems may lack the column: the mean over no value is not defined.
-        if column in summary.columns:
-            mean = summary.average(column).eer
-        means.append(_percent(mean))
-    columns.append(means)
-    return columns
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.3f}"
-
-
 def _interval_text(metric: Metric, summary: Summary) -> str:
     """Return the intervals of a metric, with the space before them; '' where it has none."""
-    intervals = intervals_of(metric, summary)
-    unit = 100 if metric.percent else 1
-    digits = metric.digits
-    texts = []
-    if intervals.trials is not None:
-        texts.append(f"{_range_text(intervals.trials, unit, digits)} over trials")
-    if intervals.speakers is not None:
-        over = intervals.speakers.describe_groups("speakers")
-        texts.append(f"{_range_text(intervals.speakers, unit, digits)} over {over}")
-    if not texts:
-        return ""
-    return f"   95 %: {', '.join(texts)}"
-
-
-def _range_text(interval: Interval, unit: float, digits: int) -> str:
-    low = unit * interval.low
-    high = unit * interval.high
-    return f"{low:.{digits}f} .. {high:.{digits}f}"
+    shown = []
+    for kind, interval in intervals_of(metric, summary).items():
+        over = interval.describe_groups(kind) if kind == "speakers" else kind
+        shown.append(f"{metric.format_bounds(interval, ' .. ')} over {over}")
+    return f"   95 %: {', '.join(shown)}" if shown else ""

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.sources import SourceResult
-from asdf.report.cells import (
+from asdf.report.located import LocatedResult
+from asdf.report.names import labels_of
+from asdf.report.sources import confusion_svg, has_matrix_table, metric_values
+from asdf.report.task_results import TaskResult, Value, sets_of
+from asdf.tables.page import (
     ABSENT,
     Cell,
-    Table,
+    PageTable,
     count_cell,
     head_cells,
     interval_text,
     name_cell,
     percent,
 )
-from asdf.report.located import LocatedResult
-from asdf.report.names import labels_of
-from asdf.report.sources import confusion_svg, has_matrix_table, metric_values
-from asdf.report.task_results import TaskResult, Value, sets_of
 
 _LABEL = 28
 # A page of more and larger pictures is one that no browser shows quickly.
@@ -45,8 +45,8 @@ class ConfusionSection:
 
     name: str
     svg: str
-    matrix: Table | None
-    classes: Table
+    matrix: PageTable | None
+    classes: PageTable
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class SourceSection:
     """
 
     name: str
-    results: Table
+    results: PageTable
     confusions: list[ConfusionSection]
     left_out: int
 
@@ -79,7 +79,7 @@ def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSe
     return sections
 
 
-def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Table]:
+def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[PageTable]:
     """Return a table per set, its systems by range EER."""
     labels = _labels(located)
     tables = []
@@ -90,7 +90,7 @@ def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Ta
         head += ["Precision", "Recall", "Threshold", "Chosen on"]
         rows = [[*_name_cells(entry, labels), *_located_cells(entry)] for entry in on_set]
         caption = f"Localisation on {set_name}{_drawn(on_set)}"
-        tables.append(Table(caption, head_cells(head), rows, "metrics"))
+        tables.append(PageTable(caption, head_cells(head), rows, "metrics"))
     return tables
 
 
@@ -105,7 +105,7 @@ def _name_cells(entry: TaskResult[Value], labels: Mapping[str, str]) -> list[Cel
 
 def _sources_table(
     set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
-) -> Table:
+) -> PageTable:
     has_open = any(entry.result.open for entry in on_set)
     metrics = _CLOSED | _OPEN if has_open else _CLOSED
     head = ["System", "Network", "Column", "Classes", "Known", "Unknown", *metrics.values()]
@@ -126,7 +126,7 @@ def _sources_table(
     caption = f"Sources on {set_name}"
     if has_intervals:
         caption += ", with 95 % intervals over trials"
-    return Table(caption, head_cells(head), rows, "metrics")
+    return PageTable(caption, head_cells(head), rows, "metrics")
 
 
 def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection:
@@ -141,18 +141,18 @@ def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection
         for name, counts in zip(result.classes, result.confusion_KK.tolist(), strict=True):
             rows.append([Cell(name), *map(count_cell, counts)])
         head = head_cells(("Trials of, called", *result.classes))
-        matrix = Table(f"Confusion matrix of {title}", head, rows)
+        matrix = PageTable(f"Confusion matrix of {title}", head, rows)
     return ConfusionSection(title, svg, matrix, _class_table(title, result))
 
 
-def _class_table(title: str, result: SourceResult) -> Table:
+def _class_table(title: str, result: SourceResult) -> PageTable:
     rows = []
     for entry in result.by_class:
         row = [Cell(entry.name), count_cell(entry.trials)]
         row += map(_value_cell, (entry.precision, entry.recall, entry.f1))
         rows.append(row)
     head = head_cells(("Class", "Trials", "Precision %", "Recall %", "F1 %"))
-    return Table(f"Classes of {title}", head, rows)
+    return PageTable(f"Classes of {title}", head, rows)
 
 
 def _located_cells(entry: TaskResult[LocatedResult]) -> list[Cell]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 
-from asdf.report.cells import ABSENT, Cell, Table, head_cells
 from asdf.report.courses import Record, is_finite_number
 from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
+from asdf.tables.page import ABSENT, Cell, PageTable, head_cells
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder
 
@@ -38,7 +38,7 @@ class TrainingSection:
 
     ends: list[EndedAlike]
     plot: Figure
-    evaluations: Table
+    evaluations: PageTable
 
 
 def training_section(gathered: Gathered) -> TrainingSection | None:
@@ -76,7 +76,7 @@ def _describe_end(training: Sequence[Record]) -> str:
     return f"ended after {count:,} {unit}{plural} ({setting})"
 
 
-def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> Table:
+def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> PageTable:
     """Return the evaluations during training, run by run."""
     names = gathered.names
     by_run = list(map(_evaluations_of, gathered.runs, records))
@@ -87,7 +87,7 @@ def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) 
             row = [Cell(name), Cell(str(evaluation.network))]
             row += [Cell(evaluation.epoch), Cell(evaluation.step)]
             rows.append([*row, *columns.cells(evaluation)])
-    return Table(
+    return PageTable(
         "Evaluations during training",
         head_cells(["Run", "Network", "Epoch", "Step", *columns.head()]),
         rows,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from jinja2 import UndefinedError
 
-from asdf.report.cells import Cell, Table, count_cell, head_cells, name_cell
 from asdf.report.literature import Literature
 from asdf.report.page import render
+from asdf.tables.page import Cell, PageTable, count_cell, head_cells, name_cell
 
 
-def as_html(table: Table) -> str:
+def as_html(table: PageTable) -> str:
     """The table as the page has it, by the template of one that shows nothing else."""
     page = render("literature.html", literature=Literature(table))
     return page[page.index("<div") :].strip()
@@ -18,7 +18,7 @@ def as_html(table: Table) -> str:
 
 def test_a_table_escapes_its_texts_and_aligns_its_numbers():
     rows = [[Cell("1.50", 1.5)], [Cell("–")]]
-    assert as_html(Table("<t>", head_cells(["n"]), rows)) == (
+    assert as_html(PageTable("<t>", head_cells(["n"]), rows)) == (
         '<div class="scroll" tabindex="0" role="region" aria-label="&lt;t&gt;"><table data-tools>'
         "<caption>&lt;t&gt;</caption>"
         '<thead><tr><th scope="col" class="n">n</th></tr></thead><tbody>'
@@ -31,7 +31,7 @@ def test_a_table_escapes_its_texts_and_aligns_its_numbers():
 def test_a_cell_has_its_marks_behind_its_text():
     best = Cell("1.0", 1.0, "best", mark="best", remark=", in bf16", interval="0–2")
     lowest = Cell("<b>", title='a"b', mark="lowest")
-    html = as_html(Table("t", [], [[Cell("a"), best, lowest]], "metrics"))
+    html = as_html(PageTable("t", [], [[Cell("a"), best, lowest]], "metrics"))
     assert '<table class="metrics" data-tools>' in html
     assert (
         '<td class="best n" data-value="1.0">1.0 <span class="mark">best</span>, in bf16'
@@ -51,7 +51,7 @@ def test_a_number_keeps_its_digits_and_a_cut_name_the_whole():
 
 def test_a_column_is_of_numbers_if_any_of_its_cells_is():
     rows = [[Cell("a"), Cell("–"), Cell("2")], [Cell("b"), Cell("1", 1), Cell("3", "3")]]
-    assert Table("t", [], rows).number_columns == {1}
+    assert PageTable("t", [], rows).number_columns == {1}
 
 
 def test_a_template_without_its_data_is_an_error():

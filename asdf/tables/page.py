@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from asdf.metrics.bootstrap import Interval
+from asdf.tables.table import Bounds
 
 Text = str | int | float | None
 """What a cell shows; None is nothing."""
@@ -61,7 +61,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table with a caption; the first cell of each row is the row's header."""
 
     caption: str
@@ -103,7 +103,7 @@ def percent(rate: float) -> str:
     return f"{100 * rate:.2f}"
 
 
-def interval_text(interval: Interval, scale: float = 100, digits: int = 2) -> str:
+def interval_text(interval: Bounds, scale: float = 100, digits: int = 2) -> str:
     """Return the bounds of an interval times `scale`, such as '12.31–15.02'."""
     low = scale * interval.low
     high = scale * interval.high
