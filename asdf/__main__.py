@@ -35,7 +35,8 @@ GROUPS = {
         "detectors": "published detectors: error rates, licences, and how to use them by name",
         "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
     },
-    "train and compare": {
+    "train": {
+        "train": "run the configs of a recipe",
         "launch": "run many configs of a recipe, as many side by side as there are GPUs",
         "report": "a page with the results, curves, training and settings of one or several runs",
         "compare": "what differs between two runs: settings, code, results with a test",
@@ -43,7 +44,6 @@ GROUPS = {
     "measure": {
         "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals",
         "fuse": "one system of several: weights from their score files, the gain, fused scores",
-        "detplot": "DET curves of score files, as PDF, PNG or SVG",
         "submission": "scores as a challenge wants them: ASVspoof, CtrSVDD, AT-ADD, arenas",
     },
     "special tasks": {
@@ -53,7 +53,7 @@ GROUPS = {
         "embed": "write the embeddings of recordings, with pictures",
         "distance": "whether recordings are far from a network's training set",
     },
-    "exchange and look up": {
+    "exchange": {
         "import": "turn a published or older detector into a network of ASDF",
         "export": "write a network as other systems load it: ONNX, TorchScript, a hub folder",
         "publish": "push a network with its model card to a repository of the hub",
@@ -62,6 +62,9 @@ GROUPS = {
     },
 }
 """What each command does, by what one wants to do."""
+
+OLDER = ("detplot",)
+"""Commands that others do now. They are understood, and not listed."""
 
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
@@ -120,7 +123,7 @@ def _run(arguments: list[str] | None) -> int:
     if args.command is None:
         show(_build_parser().format_help().rstrip())
         return UsageError.exit_status
-    if args.command not in COMMANDS:
+    if args.command not in (*COMMANDS, *OLDER):
         raise UsageError(
             f"there is no command {args.command!r}.{did_you_mean(args.command, COMMANDS)} "
             f"{program_name()} --help lists all of them."

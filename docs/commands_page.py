@@ -1,16 +1,16 @@
-"""Bring docs/commands.md up to date with the --help of each command.
+"""Bring docs/commands.md up to date with the options of each command.
 
 python docs/commands_page.py
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from pathlib import Path
 
 from asdf.__main__ import COMMANDS, module_name
-from asdf.commands.completion import read_help
 from asdf.runs.files import write_text
 
 PAGE = Path(__file__).resolve().with_name("commands.md")
@@ -37,7 +37,8 @@ def commands_page() -> str:
     for command, summary in COMMANDS.items():
         parts.append(f"| [`{command}`](#{command}) | {summary} |\n")
     for command in COMMANDS:
-        text = re.sub(r" +$", "", read_help(module_name(command)), flags=re.MULTILINE)
+        parser = importlib.import_module(module_name(command)).COMMAND.parser()
+        text = re.sub(r" +$", "", parser.format_help(), flags=re.MULTILINE)
         parts.append(f"\n## {command}\n\n```text\n{text}```\n")
     return "".join(parts)
 

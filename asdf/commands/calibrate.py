@@ -1,18 +1,18 @@
 """Turn a network's scores into log-likelihood ratios (LLR) with a threshold.
 
     python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
-    python -m asdf calibrate output/system1 --out calibrated.pt      # a run's best network
-    python -m asdf calibrate network.pt dev.txt --out calibrated.pt  # leave network.pt as it is
+    python -m asdf calibrate output/system1 --output calibrated.pt      # a run's best network
+    python -m asdf calibrate network.pt dev.txt --output calibrated.pt  # leave network.pt as it is
     python -m asdf calibrate network.pt dev.txt --protocol P         # labels of a label file
     # threshold of these costs
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
 
-The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python
--m asdf score ... --scores`. Of the folder of a run the best network is taken, and without SCORES
-its score file of the first validation set. Its recordings should be like those that are to be
-judged, and none of them one that the network was trained on. Mapping and threshold are saved in the
-network file, with what they were learnt from; `score` and `asdf.Detector` then use them.
-Calibrating again replaces them. NETWORK2 of --out has no state of the training.
+The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from
+`python -m asdf score ... --scores`. Of the folder of a run the best network is taken, and without
+SCORES its score file of the first validation set. Its recordings should be like those that are to
+be judged, and none of them one that the network was trained on. Mapping and threshold are saved in
+the network file, with what they were learnt from; `score` and `asdf.Detector` then use them.
+Calibrating again replaces them. NETWORK2 of --output has no state of the training.
 
 That the scores are of this network is checked by the digest next to them, or else by scoring two of
 their recordings; scores of another network, or with their sign turned, are refused.
@@ -20,19 +20,18 @@ their recordings; scores of another network, or with their sign turned, are refu
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.commands.options import NETWORK_HELP, command_parser
+from asdf.commands.options import NETWORK_HELP, Command, argument, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
 from asdf.commands.run_scores import choose_of_run
-from asdf.commands.score_files import add_protocol, read_protocol_option, read_system_scores
+from asdf.commands.score_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
@@ -47,6 +46,36 @@ if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
 
 
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions(ProtocolOptions):
+    """Options of the command."""
+
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    scores: Path | None = argument(
+        "its score file: 'path label score' per line, or 'path score' with --protocol; - is "
+        "standard input; of a run it may be left out",
+        "SCORES",
+        None,
+    )
+    folder: Path | None = option(
+        None, "folder that the trials' paths are relative to, to score two of them as a check", "F"
+    )
+    output: Path | None = option(
+        None,
+        "write here instead of into NETWORK, without the state of its training",
+        "NETWORK2",
+        short="-o",
+        aliases=("--out",),
+    )
+    at_eer: bool = option(False, "threshold where both error rates are equal (default)")
+    prior: float | None = option(None, "expected proportion of spoofs (0.05)", "P")
+    cost_miss: float | None = option(None, "cost of bona fide taken for a spoof (1)", "C")
+    cost_fa: float | None = option(None, "cost of a spoof taken for bona fide (10)", "C")
+
+
+COMMAND = Command("calibrate", __doc__, CalibrateOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Calibrate a network file; return 0.
 
@@ -54,24 +83,24 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: the network or the scores cannot be read or used, or the result not written.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     cost = _cost(args)
-    if args.out:
-        check_file(args.out)
+    if args.output:
+        check_file(args.output)
     elif parse_name(args.network):
-        raise UsageError(f"{args.network} is on the hub: name the file to write with --out.")
-    args.network, args.scores = choose_of_run(args.network, args.scores)
+        raise UsageError(f"{args.network} is on the hub: name the file to write with --output.")
+    network, path = choose_of_run(args.network, args.scores)
     # Before the scores are read: standard input can be read once only.
-    check_inputs([args.scores, args.protocol])
+    check_inputs([path, args.protocol])
     protocol = read_protocol_option(args)
-    scores = read_system_scores(args.scores, protocol, args.ignore_others)
+    scores = read_system_scores(path, protocol, args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
-    write = _read_network(args)
-    calibration = _calibrate(args.scores, scores, cost, protocol.trials)
-    check_networks_of([args.network], [args.scores], [scores], args.folder)
-    out = args.out or Path(args.network)
+    write = _read_network(network, args.output)
+    calibration = _calibrate(path, scores, cost, protocol.trials)
+    check_networks_of([network], [path], [scores], args.folder)
+    out = args.output or Path(network)
     write(out, calibration)
-    show(_describe(args.scores, scores, calibration))
+    show(_describe(path, scores, calibration))
     show(f"written to {out}")
     return 0
 
@@ -116,7 +145,7 @@ def _calibrate(
     )
 
 
-def _read_network(args: argparse.Namespace) -> Callable[[Path, Calibration], None]:
+def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibration], None]:
     """Read the network, or the fused system; return what writes it with a calibration.
 
     Raises:
@@ -126,12 +155,12 @@ def _read_network(args: argparse.Namespace) -> Callable[[Path, Calibration], Non
     """
     from asdf.interchange import is_fused_file, read_fused_file, write_fused_file
 
-    path = Path(args.network)
+    path = Path(network)
     if not is_fused_file(path):
-        return _network_writer(args)
+        return _network_writer(network, output)
     system = read_fused_file(path)
-    if args.out and args.out.resolve().parent != path.resolve().parent:
-        raise UsageError(f"--out {args.out}: a fused system stays in its folder, {path.parent}.")
+    if output and output.resolve().parent != path.resolve().parent:
+        raise UsageError(f"--output {output}: a fused system stays in its folder, {path.parent}.")
 
     def write(out: Path, calibration: Calibration) -> None:
         write_fused_file(out, replace(system, calibration=calibration))
@@ -139,69 +168,30 @@ def _read_network(args: argparse.Namespace) -> Callable[[Path, Calibration], Non
     return write
 
 
-def _network_writer(args: argparse.Namespace) -> Callable[[Path, Calibration], None]:
+def _network_writer(network: str, output: Path | None) -> Callable[[Path, Calibration], None]:
     from asdf.interchange import read_detector, read_network_file, write_network_file
 
-    if parse_name(args.network) is None:
+    if parse_name(network) is None:
         # As it is: what was not merged in training stays so.
-        file = read_network_file(Path(args.network))
+        file = read_network_file(Path(network))
     else:
-        file = read_detector(args.network)[1]
+        file = read_detector(network)[1]
     if file.settings is None:
         raise AsdfError(
-            f"{args.network} does not say which network it is. Turn it into a network of ASDF "
-            f"first: python -m asdf import {args.network} OUT"
+            f"{network} does not say which network it is. Turn it into a network of ASDF first: "
+            f"python -m asdf import {network} --output OUT"
         )
 
     def write(out: Path, calibration: Calibration) -> None:
         # A network to be used: with the optimiser's state it would be three times as large.
-        written = file.without_training() if args.out else file
+        written = file.without_training() if output else file
         written.calibration = calibration.content()
         write_network_file(out, written)
 
     return write
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("calibrate", __doc__, "NETWORK [SCORES] [options]")
-    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
-    parser.add_argument(
-        "scores",
-        type=Path,
-        nargs="?",
-        metavar="SCORES",
-        help="its score file: 'path label score' per line, or 'path score' with --protocol; - is "
-        "standard input; of a run it may be left out",
-    )
-    add_protocol(parser)
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        metavar="F",
-        help="folder that the trials' paths are relative to, to score two of them as a check",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="NETWORK2",
-        help="write here instead of into NETWORK, without the state of its training",
-    )
-    parser.add_argument(
-        "--at-eer", action="store_true", help="threshold where both error rates are equal (default)"
-    )
-    parser.add_argument(
-        "--prior", type=float, metavar="P", help="expected proportion of spoofs (0.05)"
-    )
-    parser.add_argument(
-        "--cost-miss", type=float, metavar="C", help="cost of bona fide taken for a spoof (1)"
-    )
-    parser.add_argument(
-        "--cost-fa", type=float, metavar="C", help="cost of a spoof taken for bona fide (10)"
-    )
-    return parser
-
-
-def _cost(args: argparse.Namespace) -> DetectionCost | None:
+def _cost(args: CalibrateOptions) -> DetectionCost | None:
     """Return the costs of the options, with ASVspoof 5's for those left out.
 
     Returns:

@@ -14,7 +14,6 @@ configuration, and two configurations are compared by their means, over seeds an
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.commands.compare_seeds import seeds_blocks, seeds_record
-from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import (
@@ -58,6 +57,25 @@ class Comparison:
     refused: list[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """Options of the command."""
+
+    first: Path = argument("system folder of a run", "RUN_A")
+    second: Path = argument("that of the run to compare with it", "RUN_B")
+    others: tuple[Path, ...] = argument("more runs, of other seeds of the two", "RUN", ())
+    networks: tuple[str, str] | None = option(
+        None, "networks to compare, such as epoch.20", ("A", "B")
+    )
+    replicates: int = replicates_option("bootstrap replicates", may_be_none=False)
+    json: Path | None = option(
+        None, "write the differences to a file too; - is standard output", "OUT"
+    )
+
+
+COMMAND = Command("compare", __doc__, CompareOptions, {".json": "json"})
+
+
 def main(arguments: list[str]) -> int:
     """Print the differences; return 1 if a set that both scored cannot be tested, else 0.
 
@@ -65,8 +83,7 @@ def main(arguments: list[str]) -> int:
         UsageError: too few replicates.
         AsdfError: a folder is not that of a run, or it has no scores of a requested network.
     """
-    args = _parser().parse_args(arguments)
-    check_replicates(args.replicates, may_be_none=False)
+    args = COMMAND.read(arguments)
     if args.others:
         return _compare_over_seeds(args)
     comparison = _compare(args)
@@ -81,11 +98,11 @@ def main(arguments: list[str]) -> int:
     return 1 if comparison.refused else 0
 
 
-def _compare_over_seeds(args: argparse.Namespace) -> int:
+def _compare_over_seeds(args: CompareOptions) -> int:
     """Print how two configurations of several runs differ; return as `main` does."""
     runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
     networks = args.networks or (None, None)
-    comparison = compare_configurations(runs, tuple(networks), args.replicates)
+    comparison = compare_configurations(runs, networks, args.replicates)
     screen = text_stream([args.json])
     if args.json:
         text = json.dumps(seeds_record(comparison), indent=2, ensure_ascii=False)
@@ -97,29 +114,7 @@ def _compare_over_seeds(args: argparse.Namespace) -> int:
     return 1 if comparison.refused else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("compare", __doc__)
-    parser.add_argument("first", metavar="RUN_A", type=Path, help="system folder of a run")
-    parser.add_argument(
-        "second", metavar="RUN_B", type=Path, help="that of the run to compare with it"
-    )
-    parser.add_argument(
-        "others", metavar="RUN", type=Path, nargs="*", help="more runs, of other seeds of the two"
-    )
-    parser.add_argument(
-        "--networks", nargs=2, metavar=("A", "B"), help="networks to compare, such as epoch.20"
-    )
-    add_replicates(parser, "bootstrap replicates (1000)")
-    parser.add_argument(
-        "--json",
-        metavar="OUT",
-        type=Path,
-        help="write the differences to a file too; - is standard output",
-    )
-    return parser
-
-
-def _compare(args: argparse.Namespace) -> Comparison:
+def _compare(args: CompareOptions) -> Comparison:
     runs = (open_run_folder(args.first), open_run_folder(args.second))
     requested = args.networks or (None, None)
     first = chosen_network(runs[0], requested[0])

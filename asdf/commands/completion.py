@@ -1,24 +1,18 @@
 """What lets a shell complete commands, options, files, and the configs of a recipe.
 
-The script is static: the shell starts no Python at a key press. Options are read from each
-command's own --help, so that none is forgotten here.
+The script is static: the shell starts no Python at a key press. Options are those of
+each command's dataclass, so that none is forgotten here.
 """
 
 from __future__ import annotations
 
 import importlib
-import io
-import re
 from collections.abc import Mapping
-from contextlib import redirect_stdout, suppress
 
 from asdf.commands.options import PROGRAM
 
 SHELLS = ("bash", "zsh", "fish")
 _GENERAL = ("--help", "--version", "--completion")
-# Lines of --help such as '  -o OUT, --output OUT': an option stands behind two spaces or a comma.
-_OPTION_LINE = re.compile(r"^  (?=-)(.*)$", re.MULTILINE)
-_OPTION = re.compile(r"(?:^|, )(--[a-z][a-z0-9-]*)")
 
 # The configs of a recipe are the first names of the blocks in configs/run_configs.py.
 _BASH = r"""# Completion of PROGRAM.
@@ -88,19 +82,8 @@ def completion_script(shell: str, modules: Mapping[str, str]) -> str:
 
 def read_options(module: str) -> list[str]:
     """Return the options of a command, as its --help lists them."""
-    options = []
-    for line in _OPTION_LINE.findall(read_help(module)):
-        # Behind two spaces stands what the option means.
-        options += _OPTION.findall(line.partition("  ")[0])
-    return list(dict.fromkeys(options))
-
-
-def read_help(module: str) -> str:
-    """Return what a command prints with --help."""
-    text = io.StringIO()
-    with redirect_stdout(text), suppress(SystemExit):
-        importlib.import_module(module).main(["--help"])
-    return text.getvalue()
+    options: list[str] = importlib.import_module(module).COMMAND.flags()
+    return options
 
 
 def _write_bash(options: Mapping[str, list[str]]) -> str:

@@ -17,16 +17,16 @@ Exit status: 0 complete, 1 recordings are missing or the number of trials is not
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
     ALIASES,
@@ -58,6 +58,22 @@ _SHOWN = 5
 _MAX_VALUES = 60
 
 
+@dataclass(frozen=True, kw_only=True)
+class CorporaOptions:
+    """Options of the command."""
+
+    name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", None)
+    folder: Path | None = argument("where it is", "FOLDER", None)
+    durations: bool = option(False, "hours of speech, from the headers of all recordings")
+    list: Path | None = option(
+        None, "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
+    )
+    trials: Path | None = option(None, "write its trials with all columns (.tsv)", "OUT")
+
+
+COMMAND = Command("corpora", __doc__, CorporaOptions, {".txt": "list", ".tsv": "trials"})
+
+
 def main(arguments: list[str]) -> int:
     """Show the corpora, or check one; return 1 if something is missing, else 0.
 
@@ -65,13 +81,14 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the name or the options.
         AsdfError: the corpus is not in the folder, is malformed, or an output cannot be written.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     outputs = [option for option in ("list", "trials") if getattr(args, option)]
     if args.folder is None:
         if outputs or args.durations:
             raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
         show(_overview() if args.name is None else _details(args.name))
         return 0
+    assert args.name is not None  # it stands before the folder
     screen = text_stream([args.list, args.trials])
     list_file = Path(args.name) if _is_list(args.name) else None
     chosen = [] if list_file else _subsets(args.name)
@@ -81,29 +98,6 @@ def main(arguments: list[str]) -> int:
     parts: list[Chosen | Path] = [list_file] if list_file else [*chosen]
     statuses = [_check(part, args, screen, alone=len(parts) == 1) for part in parts]
     return max(statuses)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("corpora", __doc__, "[NAME [FOLDER]] [options]")
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="a corpus, or corpus:subset, or a list file"
-    )
-    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="where it is")
-    parser.add_argument(
-        "--durations",
-        action="store_true",
-        help="hours of speech, from the headers of all recordings",
-    )
-    parser.add_argument(
-        "--list",
-        type=Path,
-        metavar="OUT",
-        help="write its list in ASDF's format, 'path label' per line; - is standard output",
-    )
-    parser.add_argument(
-        "--trials", type=Path, metavar="OUT", help="write its trials with all columns (.tsv)"
-    )
-    return parser
 
 
 def _is_list(name: str) -> bool:
@@ -173,7 +167,8 @@ def _details(name: str) -> str:
     return "\n".join(f"{heading:<13}{text}" for heading, text in rows.items() if text)
 
 
-def _check(part: Chosen | Path, args: argparse.Namespace, screen: TextIO, alone: bool) -> int:
+def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: bool) -> int:
+    assert args.folder is not None
     name = part.name if isinstance(part, Chosen) else str(part)
     # Before the minutes that a large corpus takes.
     show(f"{name}: reading ...", sys.stderr)

@@ -15,14 +15,13 @@ other recordings, and on sets that are made of its training data, it says little
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import UsageError
 from asdf.hub import KnownDetector, known_detectors
@@ -50,6 +49,17 @@ ASDF. `python -m asdf detectors NAME` shows who measured them, the training sets
 recording is scored, size and SHA-256, and how to use it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DetectorsOptions:
+    """Options of the command."""
+
+    name: str | None = argument("show everything of this one", "NAME", None)
+    json: Path | None = option(None, "write everything as JSON; - is standard output", "OUT")
+
+
+COMMAND = Command("detectors", __doc__, DetectorsOptions, {".json": "json"})
+
+
 def main(arguments: list[str]) -> int:
     """Show the detectors; return 0.
 
@@ -57,7 +67,7 @@ def main(arguments: list[str]) -> int:
         UsageError: there is none of that name.
         AsdfError: the JSON cannot be written.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     detectors = known_detectors()
     if args.name is not None:
         detectors = _named(args.name, detectors)
@@ -70,15 +80,6 @@ def main(arguments: list[str]) -> int:
     elif args.json is None:
         show(_table(detectors), stream)
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("detectors", __doc__, "[NAME] [--json OUT]")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show everything of this one")
-    parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="write everything as JSON; - is standard output"
-    )
-    return parser
 
 
 def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]:

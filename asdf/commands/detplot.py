@@ -11,15 +11,15 @@ format: pdf, png, svg.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, option
 from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.commands.score_files import (
     UNDIVIDED,
-    add_score_files,
+    ScoreFilesOptions,
     named_systems,
     read_protocol_option,
     read_system_scores,
@@ -33,6 +33,20 @@ if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
 
 
+@dataclass(frozen=True, kw_only=True)
+class DetplotOptions(ScoreFilesOptions):
+    """Options of the command."""
+
+    by: str | None = option(
+        None, "curves by a column of P, such as attack; one score file", "COLUMN"
+    )
+    title: str = option("", "above the plot", "TEXT")
+    output: Path = option(MISSING, "the file: .pdf, .png or .svg", "OUT", short="-o")
+
+
+COMMAND = Command("detplot", __doc__, DetplotOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Write the plot; return 0.
 
@@ -40,14 +54,14 @@ def main(arguments: list[str]) -> int:
         UsageError: matplotlib is not installed, or a mistake in the options.
         AsdfError: a file cannot be read or written, or a class has no trial.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     if args.by and len(args.scores) > 1:
         raise UsageError(
             f"--by {args.by} draws one system by condition: give one score file, "
             f"not {len(args.scores)}."
         )
     check_file(args.output)
-    check_inputs([*args.scores, args.protocol])
+    check_inputs([*map(Path, args.scores), args.protocol])
     # matplotlib takes seconds to load: mistakes in the options come first.
     from asdf.report.plots import det_plot, save_figure
 
@@ -58,20 +72,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("detplot", __doc__, "SCORES... --output OUT [options]")
-    add_score_files(parser)
-    parser.add_argument(
-        "--by", metavar="COLUMN", help="curves by a column of P, such as attack; one score file"
-    )
-    parser.add_argument("--title", default="", metavar="TEXT", help="above the plot")
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="OUT", help="the file: .pdf, .png or .svg"
-    )
-    return parser
-
-
-def _curves(args: argparse.Namespace) -> dict[str, ThinnedCurve]:
+def _curves(args: DetplotOptions) -> dict[str, ThinnedCurve]:
     """Return each curve by its name: the systems', then those of conditions."""
     from asdf.metrics.detection import DetCurve
     from asdf.report.plots import thinned_det

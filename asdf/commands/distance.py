@@ -11,16 +11,15 @@ give. A detector that is far from home may be wrong more often than its error ra
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
@@ -32,6 +31,21 @@ _MIN_DRAWS = 40
 _CLASSES = {"bona-fide": "bona fide", "spoof": "spoof"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class DistanceOptions:
+    """Options of the command."""
+
+    training: Path = argument("embeddings of the training set", "TRAINING.npz")
+    new: Path = argument("embeddings of other recordings", "NEW.npz")
+    only: str | None = option(None, "compare recordings of this class alone", choices=_CLASSES)
+    draws: int = option(200, "halves drawn", "N")
+    seed: int = option(0, "of the draws", "N")
+    json: Path | None = option(None, "write the numbers too; - is standard output", "OUT")
+
+
+COMMAND = Command("distance", __doc__, DistanceOptions, {".json": "json"})
+
+
 def main(arguments: list[str]) -> int:
     """Show the distance; return 0, also if it is far: the sentence says it.
 
@@ -39,7 +53,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, or the two do not belong together.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     if args.draws < _MIN_DRAWS or args.seed < 0:
         raise UsageError(f"--draws is {_MIN_DRAWS} or more, and --seed not negative.")
     from asdf.metrics.home_distance import measure_distance
@@ -91,7 +105,7 @@ def _speakers(embeddings: Embeddings) -> list[str] | None:
 
 
 def _check_same_network(
-    args: argparse.Namespace, training: Mapping[str, Any], new: Mapping[str, Any]
+    args: DistanceOptions, training: Mapping[str, Any], new: Mapping[str, Any]
 ) -> None:
     for name in ("sha256", "scored", "sad", "precision"):
         if training.get(name) != new.get(name):
@@ -99,20 +113,3 @@ def _check_same_network(
                 f"{args.training} and {args.new} were not computed alike: they differ in "
                 f"{name!r}. Embed both lists with the same network and options."
             )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("distance", __doc__, "TRAINING.npz NEW.npz [options]")
-    parser.add_argument(
-        "training", type=Path, metavar="TRAINING", help="embeddings of the training set"
-    )
-    parser.add_argument("new", type=Path, metavar="NEW", help="embeddings of other recordings")
-    parser.add_argument(
-        "--only", choices=tuple(_CLASSES), help="compare recordings of this class alone"
-    )
-    parser.add_argument("--draws", type=int, default=200, metavar="N", help="halves drawn (200)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the draws (0)")
-    parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="write the numbers too; - is standard output"
-    )
-    return parser

@@ -1,8 +1,8 @@
 """Look at what ASDF needs on this machine: what works, and how to mend what does not.
 
-    asdf-antispoofing doctor                        # Python, torch, GPUs, decoders, disk, Slurm
-    asdf-antispoofing doctor --folder /scratch/me   # a folder that runs will write to as well
-    asdf-antispoofing doctor --json doctor.json     # to send along with a question
+    python -m asdf doctor                        # Python, torch, GPUs, decoders, disk, Slurm
+    python -m asdf doctor --folder /scratch/me   # a folder that runs will write to as well
+    python -m asdf doctor --json doctor.json     # to send along with a question
 
 Each line begins with ok, warning (runs work, but slower or with something left out) or missing
 (runs do not work). The exit status is 1 where something is missing. Nothing is changed.
@@ -13,20 +13,33 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.commands.version import describe_version
 from asdf.doctor import MISSING, WARNING, Finding, examine
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 
-_LIMIT_S = 120.0
 _WIDTH = 100
 _INDENT = " " * 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """Options of the command."""
+
+    folder: tuple[Path, ...] = option(
+        (), "look at this folder as well; may be repeated", "FOLDER", repeated=True
+    )
+    json: Path | None = option(None, "write the findings; '-': here", "OUT")
+    wait: float = option(120.0, "seconds to wait for an answer", "S")
+
+
+COMMAND = Command("doctor", __doc__, DoctorOptions, {".json": "json"})
 
 
 def main(arguments: list[str]) -> int:
@@ -35,24 +48,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: no time to wait for an answer.
     """
-    parser = command_parser("doctor", __doc__, "[--folder FOLDER] [--json OUT] [--wait S]")
-    parser.add_argument(
-        "--folder",
-        metavar="FOLDER",
-        type=Path,
-        action="append",
-        default=[],
-        help="look at this folder as well; may be repeated",
-    )
-    parser.add_argument("--json", metavar="OUT", type=Path, help="write the findings; '-': here")
-    parser.add_argument(
-        "--wait",
-        metavar="S",
-        type=float,
-        default=_LIMIT_S,
-        help=f"seconds to wait for an answer ({_LIMIT_S:g})",
-    )
-    args = parser.parse_args(arguments)
+    args = COMMAND.read(arguments)
     if not args.wait > 0:
         raise UsageError(f"--wait {args.wait:g}: more than 0 seconds are needed.")
     stream = text_stream([args.json])

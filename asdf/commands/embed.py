@@ -16,7 +16,6 @@ goes on where it was.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -24,15 +23,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.embed_picture import add_picture_options, check_picture, draw_picture
-from asdf.commands.options import NETWORK_HELP, command_parser
-from asdf.commands.outputs import check_file, show
-from asdf.errors import AsdfError, UsageError
+from asdf.commands.embed_options import EmbedOptions, check_options
+from asdf.commands.embed_picture import draw_picture
+from asdf.commands.options import Command
+from asdf.commands.outputs import show
+from asdf.errors import AsdfError
 
 if TYPE_CHECKING:
     from asdf.trials.embeddings import Embeddings
 
-SUFFIX = ".npz"
+COMMAND = Command("embed", __doc__, EmbedOptions)
 
 
 def main(arguments: list[str]) -> int:
@@ -45,12 +45,13 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a recording, the list or the network cannot be read, or an output not be written.
     """
-    args = _parser().parse_args(arguments)
-    _check(args)
-    if args.list is None:
+    args = COMMAND.read(arguments)
+    check_options(args)
+    if not args.list:
         from asdf.trials.embeddings import read_embeddings
 
-        draw_picture(args, read_embeddings(Path(args.network)))
+        assert args.picture is not None  # `check_options` refuses anything else
+        draw_picture(args.picture, read_embeddings(Path(args.network)), args)
         return 0
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
         _become_torchrun(args.processes, arguments)
@@ -65,9 +66,10 @@ def main(arguments: list[str]) -> int:
         show(str(stop), sys.stderr)
         return 130
     if embeddings is not None:
+        assert args.output is not None  # `check_options` refuses anything else
         _describe(args.output, embeddings)
         if args.picture:
-            draw_picture(args, embeddings)
+            draw_picture(args.picture, embeddings, args)
         return int(embeddings.how.get("skipped", 0) > 0)
     return 0
 
@@ -93,73 +95,3 @@ def _become_torchrun(processes: int, arguments: list[str]) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     # In this process, so that its number, signals and exit status stay those of the command.
     os.execv(sys.executable, [sys.executable, *launcher, "-m", "asdf", "embed", *arguments])
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("embed", __doc__, "NETWORK LIST --output OUT.npz [options]")
-    parser.add_argument(
-        "network", metavar="NETWORK", help=f"{NETWORK_HELP}; or an .npz file, for a picture of it"
-    )
-    parser.add_argument(
-        "list",
-        nargs="?",
-        metavar="LIST",
-        help="a list, a table of trials, a protocol, a folder of recordings, or a corpus by name",
-    )
-    parser.add_argument("--output", type=Path, metavar="OUT", help="the file to write (.npz)")
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        help="what paths in the list are relative to (its folder); of a protocol or a corpus, "
-        "where the recordings are",
-    )
-    parser.add_argument(
-        "--subset", metavar="S", help="only the trials of this subset of a protocol"
-    )
-    parser.add_argument(
-        "--processes", type=int, default=1, metavar="N", help="processes to start here (1)"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="CPU threads of each process (1)"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=2,
-        metavar="N",
-        help="processes that read recordings, for each process; 0: none (2)",
-    )
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument(
-        "--precision",
-        choices=("auto", "fp32", "tf32", "bf16"),
-        default="auto",
-        help="as of `score`",
-    )
-    parser.add_argument(
-        "--engine", choices=("packed", "plain"), default="packed", help="as of `score` (packed)"
-    )
-    parser.add_argument("--base", metavar="WEIGHTS", help="as of `score`")
-    parser.add_argument(
-        "--network-folder", type=Path, metavar="FOLDER", help="the module of your own class"
-    )
-    add_picture_options(parser)
-    return parser
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not go together."""
-    check_picture(args)
-    if args.list is None:
-        if Path(args.network).suffix != SUFFIX:
-            raise UsageError("name a network and a list, or an .npz file for a picture of it.")
-        if not args.picture:
-            raise UsageError(f"{args.network}: say what to write with --picture OUT.svg.")
-        return
-    if args.output is None:
-        raise UsageError("--output OUT.npz says where the embeddings go.")
-    check_file(args.output)
-    if args.output.suffix != SUFFIX:
-        raise UsageError(f"--output {args.output}: the file is an .npz file.")
-    if args.processes < 1 or args.threads < 1 or args.workers < 0:
-        raise UsageError("--processes and --threads are 1 or more, --workers 0 or more.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.options import option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
@@ -17,30 +18,28 @@ METHODS = ("pca", "tsne", "umap")
 _SUFFIXES = (".svg", ".png", ".pdf")
 
 
-def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a picture."""
-    parser.add_argument(
-        "--picture", type=Path, metavar="OUT", help="draw the embeddings: .svg, .png or .pdf"
+def _check_suffix(path: Path) -> None:
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(f"--picture {path}: write {', '.join(_SUFFIXES)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """Options of a picture of embeddings."""
+
+    picture: Path | None = option(
+        None, "draw the embeddings: .svg, .png or .pdf", "OUT", check=_check_suffix
     )
-    parser.add_argument(
-        "--by", default="label", metavar="COLUMN", help="the column that points differ by (label)"
-    )
-    parser.add_argument(
-        "--method",
-        choices=METHODS,
-        default="pca",
-        help="principal components (pca), or t-SNE or UMAP (pip install "
+    by: str = option("label", "the column that points differ by", "COLUMN")
+    method: str = option(
+        "pca",
+        "principal components (%(default)s), or t-SNE or UMAP (pip install "
         "'asdf-antispoofing[embeddings]')",
+        choices=METHODS,
     )
 
 
-def check_picture(args: argparse.Namespace) -> None:
-    """Refuse a format that cannot be written."""
-    if args.picture and args.picture.suffix not in _SUFFIXES:
-        raise UsageError(f"--picture {args.picture}: write {', '.join(_SUFFIXES)}.")
-
-
-def draw_picture(args: argparse.Namespace, embeddings: Embeddings) -> None:
+def draw_picture(path: Path, embeddings: Embeddings, args: PictureOptions) -> None:
     """Draw the embeddings, and show how many there are of each value.
 
     Raises:
@@ -50,12 +49,12 @@ def draw_picture(args: argparse.Namespace, embeddings: Embeddings) -> None:
     from asdf.report import embedding_picture
 
     picture = embedding_picture(embeddings, args.by, args.method)
-    if args.picture.suffix == ".svg":
-        write_text(args.picture, picture.svg())
+    if path.suffix == ".svg":
+        write_text(path, picture.svg())
     else:
         from asdf.report.plots import write_embedding_plot
 
-        write_embedding_plot(args.picture, picture)
+        write_embedding_plot(path, picture)
     for group in picture.groups:
         show(f"  {group.name}: {group.count:,} ({group.shape})")
-    show(f"written to {args.picture}: {picture.title}")
+    show(f"written to {path}: {picture.title}")

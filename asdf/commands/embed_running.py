@@ -6,7 +6,6 @@ network, recordings, lengths and arithmetic.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import shutil
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asdf.commands.embed_options import EmbedOptions
 from asdf.commands.embed_trials import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _USE_GPU: dict[str, Any] = {"auto": True, "cpu": False, "cuda": "required"}
 
 
-def embed(args: argparse.Namespace) -> Embeddings | None:
+def embed(args: EmbedOptions) -> Embeddings | None:
     """Compute and write the embeddings; return them on the main process.
 
     Raises:
@@ -50,6 +50,7 @@ def embed(args: argparse.Namespace) -> Embeddings | None:
         AsdfError: something cannot be read or written.
         Stopped: a stop was requested.
     """
+    assert args.output is not None  # it was checked with the other options
     computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
     stop = StopRequest()
     with open_world(computing) as world, stop.listening():
@@ -58,9 +59,7 @@ def embed(args: argparse.Namespace) -> Embeddings | None:
             return _embed(args, world, stop, folder)
 
 
-def _embed(
-    args: argparse.Namespace, world: World, stop: StopRequest, folder: Path
-) -> Embeddings | None:
+def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) -> Embeddings | None:
     utterances = read_recordings(args.list, args.folder, args.subset)
     # The main process downloads first: the others then have it.
     path = world.run_on_main(lambda: find_network(args.network))
@@ -85,7 +84,7 @@ def _embed(
     computed = embed_list(scorer, known.trials, known.lengths, settings, world, stop, parts)
 
     def write() -> None:
-        assert computed is not None
+        assert computed is not None and args.output is not None
         # What only decides whether parts may be used is nobody's business afterwards.
         public = {name: value for name, value in how.items() if name != "recordings"}
         embeddings = Embeddings(known.trials, *computed, public)
@@ -98,7 +97,7 @@ def _embed(
 
 
 def _describe_work(
-    args: argparse.Namespace,
+    args: EmbedOptions,
     path: Path,
     scorer: Scorer,
     settings: Sections,
@@ -142,7 +141,7 @@ class _Usable:
 
 
 def _find_usable(
-    args: argparse.Namespace,
+    args: EmbedOptions,
     trials: TrialList,
     settings: Sections,
     folder: Path,

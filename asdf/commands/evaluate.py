@@ -21,14 +21,13 @@ but for the seed, get a mean, a standard deviation, an interval and a test over 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.options import Command, option, replicates_option
 from asdf.commands.outputs import (
     check_inputs,
     check_overwriting,
@@ -40,13 +39,13 @@ from asdf.commands.outputs import (
 from asdf.commands.score_files import (
     UNDIVIDED,
     Protocol,
+    ScoreFilesOptions,
     System,
-    add_score_files,
     named_systems,
     read_protocol_option,
     read_system_scores,
 )
-from asdf.commands.thresholds import add_thresholds, check_thresholds, threshold_of
+from asdf.commands.thresholds import ThresholdOptions, check_thresholds, threshold_of
 from asdf.errors import UsageError
 from asdf.metrics.leading import leaders, speakers_of
 from asdf.metrics.summary import (
@@ -81,6 +80,38 @@ from asdf.trials.submission import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
+    """Options of the command."""
+
+    asv_scores: Path | None = option(None, "'SOURCE KEY SCORE' of an ASV system, for t-DCF", "F")
+    asv_keys: Path | None = option(None, "keys of ASV scores that have none (ASVspoof 2021)", "F")
+    by: str | None = option(None, "columns of P to break results down by (attack)", "C,C")
+    replicates: int = replicates_option(
+        "replicates of the bootstrap (%(default)s); 0: no intervals"
+    )
+    set: str = option("", "name of the set in the output", "NAME")
+    scored_length: str | None = option(
+        None,
+        "how much of each recording was scored, where the file does not say it: published (64,600"
+        " samples), whole, or a number of samples",
+        "L",
+    )
+    json: Path | None = option(None, "write everything with all digits", "OUT")
+    csv: Path | None = option(None, "write a row for each system and condition", "OUT")
+    latex: Path | None = option(None, "write tables for a paper (booktabs)", "OUT")
+    submission: Path | None = option(None, "write the scores in a challenge's format", "OUT")
+    format: str | None = option(None, "format of the submission", choices=FORMATS)
+
+
+COMMAND = Command(
+    "evaluate",
+    __doc__,
+    EvaluateOptions,
+    {".json": "json", ".csv": "csv", ".tex": "latex"},
+)
+
+
 def main(arguments: list[str]) -> int:
     """Print the metrics; return 0, also if something looks wrong: stderr says what.
 
@@ -88,7 +119,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     systems = named_systems(args.scores)
     _check(args, systems)
     screen = text_stream(_outputs(args))
@@ -105,7 +136,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _summarise(
-    args: argparse.Namespace,
+    args: EvaluateOptions,
     systems: Sequence[System],
     protocol: Protocol,
     columns: tuple[str, ...],
@@ -145,7 +176,7 @@ def _summarise(
 
 
 def _over_seeds(
-    args: argparse.Namespace,
+    args: EvaluateOptions,
     systems: Sequence[System],
     summaries: Sequence[Summary],
     trials: TrialList | None,
@@ -183,7 +214,7 @@ def _leading(
 
 
 def _write(
-    args: argparse.Namespace,
+    args: EvaluateOptions,
     summaries: Sequence[Summary],
     leading: Mapping[str, int],
     over: OverSeeds,
@@ -203,14 +234,14 @@ def _write(
             (args.latex, lambda path: write_text(path, latex)),
             (
                 args.submission,
-                lambda path: write_submission(path, args.format, scores, trials, threshold),
+                lambda path: write_submission(path, args.format or "", scores, trials, threshold),
             ),
         ]
     )
 
 
 def _print(
-    args: argparse.Namespace,
+    args: EvaluateOptions,
     summaries: Sequence[Summary],
     leading: Mapping[str, int],
     columns: Sequence[str],
@@ -245,48 +276,7 @@ def _report_differences(summaries: Sequence[Summary]) -> None:
         show_error(f"{finding.level}: {finding.message}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("evaluate", __doc__, "SCORES... [options]")
-    add_score_files(parser)
-    parser.add_argument(
-        "--asv-scores",
-        type=Path,
-        metavar="F",
-        help="'SOURCE KEY SCORE' of an ASV system, for t-DCF",
-    )
-    parser.add_argument(
-        "--asv-keys",
-        type=Path,
-        metavar="F",
-        help="keys of ASV scores that have none (ASVspoof 2021)",
-    )
-    parser.add_argument(
-        "--by", metavar="C,C", help="columns of P to break results down by (attack)"
-    )
-    add_replicates(parser, "replicates of the bootstrap (1000); 0: no intervals")
-    parser.add_argument("--set", default="", metavar="NAME", help="name of the set in the output")
-    parser.add_argument(
-        "--scored-length",
-        metavar="L",
-        help="how much of each recording was scored, where the file does not say it: published "
-        "(64,600 samples), whole, or a number of samples",
-    )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything with all digits")
-    parser.add_argument(
-        "--csv", type=Path, metavar="OUT", help="write a row for each system and condition"
-    )
-    parser.add_argument(
-        "--latex", type=Path, metavar="OUT", help="write tables for a paper (booktabs)"
-    )
-    parser.add_argument(
-        "--submission", type=Path, metavar="OUT", help="write the scores in a challenge's format"
-    )
-    parser.add_argument("--format", choices=FORMATS, help="format of the submission")
-    add_thresholds(parser)
-    return parser
-
-
-def _check(args: argparse.Namespace, systems: Sequence[System]) -> None:
+def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     """Raise UsageError for options that do not go together."""
     if args.asv_keys and not args.asv_scores:
         raise UsageError("--asv-keys are the keys of ASV scores: give --asv-scores too.")
@@ -299,16 +289,15 @@ def _check(args: argparse.Namespace, systems: Sequence[System]) -> None:
             f"--submission is of one system: give one score file, not {len(args.scores)}."
         )
     check_thresholds(args, systems)
-    check_replicates(args.replicates, may_be_none=True)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
     inputs += [path for path in others if path]
-    inputs += map(Path, args.threshold_from or ())
+    inputs += map(Path, args.threshold_from)
     check_inputs(inputs)
     check_overwriting(inputs, _outputs(args))
 
 
-def _outputs(args: argparse.Namespace) -> list[Path | None]:
+def _outputs(args: EvaluateOptions) -> list[Path | None]:
     return [args.json, args.csv, args.latex, args.submission]
 
 
@@ -346,7 +335,8 @@ def _bar(name: str) -> Iterator[Progress]:
         yield progress
 
 
-def _print_submission(args: argparse.Namespace, trials: int, screen: TextIO) -> None:
+def _print_submission(args: EvaluateOptions, trials: int, screen: TextIO) -> None:
+    assert args.submission is not None
     written = output_name(args.submission)
     show(f"written to {written}: {trials} scores in the format {args.format}", screen)
     if args.format == "asvspoof2021" and args.subset:

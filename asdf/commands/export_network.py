@@ -24,13 +24,13 @@ settings and the error rates that the network's file, or the results of its run,
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.import_network import check_new
-from asdf.commands.options import NETWORK_HELP, command_parser
+from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.settings.sections import FRAME_SAMPLES
@@ -53,6 +53,36 @@ FORMATS = (
 GRAPHS = ("onnx", "torchscript")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(WeightsOptions):
+    """Options of the command."""
+
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    named: Path | None = argument("the file to write", "OUT", None, hidden=True)
+    format: str = option(MISSING, ", ".join(FORMATS), "FORMAT", choices=FORMATS)
+    output: Path | None = option(
+        None, "the file to write; for hub the folder", "OUT", short="-o", needed=True
+    )
+    samples: int | None = option(
+        None, "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
+    )
+    int8: bool = option(False, "onnx: quantise the weights of large linear layers")
+
+    @property
+    def out(self) -> Path:
+        """The file to write: of --output, or the word after NETWORK.
+
+        Raises:
+            UsageError: not one of them is named.
+        """
+        if (self.output is None) == (self.named is None):
+            raise UsageError("name one file to write: --output OUT.")
+        return self.output or self.named  # type: ignore[return-value]
+
+
+COMMAND = Command("export", __doc__, ExportOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Export a network and print what was written; 0.
 
@@ -60,7 +90,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the command line.
         AsdfError: the network cannot be read, has no such layout, or OUT cannot be written.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     if args.samples is not None and args.format not in GRAPHS:
         raise UsageError(
             f"--samples is for {' and '.join(GRAPHS)}; {args.format} has no fixed length."
@@ -136,46 +166,10 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
         )
 
 
-def _parser() -> argparse.ArgumentParser:
-    usage = (
-        "NETWORK --format FORMAT OUT [--samples N] [--int8] [--base WEIGHTS] "
-        "[--network-folder FOLDER]"
-    )
-    parser = command_parser("export", __doc__, usage)
-    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
-    parser.add_argument(
-        "--format", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS)
-    )
-    parser.add_argument(
-        "out", type=Path, metavar="OUT", help="the file to write; for hub the folder"
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        metavar="N",
-        help="onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)",
-    )
-    parser.add_argument(
-        "--int8", action="store_true", help="onnx: quantise the weights of large linear layers"
-    )
-    parser.add_argument(
-        "--base",
-        metavar="WEIGHTS",
-        help="the pretrained weights of a network file that holds only what was trained",
-    )
-    parser.add_argument(
-        "--network-folder",
-        type=Path,
-        metavar="FOLDER",
-        help="where the module of your own network class lies",
-    )
-    return parser
-
-
 # Each writer returns what the user should know of the file, if anything.
 
 
-def _write_published(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_published(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import published_state, write_weights_file
 
     state, filled = published_state(network)
@@ -183,7 +177,7 @@ def _write_published(args: argparse.Namespace, network: nn.Module, file: Network
     return _describe_filled(filled)
 
 
-def _write_antideepfake(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_antideepfake(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import antideepfake_state, write_safetensors, write_weights_file
 
     state, filled = antideepfake_state(network)
@@ -203,21 +197,21 @@ def _describe_filled(filled: list[str]) -> str:
     )
 
 
-def _write_aasist(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_aasist(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import aasist_state, write_weights_file
 
     write_weights_file(args.out, aasist_state(network))
     return ""
 
 
-def _write_rawnet2(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_rawnet2(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import rawnet2_state, write_weights_file
 
     write_weights_file(args.out, rawnet2_state(network))
     return ""
 
 
-def _write_graph(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_graph(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import samples_for, write_onnx, write_torchscript
 
     if args.format == "onnx":
@@ -225,14 +219,14 @@ def _write_graph(args: argparse.Namespace, network: nn.Module, file: NetworkFile
     return write_torchscript(network, args.out, samples_for(network, args.samples))
 
 
-def _write_safetensors(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_safetensors(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import write_safetensors_network
 
     write_safetensors_network(args.out, file)
     return ""
 
 
-def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+def _write_hub(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     count = write_card_and_weights(args.out, args.network, network, file)
     measured = "no measured EERs: none came with the network"
     if count:
@@ -274,7 +268,7 @@ def write_card_and_weights(
 
 
 _PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake")
-_WRITERS: dict[str, Callable[[argparse.Namespace, nn.Module, NetworkFile], str]] = {
+_WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
     "aasist": _write_aasist,
     "rawnet2": _write_rawnet2,

@@ -26,7 +26,7 @@ def check_networks(networks: Sequence[str], out: Path) -> None:
     """
     check_file(out)
     if out.suffix != ".json":
-        raise UsageError(f"--out {out}: a fused system is a .json file, by which it is known.")
+        raise UsageError(f"--output {out}: a fused system is a .json file, by which it is known.")
     for network in networks:
         if parse_name(network) is None and not Path(network).exists():
             raise UsageError(f"--networks: there is no {network}.")

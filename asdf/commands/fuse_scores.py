@@ -6,7 +6,6 @@ where labels are known; else the command ends with a message that counts and nam
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asdf.commands.options import argument, option
 from asdf.commands.outputs import input_name
-from asdf.commands.score_files import named_systems, read_protocol_option, read_system_scores
+from asdf.commands.score_files import (
+    ProtocolOptions,
+    named_systems,
+    read_protocol_option,
+    read_system_scores,
+)
 from asdf.errors import UsageError
 from asdf.metrics.leading import speakers_of
 from asdf.runs.streams import descriptor_of
@@ -28,6 +33,18 @@ from asdf.trials.scored_files import how_scored, remove_how_scored, write_how_sc
 if TYPE_CHECKING:
     from asdf.metrics.detection import Floats
     from asdf.metrics.fusion import Fusion
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevelopmentOptions(ProtocolOptions):
+    """Options that name the scores of the development set."""
+
+    scores: tuple[str, ...] = argument(
+        "score files of the development set, one per system; or, with --on, folders of score "
+        "files such as a run's scores/epoch.4",
+        "[NAME=]SCORES",
+    )
+    on: str = option("", "name of the development set; of folders the file SET.txt is taken", "SET")
 
 
 @dataclass(frozen=True)
@@ -84,7 +101,7 @@ class Applied:
             write_how_scored(path, replace(self.scored, trials=len(self.fused)))
 
 
-def read_development(args: argparse.Namespace) -> DevelopmentSet:
+def read_development(args: DevelopmentOptions) -> DevelopmentSet:
     """Read the score files of the development set, with the labels of a protocol if one is named.
 
     Raises:

@@ -21,12 +21,12 @@ front_end.weights.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_file, show
 from asdf.errors import UsageError
 
@@ -36,6 +36,40 @@ if TYPE_CHECKING:
     from asdf.interchange import Recognised
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """Options of the command."""
+
+    file: Path = argument("a detector in any of these layouts", "FILE")
+    words: tuple[str, ...] = argument("settings that FILE does not state", "section.name=value", ())
+    output: Path | None = option(
+        None, "the network file to write, such as network.pt", "OUT", short="-o", needed=True
+    )
+    network_folder: Path | None = option(
+        None, "folder with the module of your own network class", "FOLDER"
+    )
+
+    @property
+    def out(self) -> Path:
+        """The file to write: of --output, or the word after FILE.
+
+        Raises:
+            UsageError: neither is named.
+        """
+        if self.output is not None:
+            return self.output
+        if not self.words:
+            raise UsageError("name the network file to write: --output OUT.")
+        return Path(self.words[0])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return self.words if self.output is not None else self.words[1:]
+
+
+COMMAND = Command("import", __doc__, ImportOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Import a network and print what was done; 0.
 
@@ -43,7 +77,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the command line.
         AsdfError: the file cannot be read or does not fit, or OUT cannot be written.
     """
-    args = _parser().parse_intermixed_args(arguments)
+    args = COMMAND.read(arguments)
     chosen = settings_of_words(args.settings)
     check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
@@ -58,7 +92,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def settings_of_words(words: list[str]) -> Mapping[str, Any]:
+def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
     """Return the settings that a command line sets as section.name=value, by their full names.
 
     Raises:
@@ -96,30 +130,6 @@ def check_new(out: Path) -> None:
         raise UsageError(
             f"{out} exists already; nothing was written. Remove it first, or name another OUT."
         )
-
-
-def _parser() -> argparse.ArgumentParser:
-    usage = "FILE OUT [section.name=value ...] [--network-folder FOLDER]"
-    parser = command_parser("import", __doc__, usage)
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a detector in any of these layouts"
-    )
-    parser.add_argument(
-        "out", type=Path, metavar="OUT", help="the network file to write, such as network.pt"
-    )
-    parser.add_argument(
-        "settings",
-        nargs="*",
-        metavar="section.name=value",
-        help="settings that FILE does not state",
-    )
-    parser.add_argument(
-        "--network-folder",
-        type=Path,
-        metavar="FOLDER",
-        help="where the module of your own network class lies",
-    )
-    return parser
 
 
 def _report(read: Recognised, network: nn.Module, out: Path) -> str:

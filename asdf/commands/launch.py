@@ -21,7 +21,6 @@ command again continues the unfinished runs; with more values or seeds it runs t
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -35,8 +34,9 @@ from asdf.commands.launch_jobs import (
     plain_job,
     refuse_launchers_settings,
 )
+from asdf.commands.launch_options import LaunchOptions, check_options
 from asdf.commands.launch_results import check_outputs, show_left_out, write_results
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command
 from asdf.commands.outputs import show
 from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.stopping import StopRequest
@@ -54,6 +54,8 @@ from asdf.launcher import (
 )
 from asdf.recipe.command_line import parse_command_line
 
+COMMAND = Command("launch", __doc__, LaunchOptions)
+
 
 def main(arguments: list[str]) -> int:
     """Run the configs.
@@ -65,7 +67,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in any config, point or option, before the first run starts.
     """
     arguments, sbatch_options = _split_options(arguments)
-    args = _parser().parse_intermixed_args(arguments)
+    args = COMMAND.read(arguments)
     if not hasattr(os, "killpg"):
         raise UsageError(
             "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
@@ -74,10 +76,10 @@ def main(arguments: list[str]) -> int:
     recipe = _find_recipe(args.recipe)
     # Under srun every task would launch all the runs, in the same folders.
     _refuse_several_launchers(read_launch())
-    launch_slurm.check_options(args, sbatch_options)
+    check_options(args, sbatch_options)
     check_outputs(args.report, args.latex)
-    command = parse_command_line(args.words, "")
-    options = PointOptions(args.seeds, args.sweep, args.random, args.random_seed, args.folds)
+    command = parse_command_line(list(args.words), "")
+    options = PointOptions(args.seeds, list(args.sweep), args.random, args.random_seed, args.folds)
     if args.slurm is not None:
         launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
@@ -136,79 +138,6 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool)
         return 130
     # A requested stop is no failure: the same command goes on.
     return int(any(job.state == "failed" for job in jobs))
-
-
-def _parser() -> argparse.ArgumentParser:
-    usage = "RUN.PY CONFIG [CONFIG ...] [section.name=value ...] [options] [-- sbatch's]"
-    parser = command_parser("launch", __doc__, usage)
-    parser.add_argument(
-        "recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py"
-    )
-    parser.add_argument(
-        "words",
-        nargs="+",
-        metavar="CONFIG",
-        help="its run configs, or patterns of their names, and overrides for all of them",
-    )
-    _add_points(parser)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3 (all visible ones)")
-    where.add_argument(
-        "--slots", type=int, metavar="N", help="compute on the CPU, N runs at a time"
-    )
-    parser.add_argument(
-        "--processes-per-run",
-        type=int,
-        metavar="N",
-        help="processes per run (what its config says)",
-    )
-    slurm = parser.add_argument_group("on a cluster")
-    slurm.add_argument(
-        "--slurm",
-        metavar="SCRIPT",
-        help="submit the runs as a job array, each a task of this script; behind --: options of "
-        "sbatch",
-    )
-    slurm.add_argument("--max-running", type=int, metavar="N", help="at most N tasks at a time")
-    results = parser.add_argument_group("when all runs are done")
-    results.add_argument(
-        "--report", type=Path, metavar="PAGE", help="write a report of all of them"
-    )
-    results.add_argument(
-        "--latex", type=Path, metavar="OUT", help="write a table for a paper: configs by set"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="check everything, list the runs, and stop"
-    )
-    return parser
-
-
-def _add_points(parser: argparse.ArgumentParser) -> None:
-    points = parser.add_argument_group("a run for each of several values")
-    points.add_argument("--seeds", metavar="LIST", help="of recipe.seed, e.g. 0-4 or 0,3,7-9")
-    points.add_argument(
-        "--sweep",
-        action="append",
-        default=[],
-        metavar="section.name=A,B",
-        help="values of any setting; several --sweep: each value with each of the others",
-    )
-    points.add_argument(
-        "--random", type=int, metavar="N", help="only N points of the sweeps, drawn at random"
-    )
-    points.add_argument(
-        "--random-seed",
-        type=int,
-        default=0,
-        metavar="S",
-        help="which ones are drawn; the same S draws the same ones (0)",
-    )
-    points.add_argument(
-        "--folds",
-        metavar="COLUMN:K",
-        help="a run for every K values of a column of the training sets, such as attack:2, which "
-        "leaves them out, and a share of the speakers, and is scored on what it left out",
-    )
 
 
 def _find_recipe(path: str) -> Path:

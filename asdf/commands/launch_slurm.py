@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from asdf.commands.launch_jobs import plain_job
+from asdf.commands.launch_options import LaunchOptions
 from asdf.commands.launch_results import show_left_out
 from asdf.commands.outputs import show
-from asdf.errors import UsageError
 from asdf.launcher import (
     Job,
     Plan,
     Submission,
-    check_script,
     list_runs,
     queued_runs,
     submit_array,
@@ -27,35 +25,7 @@ LAUNCHER_OVERRIDES = ("computing.gpu_ids=None",)
 _SHOWN = 5
 
 
-def check_options(args: argparse.Namespace, sbatch_options: Sequence[str]) -> None:
-    """Refuse options of the other kind of launch, and a script that cannot be submitted.
-
-    Raises:
-        UsageError: names what does not fit.
-    """
-    if args.slurm is None:
-        if sbatch_options or args.max_running is not None:
-            raise UsageError("options of sbatch behind --, and --max-running, are for --slurm.")
-        return
-    if args.report is not None or args.latex is not None:
-        raise UsageError(
-            "--report and --latex need runs that are done, and --slurm only submits them: write "
-            "them with 'python -m asdf report' when the array has ended."
-        )
-    for option in ("gpus", "slots", "processes_per_run"):
-        if getattr(args, option) is not None:
-            raise UsageError(
-                f"--{option.replace('_', '-')} and --slurm: the job script says what each task "
-                "gets; sbatch's options behind -- change it."
-            )
-    if args.max_running is not None and args.max_running < 1:
-        raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
-    check_script(Path(args.slurm), sbatch_options)
-
-
-def submit(
-    plan: Plan, recipe: Path, args: argparse.Namespace, sbatch_options: Sequence[str]
-) -> int:
+def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequence[str]) -> int:
     """Submit the runs that are neither done nor in the queue, or list all of them.
 
     Raises:
@@ -83,6 +53,7 @@ def submit(
     if not waiting:
         show("nothing to submit")
         return 0
+    assert args.slurm is not None
     script = Path(args.slurm)
     submission = submit_array(waiting, recipe, script, args.max_running, sbatch_options)
     _show_submission(submission, len(waiting), args.max_running)

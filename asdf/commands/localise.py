@@ -18,14 +18,13 @@ frame is the lowest of those in it, so each resolution has a threshold of its ow
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import input_name, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
@@ -40,6 +39,32 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class LocaliseOptions:
+    """Options of the command."""
+
+    frames: Path = argument("scores per frame", "FRAMES")
+    reference: Path = argument("the spoofed parts", "REFERENCE")
+    resolution: str | None = option(
+        None, "lengths of frames for point metrics, in seconds (default: that of the scores)", "S,S"
+    )
+    threshold: str | None = option(
+        None,
+        "mark frames that score less: one threshold for all, or one per resolution, the first "
+        "also for the range (default: at the EERs of these recordings)",
+        "T,T",
+    )
+    hop: float | None = option(None, "the length of a frame, where FRAMES is text", "S")
+    ignore_others: bool = option(False, "leave out recordings that only one of the files has")
+    replicates: int = replicates_option(
+        "replicates of the bootstrap (%(default)s); 0 leaves the intervals out"
+    )
+    json: Path | None = option(None, "write the results to a file too", "OUT")
+
+
+COMMAND = Command("localise", __doc__, LocaliseOptions, {".json": "json"})
+
+
 def main(arguments: list[str]) -> int:
     """Print the metrics; return 0.
 
@@ -47,11 +72,10 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options, or recordings of one file are not in the other.
         AsdfError: a file cannot be read or written, or there is no spoofed or no bona fide time.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     screen = text_stream([args.json])
     resolutions = _resolutions(args.resolution)
     thresholds = _thresholds(args.threshold, resolutions)
-    check_replicates(args.replicates, may_be_none=True)
     # numpy comes after the options, as it takes a moment to load.
     from asdf.metrics.localisation import localisation
     from asdf.segments import read_frame_scores, read_reference
@@ -107,34 +131,6 @@ def _describe_intervals(intervals: LocalisationIntervals, drawn: str) -> str:
     return f"95 % over {intervals.groups} {drawn}: {', '.join(parts)}"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("localise", __doc__, "FRAMES REFERENCE [options]")
-    parser.add_argument("frames", type=Path, metavar="FRAMES", help="scores per frame")
-    parser.add_argument("reference", type=Path, metavar="REFERENCE", help="the spoofed parts")
-    parser.add_argument(
-        "--resolution",
-        metavar="S,S",
-        help="lengths of frames for point metrics, in seconds (default: that of the scores)",
-    )
-    parser.add_argument(
-        "--threshold",
-        metavar="T,T",
-        help="mark frames that score less: one threshold for all, or one per resolution, the first "
-        "also for the range (default: at the EERs of these recordings)",
-    )
-    parser.add_argument(
-        "--hop", type=float, metavar="S", help="the length of a frame, where FRAMES is text"
-    )
-    parser.add_argument(
-        "--ignore-others",
-        action="store_true",
-        help="leave out recordings that only one of the files has",
-    )
-    add_replicates(parser, "replicates of the bootstrap (1000); 0 leaves the intervals out")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results to a file too")
-    return parser
-
-
 def _resolutions(text: str | None) -> list[float]:
     if text is None:
         return []
@@ -167,7 +163,7 @@ def _thresholds(text: str | None, resolutions: list[float]) -> float | list[floa
 
 
 def _locate(
-    frames: list[ScoredFrames], reference: Reference, args: argparse.Namespace
+    frames: list[ScoredFrames], reference: Reference, args: LocaliseOptions
 ) -> tuple[list[LocatedRecording], list[str] | None]:
     """Return the recordings that have frame scores with their spoofed parts, and their speakers.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
@@ -50,24 +50,26 @@ class Row:
     paper: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class NetworksOptions:
+    """Options of the command."""
+
+    front_end: str = option(
+        Sections().front_end.architecture, "a value of front_end.architecture", "NAME"
+    )
+    seconds: float = option(4.0, "length of the clip", "S")
+
+
+COMMAND = Command("networks", __doc__, NetworksOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Print the table; return 0.
 
     Raises:
         UsageError: no such front end, or no clip to speak of.
     """
-    parser = command_parser("networks", __doc__, "[--front-end NAME] [--seconds S]")
-    architecture = Sections().front_end.architecture
-    parser.add_argument(
-        "--front-end",
-        metavar="NAME",
-        default=architecture,
-        help=f"a value of front_end.architecture ({architecture})",
-    )
-    parser.add_argument(
-        "--seconds", type=float, metavar="S", default=4.0, help="length of the clip (4)"
-    )
-    args = parser.parse_args(arguments)
+    args = COMMAND.read(arguments)
     samples = round(args.seconds * SAMPLE_RATE) if 0 < args.seconds < _HOUR_S else 0
     if samples < 1:
         raise UsageError(

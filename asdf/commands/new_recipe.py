@@ -1,6 +1,6 @@
 """Copy a recipe that comes with ASDF to a folder of your own, to change it and add to it.
 
-    asdf-antispoofing new-recipe my_recipe
+    python -m asdf new-recipe my_recipe
     python my_recipe/run.py --list
 
 The copy is whole by itself: run.py with the stages, the configs, and a README. A loss, a front end
@@ -10,12 +10,25 @@ and other parts of your own are files next to run.py, named in a config.
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.recipe.supplied import MAIN_RECIPE, copy_recipe, recipe_names, recipes_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRecipeOptions:
+    """Options of the command."""
+
+    folder: str | None = argument("a new folder", "FOLDER", None)
+    recipe: str = option(MAIN_RECIPE, "which one", "NAME")
+    list: bool = option(False, "show the recipes that there are")
+
+
+COMMAND = Command("new-recipe", __doc__, NewRecipeOptions)
 
 
 def main(arguments: list[str]) -> int:
@@ -24,13 +37,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: no folder, or one that holds something; no such recipe.
     """
-    parser = command_parser("new-recipe", __doc__, "FOLDER [--recipe NAME] | --list")
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="a new folder")
-    parser.add_argument(
-        "--recipe", metavar="NAME", default=MAIN_RECIPE, help=f"which one ({MAIN_RECIPE})"
-    )
-    parser.add_argument("--list", action="store_true", help="show the recipes that there are")
-    args = parser.parse_args(arguments)
+    args = COMMAND.read(arguments)
     if args.list:
         for name in recipe_names():
             show(f"{name}  {_first_line(name)}")

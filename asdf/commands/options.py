@@ -1,10 +1,21 @@
-"""What several command lines share: a parser with its usage, and the bootstrap's replicates."""
+"""The options of a command as a frozen dataclass, and the one reader that makes a parser of it.
+
+Invariant: what --help, docs/commands.md and the completion of a shell say of an option stands in
+its field, next to its type and its check, so that an option is written once.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
+from inspect import get_annotations
+from itertools import chain
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from asdf.errors import UsageError
 
@@ -19,43 +30,81 @@ NETWORK_HELP = (
 MIN_REPLICATES = 20
 """Of fewer replicates, fewer than one lies beyond either end of a 95 % interval."""
 
+T = TypeVar("T")
+_MODULE = "python -m asdf"
+_DEFAULT = "%(default)s"
+_BY_SUFFIX = "outputs by their suffix"
+
 
 def program_name() -> str:
     """Return what the user typed before the command: `python -m asdf`, or the installed program."""
     name = Path(sys.argv[0]).name
-    if name == PROGRAM:
-        return name
-    return "python -m asdf"
+    return name if name == PROGRAM else _MODULE
 
 
-def command_parser(
-    name: str, description: str | None, usage: str | None = None
-) -> argparse.ArgumentParser:
-    """Make the parser of a command.
+@dataclass(frozen=True)
+class Details:
+    """All that is known of an option besides its name, its type and its default.
+
+    Attributes:
+        meaning: Line of --help. A default that is a number or a word is shown at its end, or where
+            it has %(default)s.
+        metavar: Word that stands for the value; two of them for an option with two values.
+        short: Name of one letter, such as '-o'.
+        aliases: Older names, which are understood and not shown.
+        choices: Values that are accepted, where the type is not a Literal of them; None: any.
+        check: Function that raises a UsageError for a value that cannot be meant.
+        group: Heading below which --help lists the option; '' for 'options'.
+        one_of: Key that is the same for options of which only one may be named.
+        positional: True for a word without dashes.
+        repeated: True: an option is named once per value. False: the values follow it.
+        rest: True: all words that follow, also those that look like options.
+        needed: True for an option that the usage lists.
+        hidden: True for what is understood and not shown.
+    """
+
+    meaning: str
+    metavar: str | tuple[str, ...] | None = None
+    short: str = ""
+    aliases: tuple[str, ...] = ()
+    choices: Collection[str] | None = None
+    check: Callable[[Any], None] | None = None
+    group: str = ""
+    one_of: str = ""
+    positional: bool = False
+    repeated: bool = False
+    rest: bool = False
+    needed: bool = False
+    hidden: bool = False
+
+
+def option(default: Any, meaning: str, metavar: Any = None, **details: Any) -> Any:
+    """Return the field of an option, which is named as the field is: `--ignore-others`.
 
     Args:
-        description: the module's docstring, shown by --help as it is written.
-        usage: Words that follow the name; None where argparse's own line is readable.
+        default: Value without the option; MISSING where it has to be named.
+        details: Other attributes of `Details`.
     """
-    program = f"{program_name()} {name}"
-    return argparse.ArgumentParser(
-        prog=program,
-        usage=None if usage is None else f"{program} {usage}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    return field(default=default, metadata={"details": Details(meaning, metavar, **details)})
 
 
-def add_replicates(parser: argparse.ArgumentParser, meaning: str) -> None:
-    """Add --replicates, 1,000 by default; `meaning` is its line in --help."""
-    parser.add_argument("--replicates", type=int, metavar="N", default=1000, help=meaning)
+def argument(meaning: str, metavar: str, default: Any = MISSING, **details: Any) -> Any:
+    """Return the field of a word without dashes; with the default () of any number of words."""
+    return option(default, meaning, metavar, positional=True, **details)
+
+
+def replicates_option(meaning: str, *, may_be_none: bool = True) -> Any:
+    """Return the field of --replicates, 1,000 by default.
+
+    Args:
+        may_be_none: True where 0 is allowed, and leaves the intervals out.
+    """
+    check = partial(check_replicates, may_be_none=may_be_none)
+    return option(1000, meaning, "N", check=check)
 
 
 def check_replicates(replicates: int, may_be_none: bool) -> None:
     """Refuse a number of replicates that no 95 % interval can be read from.
-
-    Args:
-        may_be_none: 0 is allowed, and leaves the intervals out.
 
     Raises:
         UsageError: too few.
@@ -67,3 +116,208 @@ def check_replicates(replicates: int, may_be_none: bool) -> None:
         f"--replicates {replicates}: {MIN_REPLICATES} or more are needed for a 95 % interval"
         f"{alternative}."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsOptions:
+    """Options that say where parts of a network lie, for every command that builds one."""
+
+    base: str | None = option(
+        None, "the pretrained weights of a network file that holds only what was trained", "WEIGHTS"
+    )
+    network_folder: Path | None = option(
+        None, "folder with the module of your own network class", "FOLDER"
+    )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A field of a dataclass of options.
+
+    Attributes:
+        kind: Type of one value.
+        choices: Values that are accepted; None: any.
+        count: Number of values, as argparse writes it; None for exactly one.
+    """
+
+    name: str
+    kind: Any
+    choices: Collection[str] | None
+    count: int | str | None
+    default: Any
+    details: Details
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def usage(self) -> str:
+        """Words of the usage, '' where it does not list the option."""
+        metavar = self.details.metavar or self.name.upper()
+        is_needed = self.default is MISSING or self.details.needed
+        if self.details.hidden or not (is_needed or self.details.positional):
+            return ""
+        if not self.details.positional:
+            return f"{self.flag} {metavar}"
+        text = f"{metavar} ..." if self.count in ("*", "+", argparse.REMAINDER) else str(metavar)
+        return text if is_needed else f"[{text}]"
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        """Add the option to a parser; an option that is not named has no value there."""
+        words: dict[str, Any] = {"default": argparse.SUPPRESS, "help": self._help()}
+        if self.kind is bool:
+            words["action"] = "store_true"
+        else:
+            details = self.details
+            words.update(type=self.kind, metavar=details.metavar, choices=self.choices)
+            words["nargs"] = None if details.repeated else self.count
+            words["action"] = "append" if details.repeated else "store"
+        if self.details.positional:
+            if self.default is not MISSING:
+                # argparse would convert its word for no default to the type.
+                words["default"] = self.default
+            parser.add_argument(self.name, **words)
+            return
+        words["dest"] = self.name
+        short = [self.details.short] if self.details.short else []
+        parser.add_argument(*short, self.flag, required=self.default is MISSING, **words)
+        for alias in self.details.aliases:
+            parser.add_argument(alias, **{**words, "help": argparse.SUPPRESS})
+
+    def _help(self) -> str:
+        if self.details.hidden:
+            return argparse.SUPPRESS
+        meaning = self.details.meaning.replace(_MODULE, program_name())
+        is_shown = isinstance(self.default, int | float | str) and self.kind is not bool
+        if not is_shown or self.default == "":
+            return meaning
+        default = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+        if _DEFAULT in meaning:
+            return meaning.replace(_DEFAULT, default)
+        return f"{meaning} ({default})"
+
+
+def entries_of(options: type) -> Iterator[_Entry]:
+    """Yield the fields of a dataclass of options: words, own options, inherited options."""
+    kinds = get_type_hints(options)
+    by_name = {one.name: one for one in fields(options)}
+    words = [name for name, one in by_name.items() if one.metadata["details"].positional]
+    names = chain(words, *map(get_annotations, options.__mro__))
+    for one in map(by_name.__getitem__, dict.fromkeys(names)):
+        details: Details = one.metadata["details"]
+        kind = kinds[one.name]
+        if get_origin(kind) is UnionType:
+            [kind] = [member for member in get_args(kind) if member is not NoneType]
+        count: int | str | None = None
+        if get_origin(kind) is tuple:
+            members = get_args(kind)
+            kind = members[0]
+            count = len(members)
+            if Ellipsis in members:
+                count = "*" if details.positional and one.default == () else "+"
+        elif details.positional and one.default is not MISSING:
+            count = "?"
+        choices = details.choices
+        if get_origin(kind) is Literal:
+            choices = get_args(kind)
+            kind = str
+        count = argparse.REMAINDER if details.rest else count
+        yield _Entry(one.name, kind, choices, count, one.default, details)
+
+
+@dataclass(frozen=True)
+class Command(Generic[T]):
+    """A command: its name, what --help says of it, and its options.
+
+    Attributes:
+        description: Docstring of the module, shown as it is written.
+        options: Frozen dataclass with `option` and `argument` fields.
+        by_suffix: Option that --output stands for, by the suffix of its file, where a command has
+            several outputs.
+    """
+
+    name: str
+    description: str | None
+    options: type[T]
+    by_suffix: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, arguments: Sequence[str]) -> T:
+        """Read the words of a command line.
+
+        Raises:
+            SystemExit: --help was shown, or argparse reported a mistake.
+            UsageError: a value cannot be meant.
+        """
+        parser = self.parser()
+        entries = list(entries_of(self.options))
+        # Options may stand between words, unless all that follows a word is another program's.
+        has_rest = any(entry.details.rest for entry in entries)
+        parse = parser.parse_args if has_rest else parser.parse_intermixed_args
+        given = vars(parse(list(arguments)))
+        for path in given.pop(_BY_SUFFIX, ()):
+            given |= self._named_by_suffix(path, given)
+        for entry in entries:
+            if isinstance(given.get(entry.name), list):
+                given[entry.name] = tuple(given[entry.name])
+            if entry.name in given and entry.details.check is not None:
+                entry.details.check(given[entry.name])
+        return self.options(**given)
+
+    def parser(self) -> argparse.ArgumentParser:
+        """Make the parser of the command line."""
+        program = f"{program_name()} {self.name}"
+        entries = list(entries_of(self.options))
+        usage = [entry.usage for entry in entries if entry.usage]
+        parser = argparse.ArgumentParser(
+            prog=program,
+            usage=" ".join([program, *usage, "[options]"]),
+            description=(self.description or "").replace(_MODULE, program_name()),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if self.by_suffix:
+            parser.add_argument(
+                "-o",
+                "--output",
+                dest=_BY_SUFFIX,
+                default=argparse.SUPPRESS,
+                type=Path,
+                action="append",
+                metavar="OUT",
+                help=self._describe_output(),
+            )
+        groups: dict[str, argparse._ActionsContainer] = {"": parser}
+        for entry in entries:
+            group, key = entry.details.group, entry.details.one_of
+            if group not in groups:
+                groups[group] = parser.add_argument_group(group)
+            if key and key not in groups:
+                groups[key] = groups[group].add_mutually_exclusive_group()
+            entry.add_to(groups[key or group])
+        return parser
+
+    def flags(self) -> list[str]:
+        """Return the options that --help shows, as they are typed."""
+        shown = ["--help"]
+        if self.by_suffix:
+            shown.append("--output")
+        for entry in entries_of(self.options):
+            if not (entry.details.positional or entry.details.hidden):
+                shown.append(entry.flag)
+        return shown
+
+    def _describe_output(self) -> str:
+        suffixes: dict[str, list[str]] = {}
+        for suffix, name in self.by_suffix.items():
+            suffixes.setdefault(name, []).append(suffix)
+        meanings = [f"{' or '.join(known)} as --{name}" for name, known in suffixes.items()]
+        return f"write a file; its suffix says what: {', '.join(meanings)}"
+
+    def _named_by_suffix(self, path: Path, given: Mapping[str, Any]) -> dict[str, Path]:
+        """Return the option that --output stands for with its path."""
+        name = self.by_suffix.get(path.suffix.lower())
+        if name is None:
+            raise UsageError(f"--output {path}: {self._describe_output()}.")
+        if name in given:
+            raise UsageError(f"--output {path} and --{name} {given[name]}: name one of them.")
+        return {name: path}

@@ -16,15 +16,33 @@ Then anybody scores with it: python -m asdf score hub:ORG/NAME FILE
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from asdf.commands.options import NETWORK_HELP, command_parser
+from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.hub import HubName, parse_name, push_folder
 from asdf.text import shorten
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(WeightsOptions):
+    """Options of the command."""
+
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    repository: str = argument("the repository to push to", "ORG/NAME")
+    private: bool = option(False, "make a repository that only its owners see")
+    licence: str = option(
+        "", "of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other", "NAME"
+    )
+    revision: str | None = option(
+        None, "the branch to push to, made if there is none (main)", "BRANCH"
+    )
+
+
+COMMAND = Command("publish", __doc__, PublishOptions)
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +52,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the command line, or nobody is logged in.
         AsdfError: the network cannot be read, or the hub refuses it.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     name = _repository(args.repository, args.revision)
     # From here on torch is needed, which takes seconds to import.
     from asdf.commands.export_network import write_card_and_weights
@@ -51,37 +69,6 @@ def main(arguments: list[str]) -> int:
     show(f"the card has {eers} measured EERs{_licence_remark(args.licence)}")
     show(f'use it: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    usage = "NETWORK ORG/NAME [--private] [--licence NAME] [--revision BRANCH] [options]"
-    parser = command_parser("publish", __doc__, usage)
-    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
-    parser.add_argument("repository", metavar="ORG/NAME", help="the repository to push to")
-    parser.add_argument(
-        "--private", action="store_true", help="make a repository that only its owners see"
-    )
-    parser.add_argument(
-        "--licence",
-        metavar="NAME",
-        default="",
-        help="of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other",
-    )
-    parser.add_argument(
-        "--revision", metavar="BRANCH", help="the branch to push to, made if there is none (main)"
-    )
-    parser.add_argument(
-        "--base",
-        metavar="WEIGHTS",
-        help="the pretrained weights of a network file that holds only what was trained",
-    )
-    parser.add_argument(
-        "--network-folder",
-        type=Path,
-        metavar="FOLDER",
-        help="where the module of your own network class lies; it is not published",
-    )
-    return parser
 
 
 def _repository(text: str, branch: str | None) -> HubName:

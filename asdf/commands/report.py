@@ -15,12 +15,13 @@ recorded the same settings but for the seed are put together: mean, deviation, i
 
 from __future__ import annotations
 
-import argparse
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from asdf.commands.embed_picture import METHODS
-from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
 from asdf.report import (
@@ -41,6 +42,36 @@ from asdf.trials.embeddings import read_embeddings
 PLOT_FORMATS = ("pdf", "png")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Options of the command."""
+
+    folders: tuple[Path, ...] = argument("system folders of runs", "FOLDER")
+    output: Path | None = option(
+        None, "the page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
+    )
+    title: str = option("", "title of the page (the runs' names)", "TEXT")
+    networks: Literal["best", "reported", "all"] = option(
+        "reported",
+        "per run: the best on its validation set, those of its last report, or all",
+    )
+    plots: Path | None = option(None, "write every plot as PDF and PNG too (matplotlib)", "DIR")
+    latex: Path | None = option(
+        None, "write a table for a paper too (booktabs): systems by set, over seeds", "OUT"
+    )
+    embeddings: tuple[Path, ...] = option(
+        (), "show a picture of these embeddings too, which `embed` writes", "E.npz"
+    )
+    by: str = option("label", "the column that points differ by", "COLUMN")
+    method: str = option("pca", "how it is drawn, as of `embed`", choices=METHODS)
+    replicates: int = replicates_option(
+        "replicates of the bootstrap for intervals (%(default)s); 0: no intervals"
+    )
+
+
+COMMAND = Command("report", __doc__, ReportOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Write the report; return 0, also if something looks wrong: the page and stderr say what.
 
@@ -48,8 +79,7 @@ def main(arguments: list[str]) -> int:
         UsageError: several runs, and no --output for their report.
         AsdfError: a folder is not that of a run, or one of its files is malformed.
     """
-    args = _parser().parse_args(arguments)
-    check_replicates(args.replicates, may_be_none=True)
+    args = COMMAND.read(arguments)
     runs = runs_in(args.folders)
     if args.output is None and len(runs) > 1:
         raise UsageError(
@@ -86,10 +116,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _embeddings(args: argparse.Namespace) -> list[EmbeddingSection]:
+def _embeddings(args: ReportOptions) -> list[EmbeddingSection]:
     """Return the pictures of the files that --embeddings names."""
     sections = []
-    for path in args.embeddings or []:
+    for path in args.embeddings:
         section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
         sections.append(section)
     return sections
@@ -100,52 +130,3 @@ def _write_plots(folder: Path, gathered: Gathered) -> int:
     from asdf.report.plots import write_plots
 
     return len(write_plots(folder, gathered, PLOT_FORMATS)) // len(PLOT_FORMATS)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("report", __doc__, "FOLDER... [options]")
-    parser.add_argument(
-        "folders", type=Path, nargs="+", metavar="FOLDER", help="system folders of runs"
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="PAGE",
-        help="the page (FOLDER/results/report.html); - is standard output",
-    )
-    parser.add_argument(
-        "--title", default="", metavar="TEXT", help="title of the page (the runs' names)"
-    )
-    parser.add_argument(
-        "--networks",
-        choices=("best", "reported", "all"),
-        default="reported",
-        help="per run: the best on its validation set, those of its last report (default), or all",
-    )
-    parser.add_argument(
-        "--plots", type=Path, metavar="DIR", help="write every plot as PDF and PNG too (matplotlib)"
-    )
-    parser.add_argument(
-        "--latex",
-        type=Path,
-        metavar="OUT",
-        help="write a table for a paper too (booktabs): systems by set, over seeds",
-    )
-    parser.add_argument(
-        "--embeddings",
-        type=Path,
-        nargs="+",
-        metavar="E.npz",
-        help="show a picture of these embeddings too, which `embed` writes",
-    )
-    parser.add_argument(
-        "--by",
-        default="label",
-        metavar="COLUMN",
-        help="the column that points differ by (label)",
-    )
-    parser.add_argument(
-        "--method", choices=METHODS, default="pca", help="how it is drawn, as of `embed` (pca)"
-    )
-    add_replicates(parser, "replicates of the bootstrap for intervals (1000); 0: no intervals")
-    return parser

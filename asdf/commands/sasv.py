@@ -15,13 +15,13 @@ unless its costs are set.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import (
     check_inputs,
     check_overwriting,
@@ -49,15 +49,6 @@ from asdf.trials.sasv_files import (
     write_sasv_scores,
 )
 
-_COSTS = {
-    "p_target": "target_prior",
-    "p_nontarget": "nontarget_prior",
-    "p_spoof": "spoof_prior",
-    "cost_miss": "miss",
-    "cost_fa": "false_alarm",
-    "cost_spoof": "spoof_false_alarm",
-}
-
 
 @dataclass(frozen=True)
 class _Scored:
@@ -68,6 +59,70 @@ class _Scored:
     are_llrs: bool = False
 
 
+_FUSION = "fusion of CM and ASV scores"
+
+
+def _cost_option(name: str) -> Any:
+    """Return the field of one of the costs, by its name in `TandemCost`."""
+    meaning = f"{getattr(TANDEM, name):g}"
+    group = "costs of the a-DCF, by default those of ASVspoof 5"
+    return option(None, meaning, metavar="X", group=group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SasvOptions:
+    """Options of the command."""
+
+    scores: tuple[str, ...] = argument("score files, one per system", "[NAME=]SCORES", ())
+    keys: Path | None = option(None, "target, nontarget, spoof by trial", "K")
+    cm: Path | None = option(None, "CM scores of the utterances", "F")
+    asv: Path | None = option(None, "ASV scores, 'SPK UTT SCORE'", "F")
+    by: str | None = option(None, "columns of the keys (attack)", "C,C")
+    llr: bool = option(
+        False, "SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too"
+    )
+    replicates: int = replicates_option(
+        "replicates of the bootstrap (%(default)s); 0: no intervals"
+    )
+    json: Path | None = option(None, "write everything with all digits", "OUT")
+    csv: Path | None = option(None, "a row per system and condition", "OUT")
+    latex: Path | None = option(None, "tables for a paper (booktabs)", "OUT")
+    path: Path | None = option(None, "write the t-EER path as csv", "OUT")
+    fuse: str | None = option(None, "into one SASV score", choices=FUSIONS, group=_FUSION)
+    on: Path | None = option(None, "scores that it is fitted on", "DEV", group=_FUSION)
+    on_keys: Path | None = option(None, "their keys", "K", group=_FUSION)
+    on_cm: Path | None = option(None, "CM scores instead of --on", "F", group=_FUSION)
+    on_asv: Path | None = option(None, "ASV scores instead of --on", "F", group=_FUSION)
+    spoof_share: float | None = option(
+        None, "share of spoofs among impostors (that of the costs)", "R", group=_FUSION
+    )
+    output: Path | None = option(
+        None, "write the fused score file", "OUT", short="-o", group=_FUSION
+    )
+    p_target: float | None = _cost_option("target_prior")
+    p_nontarget: float | None = _cost_option("nontarget_prior")
+    p_spoof: float | None = _cost_option("spoof_prior")
+    cost_miss: float | None = _cost_option("miss")
+    cost_fa: float | None = _cost_option("false_alarm")
+    cost_spoof: float | None = _cost_option("spoof_false_alarm")
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """The costs that are named, by their names in `TandemCost`."""
+        named = {
+            "target_prior": self.p_target,
+            "nontarget_prior": self.p_nontarget,
+            "spoof_prior": self.p_spoof,
+            "miss": self.cost_miss,
+            "false_alarm": self.cost_fa,
+            "spoof_false_alarm": self.cost_spoof,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+COMMAND = Command("sasv", __doc__, SasvOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Print the metrics; return 0.
 
@@ -75,7 +130,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     cost = _read_cost(args)
     _check(args)
     screen = text_stream(_outputs(args))
@@ -103,10 +158,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _read_systems(args: argparse.Namespace) -> list[_Scored]:
+def _read_systems(args: SasvOptions) -> list[_Scored]:
     """Return the scores of each system, with known kinds of trials."""
     keys = read_sasv_keys(args.keys) if args.keys else None
-    if keys is not None and args.cm:
+    if keys is not None and args.cm and args.asv:
         return [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
     systems = []
     for system in named_systems(args.scores):
@@ -135,8 +190,9 @@ def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
     return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
 
 
-def _fuse(args: argparse.Namespace, system: _Scored, cost: TandemCost) -> list[_Scored]:
+def _fuse(args: SasvOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
     """Return each system that decides alone, before the fusion, and the fused one."""
+    assert args.fuse is not None
     development = _read_development(args)
     fusion = fit_fusion(args.fuse, development, cost, args.spoof_share)
     _warn_of_shared(development, system.scores)
@@ -152,9 +208,9 @@ def _fuse(args: argparse.Namespace, system: _Scored, cost: TandemCost) -> list[_
     return systems
 
 
-def _read_development(args: argparse.Namespace) -> SasvScores | None:
+def _read_development(args: SasvOptions) -> SasvScores | None:
     keys = read_sasv_keys(args.on_keys) if args.on_keys else None
-    if keys is not None and args.on_cm:
+    if keys is not None and args.on_cm and args.on_asv:
         return _join(keys, args.on_cm, args.on_asv)
     return _read_scores(args.on, keys) if args.on else None
 
@@ -170,7 +226,7 @@ def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
         )
 
 
-def _summarise(args: argparse.Namespace, system: _Scored, cost: TandemCost) -> SasvSummary:
+def _summarise(args: SasvOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
     by = _by(args.by, system.scores)
     # Two bootstraps, unless there is one claimed speaker alone.
     total = 2 * args.replicates if system.scores.sasv is not None else 0
@@ -243,18 +299,13 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
         yield progress
 
 
-def _read_cost(args: argparse.Namespace) -> TandemCost:
+def _read_cost(args: SasvOptions) -> TandemCost:
     """Return the costs of the options, with ASVspoof 5's for those left out.
 
     Raises:
         UsageError: the priors do not sum to 1, or a value is not positive.
     """
-    chosen = {}
-    for option, name in _COSTS.items():
-        value = getattr(args, option)
-        if value is not None:
-            chosen[name] = value
-    cost = replace(TANDEM, **chosen)
+    cost = replace(TANDEM, **args.costs)
     priors = (cost.target_prior, cost.nontarget_prior, cost.spoof_prior)
     costs = (cost.miss, cost.false_alarm, cost.spoof_false_alarm)
     # NaN compares as false, so it is refused too.
@@ -266,7 +317,7 @@ def _read_cost(args: argparse.Namespace) -> TandemCost:
     return cost
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(args: SasvOptions) -> None:
     """Raise UsageError for options that do not go together."""
     if bool(args.cm) != bool(args.asv):
         raise UsageError("--cm and --asv are the scores of the two systems: give both.")
@@ -285,11 +336,10 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--on-keys are the keys of a development set: give --on too.")
     if (args.fuse or args.path) and len(args.scores) > 1:
         raise UsageError("--fuse and --path are of one system: give one score file.")
-    check_replicates(args.replicates, may_be_none=True)
     _check_files(args)
 
 
-def _check_files(args: argparse.Namespace) -> None:
+def _check_files(args: SasvOptions) -> None:
     systems: Sequence[System] = named_systems(args.scores) if args.scores else []
     named = (args.keys, args.cm, args.asv, args.on, args.on_keys, args.on_cm, args.on_asv)
     inputs = [system.path for system in systems] + [path for path in named if path]
@@ -297,60 +347,5 @@ def _check_files(args: argparse.Namespace) -> None:
     check_overwriting(inputs, _outputs(args))
 
 
-def _outputs(args: argparse.Namespace) -> list[Path | None]:
+def _outputs(args: SasvOptions) -> list[Path | None]:
     return [args.json, args.csv, args.latex, args.path, args.output]
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("sasv", __doc__, "SCORES... --keys KEYS [options]")
-    parser.add_argument(
-        "scores", nargs="*", metavar="[NAME=]SCORES", help="score files, one per system"
-    )
-    _add_inputs(parser)
-    _add_fusion(parser)
-    _add_costs(parser)
-    parser.add_argument("--by", metavar="C,C", help="columns of the keys (attack)")
-    parser.add_argument(
-        "--llr",
-        action="store_true",
-        help="SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too",
-    )
-    add_replicates(parser, "replicates of the bootstrap (1000); 0: no intervals")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything with all digits")
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="a row per system and condition")
-    parser.add_argument("--latex", type=Path, metavar="OUT", help="tables for a paper (booktabs)")
-    parser.add_argument("--path", type=Path, metavar="OUT", help="write the t-EER path as csv")
-    return parser
-
-
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keys", type=Path, metavar="K", help="target, nontarget, spoof by trial")
-    parser.add_argument("--cm", type=Path, metavar="F", help="CM scores of the utterances")
-    parser.add_argument("--asv", type=Path, metavar="F", help="ASV scores, 'SPK UTT SCORE'")
-
-
-def _add_fusion(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("fusion of CM and ASV scores")
-    group.add_argument("--fuse", choices=FUSIONS, help="into one SASV score")
-    group.add_argument("--on", type=Path, metavar="DEV", help="scores that it is fitted on")
-    group.add_argument("--on-keys", type=Path, metavar="K", help="their keys")
-    group.add_argument("--on-cm", type=Path, metavar="F", help="CM scores instead of --on")
-    group.add_argument("--on-asv", type=Path, metavar="F", help="ASV scores instead of --on")
-    group.add_argument(
-        "--spoof-share",
-        type=float,
-        metavar="R",
-        help="share of spoofs among impostors (that of the costs)",
-    )
-    group.add_argument("--output", type=Path, metavar="OUT", help="write the fused score file")
-
-
-def _add_costs(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("costs of the a-DCF, by default those of ASVspoof 5")
-    for option, name in _COSTS.items():
-        group.add_argument(
-            f"--{option.replace('_', '-')}",
-            type=float,
-            metavar="X",
-            help=f"{getattr(TANDEM, name):g}",
-        )

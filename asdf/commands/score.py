@@ -30,20 +30,20 @@ SIGTERM.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from asdf.commands.made_by import made_by, provenance_of
+from asdf.commands.options import Command
 from asdf.commands.outputs import show, text_stream
-from asdf.commands.score_options import check_options, parser, window_option
+from asdf.commands.score_options import DetectorOptions, ScoreOptions, window_option
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.streams import STREAM, show_error
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from asdf.scoring.scored import Scored, WindowScore
 
 _STDIN = (STREAM, "/dev/stdin")
+COMMAND = Command(
+    "score", __doc__, ScoreOptions, {".csv": "csv", ".json": "json", ".txt": "scores"}
+)
 
 
 class Terminated(KeyboardInterrupt):
@@ -72,8 +75,7 @@ def main(arguments: list[str]) -> int:
         UsageError: before anything is scored, a mistake in the options, or a path does not exist.
         AsdfError: the network cannot be read, or an output cannot be written.
     """
-    args = parser(__doc__).parse_args(arguments)
-    check_options(args)
+    args = COMMAND.read(arguments)
     if sys.stderr.isatty():
         # Before anything large is imported: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -86,8 +88,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _score(
-    args: argparse.Namespace,
-    names: list[str],
+    args: ScoreOptions,
+    names: Sequence[str],
     stdin_path: str,
     window: tuple[float, float] | None,
     screen: TextIO,
@@ -133,17 +135,17 @@ def _score(
 
 
 def _describe_work(
-    args: argparse.Namespace,
+    args: ScoreOptions,
     detector: Detector,
     heading: Heading,
     window: tuple[float, float] | None,
 ) -> dict[str, Any]:
     """Return what a journal has to agree with: anything that changes a score belongs here."""
-    work = {
+    work: dict[str, Any] = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
-        "network_folder": args.network_folder,
+        "network_folder": None if args.network_folder is None else str(args.network_folder),
         "engine": detector.engine,
     }
     if args.segments is not None:
@@ -155,7 +157,7 @@ def _describe_work(
     return work
 
 
-def open_detector(args: argparse.Namespace, window: tuple[float, float] | None = None) -> Detector:
+def open_detector(args: DetectorOptions, window: tuple[float, float] | None = None) -> Detector:
     """Build the detector that a command line names.
 
     Raises:
@@ -238,7 +240,7 @@ def _termination_is_an_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _saved_standard_input(names: list[str]) -> Iterator[tuple[list[str], str]]:
+def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
     """Copy standard input to a file, if '-' is among the names.
 
     Yields:

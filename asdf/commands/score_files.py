@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.options import argument, option
 from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
 from asdf.report import names_of, numbered
@@ -21,31 +21,25 @@ UNDIVIDED = "no spoof has a known value of it, or all trials have the same value
 """Why a column has no conditions, see `asdf.metrics.conditions.conditions_of`."""
 
 
-def add_score_files(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name score files and their protocol."""
-    parser.add_argument(
-        "scores",
-        nargs="+",
-        metavar="[NAME=]SCORES",
-        help="score files, one per system; a system is named after its file, or after the folders "
-        "in which the files differ",
+@dataclass(frozen=True, kw_only=True)
+class ProtocolOptions:
+    """Options that name the protocol of score files and the part of it that counts."""
+
+    protocol: Path | None = option(None, "the label file of the set: labels and conditions", "P")
+    subset: str | None = option(
+        None, "only the trials of this subset of P (ASVspoof 2021: eval)", "S"
     )
-    add_protocol(parser)
+    ignore_others: bool = option(False, "leave out scored trials that are not in P")
 
 
-def add_protocol(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name the protocol of score files and the part of it that counts."""
-    parser.add_argument(
-        "--protocol",
-        type=Path,
-        metavar="P",
-        help="the label file of the set: labels and conditions",
-    )
-    parser.add_argument(
-        "--subset", metavar="S", help="only the trials of this subset of P (ASVspoof 2021: eval)"
-    )
-    parser.add_argument(
-        "--ignore-others", action="store_true", help="leave out scored trials that are not in P"
+@dataclass(frozen=True, kw_only=True)
+class ScoreFilesOptions(ProtocolOptions):
+    """Score files and their protocol."""
+
+    scores: tuple[str, ...] = argument(
+        "score files, one per system; a system is named after its file, or after the folders in "
+        "which the files differ",
+        "[NAME=]SCORES",
     )
 
 
@@ -118,7 +112,7 @@ def _split_name(word: str) -> tuple[str | None, list[Path]]:
     return name.strip(), [Path(part) for part in path.split(",") if part]
 
 
-def read_protocol_option(args: argparse.Namespace) -> Protocol:
+def read_protocol_option(args: ProtocolOptions) -> Protocol:
     """Read the protocol that the command line names, if any.
 
     Raises:

@@ -1,121 +1,119 @@
-"""The command line of `python -m asdf score`, and mistakes that show before anything is read."""
+"""The options of `python -m asdf score`, and of whatever else opens a Detector."""
 
 from __future__ import annotations
 
-import argparse
 import math
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from asdf.commands.options import NETWORK_HELP, command_parser
+from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 
-
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Make the parser; `description` is shown by --help."""
-    parser = command_parser("score", description, "NETWORK FILE|FOLDER|LIST ... [options]")
-    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
-    parser.add_argument(
-        "recordings",
-        nargs="+",
-        metavar="FILE|FOLDER|LIST",
-        help="what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input",
-    )
-    parser.add_argument(
-        "--csv", type=Path, metavar="OUT", help="write a table; -: to standard output"
-    )
-    parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="write the same as JSON; -: to standard output"
-    )
-    parser.add_argument(
-        "--scores", type=Path, metavar="OUT", help="write a score file of lists that have labels"
-    )
-    parser.add_argument(
-        "--trial",
-        action="store_true",
-        help="trial scores, of as much as the network's protocol hears, also without labels",
-    )
-    parser.add_argument(
-        "--window",
-        type=float,
-        metavar="S",
-        help="score windows of S seconds too; plotted as text, and next to OUT",
-    )
-    parser.add_argument(
-        "--hop",
-        type=float,
-        metavar="S",
-        help="seconds between the starts of windows (half a window)",
-    )
-    parser.add_argument(
-        "--segments",
-        type=Path,
-        metavar="OUT",
-        help="mark spoofed parts: OUT.rttm, OUT.json with the scores of frames, and pictures; of "
-        "networks with a frame-level head",
-    )
-    parser.add_argument(
-        "--segment-threshold",
-        type=float,
-        default=0.0,
-        metavar="T",
-        help="mark frames that score less (0: where spoof is the likelier)",
-    )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        help="folder that paths in lists are relative to (the list's own folder)",
-    )
-    add_detector_options(parser)
-    return parser
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
+Engine = Literal["packed", "plain"]
+_NETWORK = "how the network scores"
 
 
-def add_detector_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how a network scores, for every command that opens a Detector."""
-    parser.add_argument(
-        "--full-length",
-        action="store_true",
-        help="whole recordings up to 62.5 s, also if the network was imported with its published "
+def check_threshold(threshold: float) -> None:
+    """Raise a UsageError where a threshold is no number."""
+    if not math.isfinite(threshold):
+        raise UsageError(
+            f"--threshold {threshold:g}: every recording would get the same verdict. "
+            "Give a finite number."
+        )
+
+
+def _check_segment_threshold(threshold: float) -> None:
+    if not math.isfinite(threshold):
+        raise UsageError("--segment-threshold must be a finite number.")
+
+
+def _check_network(named: str) -> None:
+    # The most likely slip is found here, before the seconds that importing torch takes.
+    network = Path(named)
+    if network.suffix.lower() in AUDIO_SUFFIXES and not network.is_dir():
+        raise UsageError(
+            f"{network} is a recording; the network comes first: "
+            f"python -m asdf score NETWORK {network} ..."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorOptions(WeightsOptions):
+    """Options that say how a network scores, for every command that opens a Detector."""
+
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    full_length: bool = option(
+        False,
+        "whole recordings up to 62.5 s, also if the network was imported with its published "
         "64,600 samples",
+        group=_NETWORK,
     )
-    parser.add_argument("--threshold", type=float, metavar="T", help="bona fide from this score on")
-    parser.add_argument(
-        "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1"
+    threshold: float | None = option(
+        None, "bona fide from this score on", "T", check=check_threshold, group=_NETWORK
     )
-    parser.add_argument(
-        "--precision",
-        choices=("auto", "fp32", "tf32", "bf16"),
-        default="auto",
-        help="number format of the network (auto: tf32 on GPUs that have it, else fp32); tf32 and "
-        "bf16 are faster there, with fewer digits",
+    device: str = option(
+        "auto", "%(default)s (a GPU if there is one), cpu, cuda, cuda:1", group=_NETWORK
     )
-    parser.add_argument(
-        "--engine",
-        choices=("packed", "plain"),
-        default="packed",
-        help="how a CPU computes fp32 (packed): with weights laid out for it, or as in training, "
+    precision: Precision = option(
+        "auto",
+        "number format of the network (%(default)s: tf32 on GPUs that have it, else fp32); tf32 "
+        "and bf16 are faster there, with fewer digits",
+        group=_NETWORK,
+    )
+    engine: Engine = option(
+        "packed",
+        "how a CPU computes fp32 (%(default)s): with weights laid out for it, or as in training, "
         "which is slower, with scores within 1e-5",
+        group=_NETWORK,
     )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="CPU threads (1 for a network of fewer than 10 million parameters, else as many as "
-        "usable cores)",
-    )
-    parser.add_argument(
-        "--base",
-        metavar="WEIGHTS",
-        help="the pretrained weights of a network file that holds only what was trained",
-    )
-    parser.add_argument(
-        "--network-folder",
-        metavar="FOLDER",
-        help="folder with the module of your own network class",
+    threads: int | None = option(
+        None,
+        "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"
+        " cores)",
+        "N",
+        group=_NETWORK,
     )
 
 
-def window_option(args: argparse.Namespace) -> tuple[float, float] | None:
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(DetectorOptions):
+    """Options of `python -m asdf score`."""
+
+    network: str = argument(NETWORK_HELP, "NETWORK", check=_check_network)
+    recordings: tuple[str, ...] = argument(
+        "what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input", "FILE|FOLDER|LIST"
+    )
+    csv: Path | None = option(None, "write a table; -: to standard output", "OUT")
+    json: Path | None = option(None, "write the same as JSON; -: to standard output", "OUT")
+    scores: Path | None = option(None, "write a score file of lists that have labels", "OUT")
+    trial: bool = option(
+        False, "trial scores, of as much as the network's protocol hears, also without labels"
+    )
+    window: float | None = option(
+        None, "score windows of S seconds too; plotted as text, and next to OUT", "S"
+    )
+    hop: float | None = option(None, "seconds between the starts of windows (half a window)", "S")
+    segments: Path | None = option(
+        None,
+        "mark spoofed parts: OUT.rttm, OUT.json with the scores of frames, and pictures; of "
+        "networks with a frame-level head",
+        "OUT",
+    )
+    segment_threshold: float = option(
+        0.0,
+        "mark frames that score less (%(default)s: where spoof is the likelier)",
+        "T",
+        check=_check_segment_threshold,
+    )
+    folder: Path | None = option(
+        None, "folder that paths in lists are relative to (the list's own folder)"
+    )
+
+
+def window_option(args: ScoreOptions) -> tuple[float, float] | None:
     """Return window and hop in seconds; None without --window.
 
     Raises:
@@ -131,30 +129,3 @@ def window_option(args: argparse.Namespace) -> tuple[float, float] | None:
     hop = args.window / 2 if args.hop is None else args.hop
     in_samples(args.window, hop)
     return args.window, hop
-
-
-def check_options(args: argparse.Namespace) -> None:
-    """Refuse options that cannot be meant.
-
-    Raises:
-        UsageError: the network is a recording, or a threshold no number.
-    """
-    network = Path(args.network)
-    # The most likely slip is found here, before the seconds that importing torch takes.
-    if network.suffix.lower() in AUDIO_SUFFIXES and not network.is_dir():
-        raise UsageError(
-            f"{network} is a recording; the network comes first: "
-            f"python -m asdf score NETWORK {network} ..."
-        )
-    check_threshold(args.threshold)
-    if not math.isfinite(args.segment_threshold):
-        raise UsageError("--segment-threshold must be a finite number.")
-
-
-def check_threshold(threshold: float | None) -> None:
-    """Raise a UsageError where a threshold is no number."""
-    if threshold is not None and not math.isfinite(threshold):
-        raise UsageError(
-            f"--threshold {threshold:g}: every recording would get the same verdict. "
-            "Give a finite number."
-        )

@@ -6,7 +6,6 @@ threshold; the JSON is what `python -m asdf localise` reads, and its numbers are
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.audio.blocks import read_blocks
+from asdf.commands.score_options import ScoreOptions
 from asdf.commands.score_pictures import Backdrop, svg_plot
 from asdf.commands.score_result_files import Line, picture_name
 from asdf.errors import AsdfError, UsageError
@@ -90,7 +90,7 @@ class SegmentOutputs:
         return len(names)
 
 
-def segment_outputs(args: argparse.Namespace) -> SegmentOutputs | None:
+def segment_outputs(args: ScoreOptions) -> SegmentOutputs | None:
     """Return the outputs that --segments names: files, or 'segments' in a folder.
 
     Raises:

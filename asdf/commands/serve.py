@@ -16,19 +16,18 @@ It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.commands.made_by import made_by, provenance_of
-from asdf.commands.options import NETWORK_HELP, command_parser
+from asdf.commands.options import Command, option
 from asdf.commands.outputs import show
-from asdf.commands.score_options import add_detector_options, check_threshold
+from asdf.commands.score_options import DetectorOptions
 from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
 from asdf.runs.log import log_to_screen
@@ -43,21 +42,65 @@ if TYPE_CHECKING:
 # Of scores over time on the page.
 _WINDOW_S = 4
 
-_LIMITS = {
-    "max_mb": "megabytes of a recording as it is sent",
-    "max_seconds": "seconds of a recording",
-    "queue": "recordings in memory together; more are refused with 503",
-    "rate": "requests per minute of a client, more are refused with 429; 0: any number, of any "
-    "length",
-    "audio_rate": "seconds of audio per minute of a client that the network may hear; 0: any",
-    "connections": "open connections",
-    "client_connections": "open connections of a client",
-    "readers": "threads that decode",
-    "head_s": "seconds that a client may take to send the headers of a request",
-    "upload_s": "seconds that a client may take to send a recording",
-    "request_s": "seconds that a recording may then take",
-    "stop_s": "seconds for what there is, after SIGTERM",
-}
+
+def _limit(name: str, meaning: str) -> Any:
+    """Return the field of one of the limits, whose default is that of `ServiceLimits`."""
+    return option(getattr(ServiceLimits, name), meaning, metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(DetectorOptions):
+    """Options of the command."""
+
+    host: str = option("127.0.0.1", "address to serve at")
+    port: int = option(8000, "port (%(default)s); 0: any free one")
+    token_file: Path | None = option(
+        None,
+        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN",
+        "FILE",
+    )
+    without_token: bool = option(False, "let other machines use it without a token")
+    proxy: tuple[str, ...] = option(
+        (),
+        "a proxy whose X-Forwarded-For says who the client is; may be repeated",
+        "ADDRESS",
+        repeated=True,
+    )
+    host_name: tuple[str, ...] = option(
+        (),
+        "a name that leads to the service, as of a proxy; may be repeated",
+        "NAME",
+        repeated=True,
+    )
+    max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")
+    max_seconds: float = _limit("max_seconds", "seconds of a recording")
+    queue: int = _limit("queue", "recordings in memory together; more are refused with 503")
+    rate: int = _limit(
+        "rate",
+        "requests per minute of a client, more are refused with 429; 0: any number, of any length",
+    )
+    audio_rate: float = _limit(
+        "audio_rate",
+        "seconds of audio per minute of a client that the network may hear; 0: any",
+    )
+    connections: int = _limit("connections", "open connections")
+    client_connections: int = _limit("client_connections", "open connections of a client")
+    readers: int = _limit("readers", "threads that decode")
+    head_s: float = _limit(
+        "head_s", "seconds that a client may take to send the headers of a request"
+    )
+    upload_s: float = _limit("upload_s", "seconds that a client may take to send a recording")
+    request_s: float = _limit("request_s", "seconds that a recording may then take")
+    stop_s: float = _limit("stop_s", "seconds for what there is, after SIGTERM")
+
+    @property
+    def limits(self) -> ServiceLimits:
+        """The limits of the service."""
+        names = [limit.name for limit in fields(ServiceLimits)]
+        return ServiceLimits(**{name: getattr(self, name) for name in names})
+
+
+COMMAND = Command("serve", __doc__, ServeOptions)
 
 
 def main(arguments: list[str]) -> int:
@@ -67,12 +110,10 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options, or the extra `serve` is missing.
         AsdfError: the network cannot be read.
     """
-    args = _parser().parse_args(arguments)
-    check_threshold(args.threshold)
+    args = COMMAND.read(arguments)
     # Before the seconds that importing torch and reading a network take.
     check_installed()
-    limits = ServiceLimits(**{name: getattr(args, name) for name in _LIMITS})
-    limits.check()
+    args.limits.check()
     from asdf.commands.score import open_detector
 
     detector = open_detector(args)
@@ -81,19 +122,21 @@ def main(arguments: list[str]) -> int:
         args.port,
         args.token_file,
         args.without_token,
-        tuple(args.proxy or ()),
-        tuple(args.host_name or ()),
+        args.proxy,
+        args.host_name,
     )
     log_to_screen()
 
     def announce(url: str) -> None:
         show(f"serving {args.network} at {url} (Ctrl-C ends it)", sys.stderr)
-        show(f"recordings take up to {limits.memory_mb:,.0f} MB of memory together", sys.stderr)
+        show(
+            f"recordings take up to {args.limits.memory_mb:,.0f} MB of memory together", sys.stderr
+        )
 
     provenance = provenance_of(detector)
     make_document = document_maker(detector, args.network, provenance)
-    about = describe_detector(detector, args.network, limits, provenance)
-    serve(detector, make_document, about, address, limits, announce)
+    about = describe_detector(detector, args.network, args.limits, provenance)
+    serve(detector, make_document, about, address, args.limits, announce)
     return 0
 
 
@@ -163,42 +206,3 @@ def _make_heading(detector: Detector, network: str, is_trial: bool) -> Heading:
     # Where it lies on the server is nobody's business; a name of the hub is, with its commit.
     name = detector.source if parse_name(detector.source) else Path(network).name
     return make_heading(detector, name, is_trial)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("serve", __doc__, "NETWORK [options]")
-    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
-    parser.add_argument("--host", default="127.0.0.1", help="address to serve at (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="port (8000); 0: any free one")
-    parser.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN",
-    )
-    parser.add_argument(
-        "--without-token", action="store_true", help="let other machines use it without a token"
-    )
-    parser.add_argument(
-        "--proxy",
-        action="append",
-        metavar="ADDRESS",
-        help="a proxy whose X-Forwarded-For says who the client is; may be repeated",
-    )
-    parser.add_argument(
-        "--host-name",
-        action="append",
-        metavar="NAME",
-        help="a name that leads to the service, as of a proxy; may be repeated",
-    )
-    for limit in fields(ServiceLimits):
-        kind = int if isinstance(limit.default, int) else float
-        parser.add_argument(
-            f"--{limit.name.replace('_', '-')}",
-            type=kind,
-            default=limit.default,
-            metavar="N",
-            help=f"{_LIMITS[limit.name]} ({limit.default:g})",
-        )
-    add_detector_options(parser)
-    return parser

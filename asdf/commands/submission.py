@@ -13,12 +13,12 @@ are written by `sasv --output`.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_inputs, input_name, output_name, show
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.streams import STREAM
@@ -33,6 +33,21 @@ from asdf.trials.trial_list import TrialList, values_at
 _SHOWN = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class SubmissionOptions:
+    """Options of the command."""
+
+    scores: Path | None = argument("a score file of any format", "SCORES", None)
+    trials: Path = option(MISSING, "the challenge's trials", "LIST")
+    format: str = option(MISSING, "that of the challenge, see above", choices=FORMATS)
+    output: Path | None = option(None, "the file or .zip to write", "OUT", short="-o", needed=True)
+    threshold: float | None = option(None, "real from this score on", "X")
+    check: Path | None = option(None, "check this file instead", "FILE")
+
+
+COMMAND = Command("submission", f"{__doc__}\nformats:\n{formats_table()}", SubmissionOptions)
+
+
 def main(arguments: list[str]) -> int:
     """Write or check a file; return 0.
 
@@ -40,13 +55,14 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read or written, or does not fit the list of trials.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     _check(args)
     trials = _read_trials(args.trials)
     if args.check:
         lines = check_submission(args.check, args.format, trials.ids)
         show(f"{input_name(args.check)}: {lines} trials, as {args.format} wants them")
         return 0
+    assert args.scores is not None and args.output is not None  # as `_check` requires
     scores = _read_scores(args.scores, trials)
     write_submission(args.output, args.format, scores, trials, args.threshold)
     show(f"written to {output_name(args.output)}: {len(scores)} trials, format {args.format}")
@@ -91,7 +107,7 @@ def _read_scores(path: Path, trials: TrialList) -> Scores:
     return Scores(file.ids, labels, file.scores, columns=columns)
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(args: SubmissionOptions) -> None:
     """Raise UsageError for options that do not go together."""
     if bool(args.scores) == bool(args.check):
         raise UsageError("name a score file to write from, or with --check a file to check.")
@@ -112,23 +128,3 @@ def _check(args: argparse.Namespace) -> None:
     read = [path.resolve() for path in (args.scores, args.trials) if path and str(path) != STREAM]
     if args.output and args.output.resolve() in read:
         raise UsageError("--output would overwrite an input: give it a file of its own.")
-
-
-def _parser() -> argparse.ArgumentParser:
-    description = f"{__doc__}\nformats:\n{formats_table()}"
-    usage = "SCORES --trials LIST --format F --output OUT"
-    parser = command_parser("submission", description, usage)
-    parser.add_argument("scores", nargs="?", type=Path, help="a score file of any format")
-    parser.add_argument(
-        "--trials", type=Path, required=True, metavar="LIST", help="the challenge's trials"
-    )
-    parser.add_argument("--format", choices=FORMATS, required=True)
-    parser.add_argument("--output", type=Path, metavar="OUT", help="the file or .zip to write")
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        metavar="X",
-        help="real from this score on",
-    )
-    parser.add_argument("--check", type=Path, metavar="FILE", help="check this file instead")
-    return parser

@@ -5,14 +5,15 @@ Invariant: a threshold never comes from the trials that are judged without a war
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.options import option
 from asdf.commands.outputs import input_name
-from asdf.commands.score_files import System
+from asdf.commands.score_files import ProtocolOptions, System
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.decisions import Threshold
 from asdf.metrics.thresholds import THRESHOLD_RULES, choose_threshold, score_threshold
@@ -32,44 +33,53 @@ _IN_WORDS = {
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
 
 
-def add_thresholds(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a threshold, or say that the files hold decisions."""
-    group = parser.add_argument_group(
-        "decisions", "accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on"
+_GROUP = "decisions (accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdOptions(ProtocolOptions):
+    """Options that name a threshold, or say that the files hold decisions."""
+
+    threshold: float | None = option(
+        None, "decide at this score", "X", group=_GROUP, one_of="threshold"
     )
-    chosen = group.add_mutually_exclusive_group()
-    chosen.add_argument("--threshold", type=float, metavar="X", help="decide at this score")
-    chosen.add_argument(
-        "--threshold-from",
-        action="append",
-        metavar="DEV",
-        help="decide where these scores of another set say; once per system, in their order",
+    threshold_from: tuple[str, ...] = option(
+        (),
+        "decide where these scores of another set say; once per system, in their order",
+        "DEV",
+        repeated=True,
+        group=_GROUP,
+        one_of="threshold",
     )
-    chosen.add_argument(
-        "--threshold-of",
-        action="append",
-        metavar="NETWORK",
-        help="decide as this calibrated network does; once per system, in their order",
+    threshold_of: tuple[str, ...] = option(
+        (),
+        "decide as this calibrated network does; once per system, in their order",
+        "NETWORK",
+        repeated=True,
+        group=_GROUP,
+        one_of="threshold",
     )
-    chosen.add_argument(
-        "--decisions",
-        action="store_true",
-        help="SCORES are decisions: 'UTT bonafide|spoof' or AT-ADD's csv of real and fake",
+    decisions: bool = option(
+        False,
+        "SCORES are decisions: 'UTT bonafide|spoof' or AT-ADD's csv of real and fake",
+        group=_GROUP,
+        one_of="threshold",
     )
-    group.add_argument(
-        "--threshold-by",
+    threshold_by: str | None = option(
+        None,
+        "where on DEV (eer); best-f1 is the best macro-F1",
         choices=THRESHOLD_RULES,
-        help="where on DEV (eer); best-f1 is the best macro-F1",
+        group=_GROUP,
     )
-    group.add_argument(
-        "--threshold-protocol", type=Path, metavar="P", help="label file of DEV, if it has none"
+    threshold_protocol: Path | None = option(
+        None, "label file of DEV, if it has none", "P", group=_GROUP
     )
-    group.add_argument(
-        "--threshold-subset", metavar="S", help="only this subset of that label file"
+    threshold_subset: str | None = option(
+        None, "only this subset of that label file", "S", group=_GROUP
     )
 
 
-def check_thresholds(args: argparse.Namespace, systems: Sequence[System]) -> None:
+def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
     """Refuse options that do not go together.
 
     Raises:
@@ -87,17 +97,16 @@ def check_thresholds(args: argparse.Namespace, systems: Sequence[System]) -> Non
         raise UsageError(f"--threshold {args.threshold}: it must be a finite number.")
     if args.decisions and args.protocol is None:
         raise UsageError("--decisions have no labels: give the protocol of the set, --protocol P.")
-    for option in ("threshold_from", "threshold_of"):
-        named = getattr(args, option)
+    for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
         if named and len(named) != len(systems):
             raise UsageError(
-                f"--{option.replace('_', '-')} is given {len(named)} times for {len(systems)} "
+                f"--threshold-{name} is given {len(named)} times for {len(systems)} "
                 "systems: scores of different systems have different thresholds, so name one for "
                 "each, in the order of the systems."
             )
 
 
-def threshold_of(args: argparse.Namespace, index: int, scores: Scores) -> Threshold | None:
+def threshold_of(args: ThresholdOptions, index: int, scores: Scores) -> Threshold | None:
     """Return the threshold of a system; None where none is requested.
 
     Args:
@@ -119,7 +128,7 @@ def threshold_of(args: argparse.Namespace, index: int, scores: Scores) -> Thresh
     return None
 
 
-def _threshold_of_set(args: argparse.Namespace, path: Path, judged: Scores) -> Threshold:
+def _threshold_of_set(args: ThresholdOptions, path: Path, judged: Scores) -> Threshold:
     from asdf.corpora import choose_subset, read_protocol
     from asdf.metrics.detection import DetCurve
     from asdf.trials.matching import read_matched

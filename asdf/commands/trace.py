@@ -11,24 +11,53 @@ EER of known against unknown by a score of rejection, and OSCR (Dhamija et al., 
 
 from __future__ import annotations
 
-import argparse
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import check_file, check_inputs, show, text_stream, write_outputs
 from asdf.commands.score_files import named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
+from asdf.trials.sources import BonaFideRule
 
 if TYPE_CHECKING:
     from asdf.metrics.sources import SourceResult
     from asdf.trials.source_scores import SourceScores
     from asdf.trials.trial_list import TrialList
 
-_REJECTIONS = ("probability", "logit", "energy", "entropy")
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions:
+    """Options of the command."""
+
+    sources: tuple[str, ...] = argument("FILE or NAME=FILE, as stage 2 writes it", "SOURCES")
+    protocol: Path | None = option(None, "label file with the classes of the trials", "P")
+    subset: str | None = option(None, "only this subset of the protocol", "NAME")
+    column: str | None = option(None, "of the protocol, with the classes (that of the file)", "C")
+    bona_fide: BonaFideRule = option(
+        "left_out",
+        "what bona fide trials of the protocol are, as source.bona_fide",
+    )
+    reject: Literal["probability", "logit", "energy", "entropy"] = option(
+        "probability", "the score by which unknown sources are rejected"
+    )
+    replicates: int = replicates_option(
+        "replicates of the bootstrap (%(default)s); 0: no intervals"
+    )
+    set: str = option("", "name of the set in the output", "NAME")
+    json: Path | None = option(None, "write everything with all digits", "OUT")
+    picture: Path | None = option(
+        None,
+        "write the confusion matrix of one system, or the OSCR curves of several: svg, pdf, png",
+        "OUT",
+    )
+
+
+_PICTURES = dict.fromkeys((".svg", ".pdf", ".png"), "picture")
+COMMAND = Command("trace", __doc__, TraceOptions, {".json": "json", **_PICTURES})
 
 
 def main(arguments: list[str]) -> int:
@@ -38,7 +67,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or measured.
     """
-    args = _parser().parse_args(arguments)
+    args = COMMAND.read(arguments)
     systems = named_systems(args.sources)
     _check(args)
     screen = text_stream([args.json])
@@ -57,7 +86,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _measure(args: argparse.Namespace, path: Path) -> SourceResult:
+def _measure(args: TraceOptions, path: Path) -> SourceResult:
     from asdf.metrics.sources import evaluate_sources
     from asdf.trials.source_scores import read_source_scores
 
@@ -88,12 +117,12 @@ def _rows_in(scores: SourceScores, trials: TrialList, path: Path, protocol: Path
 
 
 def _with_truths(
-    scores: SourceScores, trials: TrialList, rows: list[int], column: str | None, rule: str
+    scores: SourceScores, trials: TrialList, rows: list[int], column: str | None, rule: BonaFideRule
 ) -> SourceScores:
     """Return the scores with the classes that a protocol says."""
     from asdf.trials.sources import values_of
 
-    values = values_of(trials, column or scores.column, rule)  # type: ignore[arg-type]
+    values = values_of(trials, column or scores.column, rule)
     return replace(scores, truths=[values[row] for row in rows])
 
 
@@ -111,46 +140,8 @@ def _draw(path: Path, results: dict[str, SourceResult]) -> None:
     save_figure(figure, path)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("trace", __doc__, "SOURCES... [options]")
-    parser.add_argument(
-        "sources", nargs="+", metavar="SOURCES", help="FILE or NAME=FILE, as stage 2 writes it"
-    )
-    parser.add_argument(
-        "--protocol", type=Path, metavar="P", help="label file with the classes of the trials"
-    )
-    parser.add_argument("--subset", metavar="NAME", help="only this subset of the protocol")
-    parser.add_argument(
-        "--column", metavar="C", help="of the protocol, with the classes (that of the file)"
-    )
-    parser.add_argument(
-        "--bona-fide",
-        choices=("left_out", "class", "by_column"),
-        default="left_out",
-        help="what bona fide trials of the protocol are, as source.bona_fide (left_out)",
-    )
-    parser.add_argument(
-        "--reject",
-        choices=_REJECTIONS,
-        default="probability",
-        help="the score by which unknown sources are rejected (probability)",
-    )
-    add_replicates(parser, "replicates of the bootstrap (1000); 0: no intervals")
-    parser.add_argument("--set", default="", metavar="NAME", help="name of the set in the output")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything with all digits")
-    parser.add_argument(
-        "--picture",
-        type=Path,
-        metavar="OUT",
-        help="write the confusion matrix of one system, or the OSCR curves of several: svg, pdf, "
-        "png",
-    )
-    return parser
-
-
-def _check(args: argparse.Namespace) -> None:
+def _check(args: TraceOptions) -> None:
     """Raise UsageError for options that do not go together."""
-    check_replicates(args.replicates, may_be_none=True)
     check_inputs([args.protocol])
     if args.picture:
         check_file(args.picture)

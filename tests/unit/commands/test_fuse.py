@@ -163,7 +163,7 @@ def test_other_trials_are_refused(capsys, files, change, message):
     ("words", "message"),
     [
         (["a_dev.txt"], "of two systems or more"),
-        (["a_dev.txt", "b_dev.txt", "--out", "x"], "--out goes with --apply"),
+        (["a_dev.txt", "b_dev.txt", "--out", "x"], "--output goes with --apply"),
         (
             ["a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "--out", "x"],
             "--apply has 1 and the fusion 2 systems",

@@ -1,0 +1,57 @@
+"""The options of `python -m asdf embed`, and mistakes that show before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from asdf.commands.embed_picture import PictureOptions
+from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
+from asdf.commands.outputs import check_file
+from asdf.commands.score_options import Engine, Precision
+from asdf.errors import UsageError
+
+SUFFIX = ".npz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedOptions(PictureOptions, WeightsOptions):
+    """Options of the command."""
+
+    network: str = argument(f"{NETWORK_HELP}; or an .npz file, for a picture of it", "NETWORK")
+    list: str = argument(
+        "a list, a table of trials, a protocol, a folder of recordings, or a corpus by name",
+        "LIST",
+        "",
+    )
+    output: Path | None = option(None, "the file to write (.npz)", "OUT", short="-o", needed=True)
+    folder: Path | None = option(
+        None,
+        "what paths in the list are relative to (its folder); of a protocol or a corpus, where "
+        "the recordings are",
+    )
+    subset: str | None = option(None, "only the trials of this subset of a protocol", "S")
+    processes: int = option(1, "processes to start here", "N")
+    threads: int = option(1, "CPU threads of each process", "N")
+    workers: int = option(2, "processes that read recordings, for each process; 0: none", "N")
+    device: Literal["auto", "cpu", "cuda"] = option("auto", "what it computes on")
+    precision: Precision = option("auto", "as of `score`")
+    engine: Engine = option("packed", "as of `score`")
+
+
+def check_options(args: EmbedOptions) -> None:
+    """Raise a UsageError for options that do not go together."""
+    if not args.list:
+        if Path(args.network).suffix != SUFFIX:
+            raise UsageError("name a network and a list, or an .npz file for a picture of it.")
+        if not args.picture:
+            raise UsageError(f"{args.network}: say what to write with --picture OUT.svg.")
+        return
+    if args.output is None:
+        raise UsageError("--output OUT.npz says where the embeddings go.")
+    check_file(args.output)
+    if args.output.suffix != SUFFIX:
+        raise UsageError(f"--output {args.output}: the file is an .npz file.")
+    if args.processes < 1 or args.threads < 1 or args.workers < 0:
+        raise UsageError("--processes and --threads are 1 or more, --workers 0 or more.")

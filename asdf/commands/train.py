@@ -1,0 +1,75 @@
+"""Run the configs of a recipe: the same as `python RECIPE/run.py CONFIG ...`.
+
+    python -m asdf train recipes/wav2vec_aasist quickstart                        # a config
+    python -m asdf train recipes/wav2vec_aasist quickstart network.max_epochs=2   # with a setting
+    python -m asdf train recipes/wav2vec_aasist --list                            # its configs
+    torchrun --nproc_per_node=2 -m asdf train recipes/wav2vec_aasist quickstart   # two processes
+
+RECIPE is the folder of a recipe, or its run.py. All that follows is the recipe's: its configs,
+settings, and options such as --dry-run and --explain. `new-recipe` copies a recipe that comes with
+ASDF, to change it; `launch` runs many configs side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import asdf
+from asdf.commands.options import Command, argument
+from asdf.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """Options of the command."""
+
+    recipe: Path = argument("the folder of a recipe, or its run.py", "RECIPE")
+    words: tuple[str, ...] = argument(
+        "configs, settings and options of the recipe", "CONFIG", (), rest=True
+    )
+
+
+COMMAND = Command("train", __doc__, TrainOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Become the recipe's run.py, which runs the configs.
+
+    Raises:
+        UsageError: there is no such recipe.
+    """
+    args = COMMAND.read(arguments)
+    become_recipe(find_run_file(args.recipe), args.words)
+    raise AssertionError("this process is another program now")
+
+
+def find_run_file(recipe: Path) -> Path:
+    """Return the run.py of a recipe, which may be named by its folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    run_file = recipe / "run.py" if recipe.is_dir() else recipe
+    if run_file.is_file():
+        return run_file
+    raise UsageError(
+        f"{run_file} is not a file: name the folder of a recipe, or its run.py. One to start from: "
+        "python -m asdf new-recipe my_recipe"
+    )
+
+
+def become_recipe(run_file: Path, words: tuple[str, ...]) -> None:
+    """Replace this process by the recipe's, whose signals and exit status stay the command's."""
+    environment = dict(os.environ)
+    home = Path(asdf.__file__).resolve().parents[1]
+    if (home / "pyproject.toml").is_file():
+        # A checkout that is not installed is importable from its own folder alone.
+        inherited = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), inherited)))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [sys.executable, str(run_file), *words]
+    os.execve(sys.executable, command, environment)
