@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.commands.options import NETWORK_HELP, Command, argument, option
+from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
 from asdf.commands.run_scores import choose_of_run
 from asdf.commands.score_files import ProtocolOptions, read_protocol_option, read_system_scores
@@ -58,19 +58,18 @@ class CalibrateOptions(ProtocolOptions):
         None,
     )
     folder: Path | None = option(
-        None, "folder that the trials' paths are relative to, to score two of them as a check", "F"
+        "folder that the trials' paths are relative to, to score two of them as a check", "F"
     )
     output: Path | None = option(
-        None,
         "write here instead of into NETWORK, without the state of its training",
         "NETWORK2",
         short="-o",
         aliases=("--out",),
     )
-    at_eer: bool = option(False, "threshold where both error rates are equal (default)")
-    prior: float | None = option(None, "expected proportion of spoofs (0.05)", "P")
-    cost_miss: float | None = option(None, "cost of bona fide taken for a spoof (1)", "C")
-    cost_fa: float | None = option(None, "cost of a spoof taken for bona fide (10)", "C")
+    at_eer: bool = flag("threshold where both error rates are equal (default)")
+    prior: float | None = option("expected proportion of spoofs (0.05)", "P")
+    cost_miss: float | None = option("cost of bona fide taken for a spoof (1)", "C")
+    cost_fa: float | None = option("cost of a spoof taken for bona fide (10)", "C")
 
 
 COMMAND = Command("calibrate", __doc__, CalibrateOptions)

@@ -64,13 +64,9 @@ class CompareOptions:
     first: Path = argument("system folder of a run", "RUN_A")
     second: Path = argument("that of the run to compare with it", "RUN_B")
     others: tuple[Path, ...] = argument("more runs, of other seeds of the two", "RUN", ())
-    networks: tuple[str, str] | None = option(
-        None, "networks to compare, such as epoch.20", ("A", "B")
-    )
+    networks: tuple[str, str] | None = option("networks to compare, such as epoch.20", ("A", "B"))
     replicates: int = replicates_option("bootstrap replicates", may_be_none=False)
-    json: Path | None = option(
-        None, "write the differences to a file too; - is standard output", "OUT"
-    )
+    json: Path | None = option("write the differences to a file too; - is standard output", "OUT")
 
 
 COMMAND = Command("compare", __doc__, CompareOptions, {".json": "json"})

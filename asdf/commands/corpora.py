@@ -26,7 +26,7 @@ from typing import TextIO
 
 import numpy as np
 
-from asdf.commands.options import Command, argument, option
+from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
     ALIASES,
@@ -64,11 +64,11 @@ class CorporaOptions:
 
     name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", None)
     folder: Path | None = argument("where it is", "FOLDER", None)
-    durations: bool = option(False, "hours of speech, from the headers of all recordings")
+    durations: bool = flag("hours of speech, from the headers of all recordings")
     list: Path | None = option(
-        None, "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
+        "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
     )
-    trials: Path | None = option(None, "write its trials with all columns (.tsv)", "OUT")
+    trials: Path | None = option("write its trials with all columns (.tsv)", "OUT")
 
 
 COMMAND = Command("corpora", __doc__, CorporaOptions, {".txt": "list", ".tsv": "trials"})

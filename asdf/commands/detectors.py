@@ -54,7 +54,7 @@ class DetectorsOptions:
     """Options of the command."""
 
     name: str | None = argument("show everything of this one", "NAME", None)
-    json: Path | None = option(None, "write everything as JSON; - is standard output", "OUT")
+    json: Path | None = option("write everything as JSON; - is standard output", "OUT")
 
 
 COMMAND = Command("detectors", __doc__, DetectorsOptions, {".json": "json"})

@@ -37,11 +37,9 @@ if TYPE_CHECKING:
 class DetplotOptions(ScoreFilesOptions):
     """Options of the command."""
 
-    by: str | None = option(
-        None, "curves by a column of P, such as attack; one score file", "COLUMN"
-    )
-    title: str = option("", "above the plot", "TEXT")
-    output: Path = option(MISSING, "the file: .pdf, .png or .svg", "OUT", short="-o")
+    by: str | None = option("curves by a column of P, such as attack; one score file", "COLUMN")
+    title: str = option("above the plot", "TEXT", "")
+    output: Path = option("the file: .pdf, .png or .svg", "OUT", MISSING, short="-o")
 
 
 COMMAND = Command("detplot", __doc__, DetplotOptions)

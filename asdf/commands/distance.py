@@ -37,10 +37,10 @@ class DistanceOptions:
 
     training: Path = argument("embeddings of the training set", "TRAINING.npz")
     new: Path = argument("embeddings of other recordings", "NEW.npz")
-    only: str | None = option(None, "compare recordings of this class alone", choices=_CLASSES)
-    draws: int = option(200, "halves drawn", "N")
-    seed: int = option(0, "of the draws", "N")
-    json: Path | None = option(None, "write the numbers too; - is standard output", "OUT")
+    only: str | None = option("compare recordings of this class alone", choices=_CLASSES)
+    draws: int = option("halves drawn", "N", 200)
+    seed: int = option("of the draws", "N", 0)
+    json: Path | None = option("write the numbers too; - is standard output", "OUT")
 
 
 COMMAND = Command("distance", __doc__, DistanceOptions, {".json": "json"})

@@ -25,19 +25,18 @@ class EmbedOptions(PictureOptions, WeightsOptions):
         "LIST",
         "",
     )
-    output: Path | None = option(None, "the file to write (.npz)", "OUT", short="-o", needed=True)
+    output: Path | None = option("the file to write (.npz)", "OUT", short="-o", needed=True)
     folder: Path | None = option(
-        None,
         "what paths in the list are relative to (its folder); of a protocol or a corpus, where "
-        "the recordings are",
+        "the recordings are"
     )
-    subset: str | None = option(None, "only the trials of this subset of a protocol", "S")
-    processes: int = option(1, "processes to start here", "N")
-    threads: int = option(1, "CPU threads of each process", "N")
-    workers: int = option(2, "processes that read recordings, for each process; 0: none", "N")
-    device: Literal["auto", "cpu", "cuda"] = option("auto", "what it computes on")
-    precision: Precision = option("auto", "as of `score`")
-    engine: Engine = option("packed", "as of `score`")
+    subset: str | None = option("only the trials of this subset of a protocol", "S")
+    processes: int = option("processes to start here", "N", 1)
+    threads: int = option("CPU threads of each process", "N", 1)
+    workers: int = option("processes that read recordings, for each process; 0: none", "N", 2)
+    device: Literal["auto", "cpu", "cuda"] = option("what it computes on", default="auto")
+    precision: Precision = option("as of `score`", default="auto")
+    engine: Engine = option("as of `score`", default="packed")
 
 
 def check_options(args: EmbedOptions) -> None:

@@ -25,16 +25,16 @@ def _check_suffix(path: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """Options of a picture of embeddings."""
+    """A picture of the embeddings."""
 
     picture: Path | None = option(
-        None, "draw the embeddings: .svg, .png or .pdf", "OUT", check=_check_suffix
+        "draw the embeddings: .svg, .png or .pdf", "OUT", check=_check_suffix
     )
-    by: str = option("label", "the column that points differ by", "COLUMN")
+    by: str = option("the column that points differ by", "COLUMN", "label")
     method: str = option(
-        "pca",
         "principal components (%(default)s), or t-SNE or UMAP (pip install "
         "'asdf-antispoofing[embeddings]')",
+        default="pca",
         choices=METHODS,
     )
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.import_network import check_new
-from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, option
+from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.settings.sections import FRAME_SAMPLES
@@ -59,14 +59,14 @@ class ExportOptions(WeightsOptions):
 
     network: str = argument(NETWORK_HELP, "NETWORK")
     named: Path | None = argument("the file to write", "OUT", None, hidden=True)
-    format: str = option(MISSING, ", ".join(FORMATS), "FORMAT", choices=FORMATS)
+    format: str = option(", ".join(FORMATS), "FORMAT", MISSING, choices=FORMATS)
     output: Path | None = option(
-        None, "the file to write; for hub the folder", "OUT", short="-o", needed=True
+        "the file to write; for hub the folder", "OUT", short="-o", needed=True
     )
     samples: int | None = option(
-        None, "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
+        "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
     )
-    int8: bool = option(False, "onnx: quantise the weights of large linear layers")
+    int8: bool = flag("onnx: quantise the weights of large linear layers")
 
     @property
     def out(self) -> Path:

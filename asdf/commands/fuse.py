@@ -52,33 +52,31 @@ MIN_FOLDS = 2
 class FuseOptions(DevelopmentOptions):
     """Options of the command."""
 
-    method: str = option("logistic", "how scores are fused", choices=METHODS)
+    method: str = option("how scores are fused", default="logistic", choices=METHODS)
     apply: tuple[str, ...] = option(
-        (), "fuse these score files of another set too: one per system, in the same order", "SCORES"
+        "fuse these score files of another set too: one per system, in the same order", "SCORES", ()
     )
     networks: tuple[str, ...] = option(
-        (), "the networks that made the score files, one per system, in the same order", "NETWORK"
+        "the networks that made the score files, one per system, in the same order", "NETWORK", ()
     )
     folder: Path | None = option(
-        None,
         "folder that the trials' paths are relative to: two of them are scored, to check that "
         "score files without a digest are of --networks",
         "F",
     )
     output: Path | None = option(
-        None,
         "the fused score file of --apply (- is standard output), or the fused system of "
         "--networks (.json)",
         "OUT",
         short="-o",
         aliases=("--out",),
     )
-    folds: int = option(5, "folds of the cross-validation", "N")
-    seed: int = option(0, "of folds and test", "N")
+    folds: int = option("folds of the cross-validation", "N", 5)
+    seed: int = option("of folds and test", "N", 0)
     replicates: int = replicates_option(
         "replicates of the paired bootstrap (%(default)s); 0: no test"
     )
-    json: Path | None = option(None, "write everything with all digits", "OUT")
+    json: Path | None = option("write everything with all digits", "OUT")
 
 
 COMMAND = Command("fuse", __doc__, FuseOptions)

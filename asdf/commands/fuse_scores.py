@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DevelopmentOptions(ProtocolOptions):
-    """Options that name the scores of the development set."""
+    """The development set."""
 
     scores: tuple[str, ...] = argument(
         "score files of the development set, one per system; or, with --on, folders of score "
         "files such as a run's scores/epoch.4",
         "[NAME=]SCORES",
     )
-    on: str = option("", "name of the development set; of folders the file SET.txt is taken", "SET")
+    on: str = option("name of the development set; of folders the file SET.txt is taken", "SET", "")
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,10 @@ class ImportOptions:
     file: Path = argument("a detector in any of these layouts", "FILE")
     words: tuple[str, ...] = argument("settings that FILE does not state", "section.name=value", ())
     output: Path | None = option(
-        None, "the network file to write, such as network.pt", "OUT", short="-o", needed=True
+        "the network file to write, such as network.pt", "OUT", short="-o", needed=True
     )
     network_folder: Path | None = option(
-        None, "folder with the module of your own network class", "FOLDER"
+        "folder with the module of your own network class", "FOLDER"
     )
 
     @property

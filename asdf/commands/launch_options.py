@@ -6,61 +6,62 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.options import argument, option
+from asdf.commands.options import argument, flag, option
 from asdf.errors import UsageError
 from asdf.launcher import check_script
 
-_POINTS = "a run for each of several values"
-_CLUSTER = "on a cluster"
-_RESULTS = "when all runs are done"
+
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions:
+    """A run for each of several values."""
+
+    seeds: str | None = option("of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST")
+    sweep: tuple[str, ...] = option(
+        "values of any setting; several --sweep: each value with each of the others",
+        "section.name=A,B",
+        (),
+        repeated=True,
+    )
+    random: int | None = option("only N points of the sweeps, drawn at random", "N")
+    random_seed: int = option("which ones are drawn; the same S draws the same ones", "S", 0)
+    folds: str | None = option(
+        "a run for every K values of a column of the training sets, such as attack:2, which "
+        "leaves them out, and a share of the speakers, and is scored on what it left out",
+        "COLUMN:K",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchOptions:
+class ClusterOptions:
+    """On a cluster."""
+
+    slurm: str | None = option(
+        "submit the runs as a job array, each a task of this script; behind --: options of sbatch",
+        "SCRIPT",
+    )
+    max_running: int | None = option("at most N tasks at a time", "N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """When all runs are done."""
+
+    report: Path | None = option("write a report of all of them", "PAGE")
+    latex: Path | None = option("write a table for a paper: configs by set", "OUT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(ValueOptions, ClusterOptions, ResultOptions):
     """Options of the command."""
 
     recipe: str = argument("the recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
     words: tuple[str, ...] = argument(
         "its run configs, or patterns of their names, and overrides for all of them", "CONFIG"
     )
-    gpus: str | None = option(
-        None, "which GPUs, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where"
-    )
-    slots: int | None = option(None, "compute on the CPU, N runs at a time", "N", one_of="where")
-    processes_per_run: int | None = option(None, "processes per run (what its config says)", "N")
-    dry_run: bool = option(False, "check everything, list the runs, and stop")
-    seeds: str | None = option(None, "of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST", group=_POINTS)
-    sweep: tuple[str, ...] = option(
-        (),
-        "values of any setting; several --sweep: each value with each of the others",
-        "section.name=A,B",
-        repeated=True,
-        group=_POINTS,
-    )
-    random: int | None = option(
-        None, "only N points of the sweeps, drawn at random", "N", group=_POINTS
-    )
-    random_seed: int = option(
-        0, "which ones are drawn; the same S draws the same ones", "S", group=_POINTS
-    )
-    folds: str | None = option(
-        None,
-        "a run for every K values of a column of the training sets, such as attack:2, which "
-        "leaves them out, and a share of the speakers, and is scored on what it left out",
-        "COLUMN:K",
-        group=_POINTS,
-    )
-    slurm: str | None = option(
-        None,
-        "submit the runs as a job array, each a task of this script; behind --: options of sbatch",
-        "SCRIPT",
-        group=_CLUSTER,
-    )
-    max_running: int | None = option(None, "at most N tasks at a time", "N", group=_CLUSTER)
-    report: Path | None = option(None, "write a report of all of them", "PAGE", group=_RESULTS)
-    latex: Path | None = option(
-        None, "write a table for a paper: configs by set", "OUT", group=_RESULTS
-    )
+    gpus: str | None = option("which GPUs, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where")
+    slots: int | None = option("compute on the CPU, N runs at a time", "N", one_of="where")
+    processes_per_run: int | None = option("processes per run (what its config says)", "N")
+    dry_run: bool = flag("check everything, list the runs, and stop")
 
 
 def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:

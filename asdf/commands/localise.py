@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.options import Command, argument, option, replicates_option
+from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import input_name, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
@@ -46,20 +46,19 @@ class LocaliseOptions:
     frames: Path = argument("scores per frame", "FRAMES")
     reference: Path = argument("the spoofed parts", "REFERENCE")
     resolution: str | None = option(
-        None, "lengths of frames for point metrics, in seconds (default: that of the scores)", "S,S"
+        "lengths of frames for point metrics, in seconds (default: that of the scores)", "S,S"
     )
     threshold: str | None = option(
-        None,
         "mark frames that score less: one threshold for all, or one per resolution, the first "
         "also for the range (default: at the EERs of these recordings)",
         "T,T",
     )
-    hop: float | None = option(None, "the length of a frame, where FRAMES is text", "S")
-    ignore_others: bool = option(False, "leave out recordings that only one of the files has")
+    hop: float | None = option("the length of a frame, where FRAMES is text", "S")
+    ignore_others: bool = flag("leave out recordings that only one of the files has")
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0 leaves the intervals out"
     )
-    json: Path | None = option(None, "write the results to a file too", "OUT")
+    json: Path | None = option("write the results to a file too", "OUT")
 
 
 COMMAND = Command("localise", __doc__, LocaliseOptions, {".json": "json"})

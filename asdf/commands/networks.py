@@ -55,9 +55,9 @@ class NetworksOptions:
     """Options of the command."""
 
     front_end: str = option(
-        Sections().front_end.architecture, "a value of front_end.architecture", "NAME"
+        "a value of front_end.architecture", "NAME", Sections().front_end.architecture
     )
-    seconds: float = option(4.0, "length of the clip", "S")
+    seconds: float = option("length of the clip", "S", 4.0)
 
 
 COMMAND = Command("networks", __doc__, NetworksOptions)

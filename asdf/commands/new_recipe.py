@@ -13,7 +13,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.options import Command, argument, option
+from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.recipe.supplied import MAIN_RECIPE, copy_recipe, recipe_names, recipes_folder
@@ -24,8 +24,8 @@ class NewRecipeOptions:
     """Options of the command."""
 
     folder: str | None = argument("a new folder", "FOLDER", None)
-    recipe: str = option(MAIN_RECIPE, "which one", "NAME")
-    list: bool = option(False, "show the recipes that there are")
+    recipe: str = option("which one", "NAME", MAIN_RECIPE)
+    list: bool = flag("show the recipes that there are")
 
 
 COMMAND = Command("new-recipe", __doc__, NewRecipeOptions)

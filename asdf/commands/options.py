@@ -9,10 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from inspect import get_annotations
-from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -54,7 +53,6 @@ class Details:
         aliases: Older names, which are understood and not shown.
         choices: Values that are accepted, where the type is not a Literal of them; None: any.
         check: Function that raises a UsageError for a value that cannot be meant.
-        group: Heading below which --help lists the option; '' for 'options'.
         one_of: Key that is the same for options of which only one may be named.
         positional: True for a word without dashes.
         repeated: True: an option is named once per value. False: the values follow it.
@@ -69,7 +67,6 @@ class Details:
     aliases: tuple[str, ...] = ()
     choices: Collection[str] | None = None
     check: Callable[[Any], None] | None = None
-    group: str = ""
     one_of: str = ""
     positional: bool = False
     repeated: bool = False
@@ -78,7 +75,7 @@ class Details:
     hidden: bool = False
 
 
-def option(default: Any, meaning: str, metavar: Any = None, **details: Any) -> Any:
+def option(meaning: str, metavar: Any = None, default: Any = None, **details: Any) -> Any:
     """Return the field of an option, which is named as the field is: `--ignore-others`.
 
     Args:
@@ -88,9 +85,14 @@ def option(default: Any, meaning: str, metavar: Any = None, **details: Any) -> A
     return field(default=default, metadata={"details": Details(meaning, metavar, **details)})
 
 
+def flag(meaning: str, **details: Any) -> Any:
+    """Return the field of an option without a value: True where it is named."""
+    return option(meaning, default=False, **details)
+
+
 def argument(meaning: str, metavar: str, default: Any = MISSING, **details: Any) -> Any:
     """Return the field of a word without dashes; with the default () of any number of words."""
-    return option(default, meaning, metavar, positional=True, **details)
+    return option(meaning, metavar, default, positional=True, **details)
 
 
 def replicates_option(meaning: str, *, may_be_none: bool = True) -> Any:
@@ -100,7 +102,7 @@ def replicates_option(meaning: str, *, may_be_none: bool = True) -> Any:
         may_be_none: True where 0 is allowed, and leaves the intervals out.
     """
     check = partial(check_replicates, may_be_none=may_be_none)
-    return option(1000, meaning, "N", check=check)
+    return option(meaning, "N", 1000, check=check)
 
 
 def check_replicates(replicates: int, may_be_none: bool) -> None:
@@ -120,13 +122,13 @@ def check_replicates(replicates: int, may_be_none: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsOptions:
-    """Options that say where parts of a network lie, for every command that builds one."""
+    """Parts of the network that lie elsewhere."""
 
     base: str | None = option(
-        None, "the pretrained weights of a network file that holds only what was trained", "WEIGHTS"
+        "the pretrained weights of a network file that holds only what was trained", "WEIGHTS"
     )
     network_folder: Path | None = option(
-        None, "folder with the module of your own network class", "FOLDER"
+        "folder with the module of your own network class", "FOLDER"
     )
 
 
@@ -135,11 +137,13 @@ class _Entry:
     """A field of a dataclass of options.
 
     Attributes:
+        group: Heading below which --help lists it; '' for 'options'.
         kind: Type of one value.
         choices: Values that are accepted; None: any.
         count: Number of values, as argparse writes it; None for exactly one.
     """
 
+    group: str
     name: str
     kind: Any
     choices: Collection[str] | None
@@ -199,31 +203,41 @@ class _Entry:
 
 
 def entries_of(options: type) -> Iterator[_Entry]:
-    """Yield the fields of a dataclass of options: words, own options, inherited options."""
+    """Yield the fields of a dataclass of options: its own, then those that it inherits.
+
+    The class that other options are inherited from is their heading, by its docstring.
+    """
     kinds = get_type_hints(options)
     by_name = {one.name: one for one in fields(options)}
-    words = [name for name, one in by_name.items() if one.metadata["details"].positional]
-    names = chain(words, *map(get_annotations, options.__mro__))
-    for one in map(by_name.__getitem__, dict.fromkeys(names)):
-        details: Details = one.metadata["details"]
-        kind = kinds[one.name]
-        if get_origin(kind) is UnionType:
-            [kind] = [member for member in get_args(kind) if member is not NoneType]
-        count: int | str | None = None
-        if get_origin(kind) is tuple:
-            members = get_args(kind)
-            kind = members[0]
-            count = len(members)
-            if Ellipsis in members:
-                count = "*" if details.positional and one.default == () else "+"
-        elif details.positional and one.default is not MISSING:
-            count = "?"
-        choices = details.choices
-        if get_origin(kind) is Literal:
-            choices = get_args(kind)
-            kind = str
-        count = argparse.REMAINDER if details.rest else count
-        yield _Entry(one.name, kind, choices, count, one.default, details)
+    for owner in options.__mro__:
+        heading = "" if owner is options else (owner.__doc__ or "").partition("\n")[0].rstrip(".")
+        for name in get_annotations(owner):
+            # A field that is declared again is that of the class that does.
+            if name in by_name:
+                yield _entry_of(by_name.pop(name), kinds[name], heading)
+
+
+def _entry_of(one: Field[Any], kind: Any, heading: str) -> _Entry:
+    details: Details = one.metadata["details"]
+    if get_origin(kind) is UnionType:
+        [kind] = [member for member in get_args(kind) if member is not NoneType]
+    count: int | str | None = None
+    if get_origin(kind) is tuple:
+        members = get_args(kind)
+        kind = members[0]
+        count = len(members)
+        if Ellipsis in members:
+            count = "*" if details.positional and one.default == () else "+"
+    elif details.positional and one.default is not MISSING:
+        count = "?"
+    if details.rest:
+        count = argparse.REMAINDER
+    choices = details.choices
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        kind = str
+    group = "" if details.positional else heading
+    return _Entry(group, one.name, kind, choices, count, one.default, details)
 
 
 @dataclass(frozen=True)
@@ -267,7 +281,12 @@ class Command(Generic[T]):
     def parser(self) -> argparse.ArgumentParser:
         """Make the parser of the command line."""
         program = f"{program_name()} {self.name}"
+        # Words in the order of the dataclass, where those of its bases stand first.
+        order = [one.name for one in fields(self.options)]
         entries = list(entries_of(self.options))
+        entries.sort(
+            key=lambda entry: (not entry.details.positional) * len(order) or order.index(entry.name)
+        )
         usage = [entry.usage for entry in entries if entry.usage]
         parser = argparse.ArgumentParser(
             prog=program,
@@ -288,12 +307,12 @@ class Command(Generic[T]):
             )
         groups: dict[str, argparse._ActionsContainer] = {"": parser}
         for entry in entries:
-            group, key = entry.details.group, entry.details.one_of
-            if group not in groups:
-                groups[group] = parser.add_argument_group(group)
-            if key and key not in groups:
-                groups[key] = groups[group].add_mutually_exclusive_group()
-            entry.add_to(groups[key or group])
+            key = entry.details.one_of or entry.group
+            if entry.group not in groups:
+                groups[entry.group] = parser.add_argument_group(entry.group)
+            if key not in groups:
+                groups[key] = groups[entry.group].add_mutually_exclusive_group()
+            entry.add_to(groups[key])
         return parser
 
     def flags(self) -> list[str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, option
+from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.hub import HubName, parse_name, push_folder
@@ -33,13 +33,11 @@ class PublishOptions(WeightsOptions):
 
     network: str = argument(NETWORK_HELP, "NETWORK")
     repository: str = argument("the repository to push to", "ORG/NAME")
-    private: bool = option(False, "make a repository that only its owners see")
+    private: bool = flag("make a repository that only its owners see")
     licence: str = option(
-        "", "of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other", "NAME"
+        "of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other", "NAME", ""
     )
-    revision: str | None = option(
-        None, "the branch to push to, made if there is none (main)", "BRANCH"
-    )
+    revision: str | None = option("the branch to push to, made if there is none (main)", "BRANCH")
 
 
 COMMAND = Command("publish", __doc__, PublishOptions)

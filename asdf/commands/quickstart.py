@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.options import Command, argument, option
+from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.commands.train import become_recipe
 from asdf.errors import UsageError
@@ -26,9 +26,9 @@ CONFIG = "quickstart"
 class QuickstartOptions:
     """Options of the command."""
 
-    folder: str = option("asdf-quickstart", "where it works", "FOLDER")
+    folder: str = option("where it works", "FOLDER", "asdf-quickstart")
     overrides: tuple[str, ...] = argument("settings", "section.name=value", ())
-    dry_run: bool = option(False, "show what would be done, check it, and stop")
+    dry_run: bool = flag("show what would be done, check it, and stop")
 
 
 COMMAND = Command("quickstart", __doc__, QuickstartOptions)

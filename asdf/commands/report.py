@@ -48,22 +48,22 @@ class ReportOptions:
 
     folders: tuple[Path, ...] = argument("system folders of runs", "FOLDER")
     output: Path | None = option(
-        None, "the page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
+        "the page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
     )
-    title: str = option("", "title of the page (the runs' names)", "TEXT")
+    title: str = option("title of the page (the runs' names)", "TEXT", "")
     networks: Literal["best", "reported", "all"] = option(
-        "reported",
         "per run: the best on its validation set, those of its last report, or all",
+        default="reported",
     )
-    plots: Path | None = option(None, "write every plot as PDF and PNG too (matplotlib)", "DIR")
+    plots: Path | None = option("write every plot as PDF and PNG too (matplotlib)", "DIR")
     latex: Path | None = option(
-        None, "write a table for a paper too (booktabs): systems by set, over seeds", "OUT"
+        "write a table for a paper too (booktabs): systems by set, over seeds", "OUT"
     )
     embeddings: tuple[Path, ...] = option(
-        (), "show a picture of these embeddings too, which `embed` writes", "E.npz"
+        "show a picture of these embeddings too, which `embed` writes", "E.npz", ()
     )
-    by: str = option("label", "the column that points differ by", "COLUMN")
-    method: str = option("pca", "how it is drawn, as of `embed`", choices=METHODS)
+    by: str = option("the column that points differ by", "COLUMN", "label")
+    method: str = option("how it is drawn, as of `embed`", default="pca", choices=METHODS)
     replicates: int = replicates_option(
         "replicates of the bootstrap for intervals (%(default)s); 0: no intervals"
     )

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from asdf.commands.options import Command, argument, option, replicates_option
+from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import (
     check_inputs,
     check_overwriting,
@@ -59,46 +59,28 @@ class _Scored:
     are_llrs: bool = False
 
 
-_FUSION = "fusion of CM and ASV scores"
-
-
 def _cost_option(name: str) -> Any:
     """Return the field of one of the costs, by its name in `TandemCost`."""
-    meaning = f"{getattr(TANDEM, name):g}"
-    group = "costs of the a-DCF, by default those of ASVspoof 5"
-    return option(None, meaning, metavar="X", group=group)
+    return option(f"{getattr(TANDEM, name):g}", "X")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SasvOptions:
-    """Options of the command."""
+class FusionOptions:
+    """Fusion of CM and ASV scores."""
 
-    scores: tuple[str, ...] = argument("score files, one per system", "[NAME=]SCORES", ())
-    keys: Path | None = option(None, "target, nontarget, spoof by trial", "K")
-    cm: Path | None = option(None, "CM scores of the utterances", "F")
-    asv: Path | None = option(None, "ASV scores, 'SPK UTT SCORE'", "F")
-    by: str | None = option(None, "columns of the keys (attack)", "C,C")
-    llr: bool = option(
-        False, "SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too"
-    )
-    replicates: int = replicates_option(
-        "replicates of the bootstrap (%(default)s); 0: no intervals"
-    )
-    json: Path | None = option(None, "write everything with all digits", "OUT")
-    csv: Path | None = option(None, "a row per system and condition", "OUT")
-    latex: Path | None = option(None, "tables for a paper (booktabs)", "OUT")
-    path: Path | None = option(None, "write the t-EER path as csv", "OUT")
-    fuse: str | None = option(None, "into one SASV score", choices=FUSIONS, group=_FUSION)
-    on: Path | None = option(None, "scores that it is fitted on", "DEV", group=_FUSION)
-    on_keys: Path | None = option(None, "their keys", "K", group=_FUSION)
-    on_cm: Path | None = option(None, "CM scores instead of --on", "F", group=_FUSION)
-    on_asv: Path | None = option(None, "ASV scores instead of --on", "F", group=_FUSION)
-    spoof_share: float | None = option(
-        None, "share of spoofs among impostors (that of the costs)", "R", group=_FUSION
-    )
-    output: Path | None = option(
-        None, "write the fused score file", "OUT", short="-o", group=_FUSION
-    )
+    fuse: str | None = option("into one SASV score", choices=FUSIONS)
+    on: Path | None = option("scores that it is fitted on", "DEV")
+    on_keys: Path | None = option("their keys", "K")
+    on_cm: Path | None = option("CM scores instead of --on", "F")
+    on_asv: Path | None = option("ASV scores instead of --on", "F")
+    spoof_share: float | None = option("share of spoofs among impostors (that of the costs)", "R")
+    output: Path | None = option("write the fused score file", "OUT", short="-o")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostOptions:
+    """Costs of the a-DCF, by default those of ASVspoof 5."""
+
     p_target: float | None = _cost_option("target_prior")
     p_nontarget: float | None = _cost_option("nontarget_prior")
     p_spoof: float | None = _cost_option("spoof_prior")
@@ -118,6 +100,25 @@ class SasvOptions:
             "spoof_false_alarm": self.cost_spoof,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SasvOptions(FusionOptions, CostOptions):
+    """Options of the command."""
+
+    scores: tuple[str, ...] = argument("score files, one per system", "[NAME=]SCORES", ())
+    keys: Path | None = option("target, nontarget, spoof by trial", "K")
+    cm: Path | None = option("CM scores of the utterances", "F")
+    asv: Path | None = option("ASV scores, 'SPK UTT SCORE'", "F")
+    by: str | None = option("columns of the keys (attack)", "C,C")
+    llr: bool = flag("SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too")
+    replicates: int = replicates_option(
+        "replicates of the bootstrap (%(default)s); 0: no intervals"
+    )
+    json: Path | None = option("write everything with all digits", "OUT")
+    csv: Path | None = option("a row per system and condition", "OUT")
+    latex: Path | None = option("tables for a paper (booktabs)", "OUT")
+    path: Path | None = option("write the t-EER path as csv", "OUT")
 
 
 COMMAND = Command("sasv", __doc__, SasvOptions)

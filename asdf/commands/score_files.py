@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.options import argument, option
+from asdf.commands.options import argument, flag, option
 from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
 from asdf.report import names_of, numbered
@@ -23,18 +23,16 @@ UNDIVIDED = "no spoof has a known value of it, or all trials have the same value
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolOptions:
-    """Options that name the protocol of score files and the part of it that counts."""
+    """The protocol of the score files."""
 
-    protocol: Path | None = option(None, "the label file of the set: labels and conditions", "P")
-    subset: str | None = option(
-        None, "only the trials of this subset of P (ASVspoof 2021: eval)", "S"
-    )
-    ignore_others: bool = option(False, "leave out scored trials that are not in P")
+    protocol: Path | None = option("the label file of the set: labels and conditions", "P")
+    subset: str | None = option("only the trials of this subset of P (ASVspoof 2021: eval)", "S")
+    ignore_others: bool = flag("leave out scored trials that are not in P")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreFilesOptions(ProtocolOptions):
-    """Score files and their protocol."""
+    """The score files."""
 
     scores: tuple[str, ...] = argument(
         "score files, one per system; a system is named after its file, or after the folders in "

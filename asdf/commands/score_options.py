@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
+from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, flag, option
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Engine = Literal["packed", "plain"]
-_NETWORK = "how the network scores"
 
 
 def check_threshold(threshold: float) -> None:
@@ -42,39 +41,29 @@ def _check_network(named: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorOptions(WeightsOptions):
-    """Options that say how a network scores, for every command that opens a Detector."""
+    """How the network scores."""
 
     network: str = argument(NETWORK_HELP, "NETWORK")
-    full_length: bool = option(
-        False,
+    full_length: bool = flag(
         "whole recordings up to 62.5 s, also if the network was imported with its published "
         "64,600 samples",
-        group=_NETWORK,
     )
-    threshold: float | None = option(
-        None, "bona fide from this score on", "T", check=check_threshold, group=_NETWORK
-    )
-    device: str = option(
-        "auto", "%(default)s (a GPU if there is one), cpu, cuda, cuda:1", group=_NETWORK
-    )
+    threshold: float | None = option("bona fide from this score on", "T", check=check_threshold)
+    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
     precision: Precision = option(
-        "auto",
         "number format of the network (%(default)s: tf32 on GPUs that have it, else fp32); tf32 "
         "and bf16 are faster there, with fewer digits",
-        group=_NETWORK,
+        default="auto",
     )
     engine: Engine = option(
-        "packed",
         "how a CPU computes fp32 (%(default)s): with weights laid out for it, or as in training, "
         "which is slower, with scores within 1e-5",
-        group=_NETWORK,
+        default="packed",
     )
     threads: int | None = option(
-        None,
         "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"
         " cores)",
         "N",
-        group=_NETWORK,
     )
 
 
@@ -86,30 +75,29 @@ class ScoreOptions(DetectorOptions):
     recordings: tuple[str, ...] = argument(
         "what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input", "FILE|FOLDER|LIST"
     )
-    csv: Path | None = option(None, "write a table; -: to standard output", "OUT")
-    json: Path | None = option(None, "write the same as JSON; -: to standard output", "OUT")
-    scores: Path | None = option(None, "write a score file of lists that have labels", "OUT")
-    trial: bool = option(
-        False, "trial scores, of as much as the network's protocol hears, also without labels"
+    csv: Path | None = option("write a table; -: to standard output", "OUT")
+    json: Path | None = option("write the same as JSON; -: to standard output", "OUT")
+    scores: Path | None = option("write a score file of lists that have labels", "OUT")
+    trial: bool = flag(
+        "trial scores, of as much as the network's protocol hears, also without labels"
     )
     window: float | None = option(
-        None, "score windows of S seconds too; plotted as text, and next to OUT", "S"
+        "score windows of S seconds too; plotted as text, and next to OUT", "S"
     )
-    hop: float | None = option(None, "seconds between the starts of windows (half a window)", "S")
+    hop: float | None = option("seconds between the starts of windows (half a window)", "S")
     segments: Path | None = option(
-        None,
         "mark spoofed parts: OUT.rttm, OUT.json with the scores of frames, and pictures; of "
         "networks with a frame-level head",
         "OUT",
     )
     segment_threshold: float = option(
-        0.0,
         "mark frames that score less (%(default)s: where spoof is the likelier)",
         "T",
+        0.0,
         check=_check_segment_threshold,
     )
     folder: Path | None = option(
-        None, "folder that paths in lists are relative to (the list's own folder)"
+        "folder that paths in lists are relative to (the list's own folder)"
     )
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.commands.made_by import made_by, provenance_of
-from asdf.commands.options import Command, option
+from asdf.commands.options import Command, flag, option
 from asdf.commands.outputs import show
 from asdf.commands.score_options import DetectorOptions
 from asdf.facts import SAMPLE_RATE
@@ -45,31 +45,29 @@ _WINDOW_S = 4
 
 def _limit(name: str, meaning: str) -> Any:
     """Return the field of one of the limits, whose default is that of `ServiceLimits`."""
-    return option(getattr(ServiceLimits, name), meaning, metavar="N")
+    return option(meaning, "N", getattr(ServiceLimits, name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions(DetectorOptions):
     """Options of the command."""
 
-    host: str = option("127.0.0.1", "address to serve at")
-    port: int = option(8000, "port (%(default)s); 0: any free one")
+    host: str = option("address to serve at", default="127.0.0.1")
+    port: int = option("port (%(default)s); 0: any free one", default=8000)
     token_file: Path | None = option(
-        None,
-        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN",
-        "FILE",
+        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN", "FILE"
     )
-    without_token: bool = option(False, "let other machines use it without a token")
+    without_token: bool = flag("let other machines use it without a token")
     proxy: tuple[str, ...] = option(
-        (),
         "a proxy whose X-Forwarded-For says who the client is; may be repeated",
         "ADDRESS",
+        (),
         repeated=True,
     )
     host_name: tuple[str, ...] = option(
-        (),
         "a name that leads to the service, as of a proxy; may be repeated",
         "NAME",
+        (),
         repeated=True,
     )
     max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")

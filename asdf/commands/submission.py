@@ -38,11 +38,11 @@ class SubmissionOptions:
     """Options of the command."""
 
     scores: Path | None = argument("a score file of any format", "SCORES", None)
-    trials: Path = option(MISSING, "the challenge's trials", "LIST")
-    format: str = option(MISSING, "that of the challenge, see above", choices=FORMATS)
-    output: Path | None = option(None, "the file or .zip to write", "OUT", short="-o", needed=True)
-    threshold: float | None = option(None, "real from this score on", "X")
-    check: Path | None = option(None, "check this file instead", "FILE")
+    trials: Path = option("the challenge's trials", "LIST", MISSING)
+    format: str = option("that of the challenge, see above", default=MISSING, choices=FORMATS)
+    output: Path | None = option("the file or .zip to write", "OUT", short="-o", needed=True)
+    threshold: float | None = option("real from this score on", "X")
+    check: Path | None = option("check this file instead", "FILE")
 
 
 COMMAND = Command("submission", f"{__doc__}\nformats:\n{formats_table()}", SubmissionOptions)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.options import option
+from asdf.commands.options import flag, option
 from asdf.commands.outputs import input_name
 from asdf.commands.score_files import ProtocolOptions, System
 from asdf.errors import AsdfError, UsageError
@@ -33,50 +33,34 @@ _IN_WORDS = {
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
 
 
-_GROUP = "decisions (accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on)"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions(ProtocolOptions):
-    """Options that name a threshold, or say that the files hold decisions."""
+    """Decisions: accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on."""
 
-    threshold: float | None = option(
-        None, "decide at this score", "X", group=_GROUP, one_of="threshold"
-    )
+    threshold: float | None = option("decide at this score", "X", one_of="threshold")
     threshold_from: tuple[str, ...] = option(
-        (),
         "decide where these scores of another set say; once per system, in their order",
         "DEV",
+        (),
         repeated=True,
-        group=_GROUP,
         one_of="threshold",
     )
     threshold_of: tuple[str, ...] = option(
-        (),
         "decide as this calibrated network does; once per system, in their order",
         "NETWORK",
+        (),
         repeated=True,
-        group=_GROUP,
         one_of="threshold",
     )
-    decisions: bool = option(
-        False,
+    decisions: bool = flag(
         "SCORES are decisions: 'UTT bonafide|spoof' or AT-ADD's csv of real and fake",
-        group=_GROUP,
         one_of="threshold",
     )
     threshold_by: str | None = option(
-        None,
-        "where on DEV (eer); best-f1 is the best macro-F1",
-        choices=THRESHOLD_RULES,
-        group=_GROUP,
+        "where on DEV (eer); best-f1 is the best macro-F1", choices=THRESHOLD_RULES
     )
-    threshold_protocol: Path | None = option(
-        None, "label file of DEV, if it has none", "P", group=_GROUP
-    )
-    threshold_subset: str | None = option(
-        None, "only this subset of that label file", "S", group=_GROUP
-    )
+    threshold_protocol: Path | None = option("label file of DEV, if it has none", "P")
+    threshold_subset: str | None = option("only this subset of that label file", "S")
 
 
 def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:

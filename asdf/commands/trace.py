@@ -34,23 +34,21 @@ class TraceOptions:
     """Options of the command."""
 
     sources: tuple[str, ...] = argument("FILE or NAME=FILE, as stage 2 writes it", "SOURCES")
-    protocol: Path | None = option(None, "label file with the classes of the trials", "P")
-    subset: str | None = option(None, "only this subset of the protocol", "NAME")
-    column: str | None = option(None, "of the protocol, with the classes (that of the file)", "C")
+    protocol: Path | None = option("label file with the classes of the trials", "P")
+    subset: str | None = option("only this subset of the protocol", "NAME")
+    column: str | None = option("of the protocol, with the classes (that of the file)", "C")
     bona_fide: BonaFideRule = option(
-        "left_out",
-        "what bona fide trials of the protocol are, as source.bona_fide",
+        "what bona fide trials of the protocol are, as source.bona_fide", default="left_out"
     )
     reject: Literal["probability", "logit", "energy", "entropy"] = option(
-        "probability", "the score by which unknown sources are rejected"
+        "the score by which unknown sources are rejected", default="probability"
     )
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0: no intervals"
     )
-    set: str = option("", "name of the set in the output", "NAME")
-    json: Path | None = option(None, "write everything with all digits", "OUT")
+    set: str = option("name of the set in the output", "NAME", "")
+    json: Path | None = option("write everything with all digits", "OUT")
     picture: Path | None = option(
-        None,
         "write the confusion matrix of one system, or the OSCR curves of several: svg, pdf, png",
         "OUT",
     )
