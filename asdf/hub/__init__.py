@@ -4,10 +4,13 @@ The names below are the door of this room; they are imported when they are first
 hub's library takes a while to import, and is needed by those alone who name a network of the hub.
 """
 
+# ruff: noqa: F401 (names for others)
+
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.hub.contents import Contents, look_up
@@ -16,38 +19,4 @@ if TYPE_CHECKING:
     from asdf.hub.names import HubName, parse_name
     from asdf.hub.upload import Pushed, push_folder
 
-# Names by the files that define them.
-_HOMES = {
-    "contents": ("Contents", "look_up"),
-    "download": ("download_folder", "download_network", "name_of"),
-    "known": ("KnownDetector", "PublishedEer", "known_detectors"),
-    "names": ("HubName", "parse_name"),
-    "upload": ("Pushed", "push_folder"),
-}
-
-# Written out, not computed from _HOMES: type checkers read only a literal list.
-__all__ = [
-    "Contents",
-    "HubName",
-    "KnownDetector",
-    "PublishedEer",
-    "Pushed",
-    "download_folder",
-    "download_network",
-    "known_detectors",
-    "look_up",
-    "name_of",
-    "parse_name",
-    "push_folder",
-]
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(import_module(f"{__name__}.{home}"), name)
-            # Python calls this function only for names that the module lacks: the next use costs
-            # nothing.
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__, __getattr__ = open_door(__name__)

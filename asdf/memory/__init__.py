@@ -4,10 +4,13 @@ The names below are the door of this room; they are imported when they are first
 takes seconds to import.
 """
 
+# ruff: noqa: F401 (names for others)
+
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.memory.advice import list_advice
@@ -21,37 +24,4 @@ if TYPE_CHECKING:
     )
     from asdf.memory.training import TrainingMemory, training_memory
 
-# Names by the files that define them.
-_HOMES = {
-    "advice": ("list_advice",),
-    "case": (
-        "OUTSIDE_ALLOCATOR",
-        "Case",
-        "Gpu",
-        "choose_format",
-        "describe_format",
-        "in_gibibytes",
-    ),
-    "training": ("TrainingMemory", "training_memory"),
-}
-
-__all__ = [
-    "OUTSIDE_ALLOCATOR",
-    "Case",
-    "Gpu",
-    "TrainingMemory",
-    "choose_format",
-    "describe_format",
-    "in_gibibytes",
-    "list_advice",
-    "training_memory",
-]
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(import_module(f"{__name__}.{home}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__, __getattr__ = open_door(__name__)

@@ -8,10 +8,9 @@ used, so that `import asdf.networks` needs no torch.
 
 from __future__ import annotations
 
-import ast
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
@@ -64,34 +63,7 @@ if TYPE_CHECKING:
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector
 
-
-def _read_imports() -> dict[str, str]:
-    """Read the module of each name from the imports above, which only type checkers make."""
-    modules = {}
-    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ImportFrom) or node.module is None:
-            continue
-        if node.module.startswith(f"{__name__}."):
-            for alias in node.names:
-                modules[alias.name] = node.module
-    return modules
-
-
-_MODULES = _read_imports()
-# Names in capitals first, as linters sort them.
-__all__ = sorted(_MODULES, key=lambda name: (not name.isupper(), name))
-
-
-def __getattr__(name: str) -> Any:
-    if name == "load_detector_weights":
-        # Scripts of the first version import it from here.
-        return import_module("asdf.interchange").load_detector_weights
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
+__all__, __getattr__ = open_door(__name__, load_detector_weights="asdf.interchange")
 
 
 def __dir__() -> list[str]:

@@ -5,10 +5,13 @@ it draws figures for papers, and needs matplotlib. Everything is imported when i
 that a command waits only for what it needs.
 """
 
+# ruff: noqa: F401 (names for others)
+
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.report.choosing import Choice, best_network, runs_in
@@ -51,110 +54,4 @@ if TYPE_CHECKING:
     from asdf.report.sources import confusion_svg, sources_record, sources_text
     from asdf.report.tables import summary_text, systems_text
 
-_HOMES = {
-    "Choice": "choosing",
-    "Difference": "comparison",
-    "EmbeddingSection": "embeddings",
-    "best_network": "choosing",
-    "Gathered": "gathering",
-    "NO_EFFECT": "grouping",
-    "embedding_picture": "embeddings",
-    "embedding_section": "embeddings",
-    "OverSeeds": "seed_results",
-    "ResultDifference": "comparison",
-    "SeedComparison": "seed_comparison",
-    "SetDifference": "seed_comparison",
-    "Side": "seed_comparison",
-    "chosen_network": "comparison",
-    "compare_configurations": "seed_comparison",
-    "csv_with_seeds": "seed_files",
-    "confusion_svg": "sources",
-    "different_environments": "comparison",
-    "different_results": "comparison",
-    "different_settings": "comparison",
-    "file_configurations": "seed_files",
-    "fold_findings": "folding",
-    "gather": "gathering",
-    "generalisation_json": "generalisation_tables",
-    "generalisation_text": "generalisation_tables",
-    "json_with_seeds": "seed_files",
-    "left_out_text": "left_out_tables",
-    "located_record": "located",
-    "names_of": "names",
-    "numbered": "names",
-    "over_seeds_of": "seed_files",
-    "over_seeds_text": "seed_files",
-    "report_page": "page",
-    "runs_in": "choosing",
-    "runs_to_latex": "latex_seeds",
-    "seeds_to_latex": "seed_files",
-    "sources_record": "sources",
-    "sources_text": "sources",
-    "sasv_csv": "sasv",
-    "sasv_json": "sasv",
-    "sasv_latex": "sasv",
-    "sasv_systems_text": "sasv",
-    "sasv_text": "sasv",
-    "summary_text": "tables",
-    "systems_text": "tables",
-    "to_csv": "exports",
-    "to_json": "exports",
-    "to_latex": "latex",
-}
-
-__all__ = [
-    "NO_EFFECT",
-    "Choice",
-    "Difference",
-    "EmbeddingSection",
-    "Gathered",
-    "OverSeeds",
-    "ResultDifference",
-    "SeedComparison",
-    "SetDifference",
-    "Side",
-    "best_network",
-    "chosen_network",
-    "compare_configurations",
-    "confusion_svg",
-    "csv_with_seeds",
-    "different_environments",
-    "different_results",
-    "different_settings",
-    "embedding_picture",
-    "embedding_section",
-    "file_configurations",
-    "fold_findings",
-    "gather",
-    "generalisation_json",
-    "generalisation_text",
-    "json_with_seeds",
-    "left_out_text",
-    "located_record",
-    "names_of",
-    "numbered",
-    "over_seeds_of",
-    "over_seeds_text",
-    "report_page",
-    "runs_in",
-    "runs_to_latex",
-    "sasv_csv",
-    "sasv_json",
-    "sasv_latex",
-    "sasv_systems_text",
-    "sasv_text",
-    "seeds_to_latex",
-    "sources_record",
-    "sources_text",
-    "summary_text",
-    "systems_text",
-    "to_csv",
-    "to_json",
-    "to_latex",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"asdf.report.{_HOMES[name]}"), name)
+__all__, __getattr__ = open_door(__name__)

@@ -26,8 +26,8 @@ from asdf.tables.page import (
     interval_text,
     name_cell,
     percent,
+    value_cell,
 )
-from asdf.tables.table import Value
 from asdf.trials.how_scored import in_precision
 from asdf.trials.set_roles import role_words
 
@@ -171,7 +171,8 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
     for metric, values in metric_columns(summaries, {}):
         head.append(metric.heading)
         for system, row, value in zip(measured, rows, values, strict=True):
-            cell = _value_cell(metric, value)
+            # Its intervals have columns of their own.
+            cell = replace(value_cell(metric, value), interval="")
             row.append(_marked(gathered, system, metric, cell) if metric.key in TESTED else cell)
         for kind, heading in _INTERVALS.items():
             # Only where any system has them: an empty column would raise the question why.
@@ -218,13 +219,6 @@ def _marked(gathered: Gathered, measured: Measurement, metric: Metric, cell: Cel
 
 def _percent_cell(rate: float) -> Cell:
     return Cell(percent(rate), 100 * rate)
-
-
-def _value_cell(metric: Metric, value: Value) -> Cell:
-    if value.number is None:
-        return Cell(ABSENT)
-    shown = metric.format(value.number, paper=True).replace("-", "−")
-    return Cell(shown, 100 * value.number if metric.percent else value.number)
 
 
 def _interval_cell(metric: Metric, interval: Interval | None) -> Cell:

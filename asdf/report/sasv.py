@@ -10,75 +10,78 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from asdf.metrics.sasv import SasvCondition, SasvResult, SasvSummary
 from asdf.report.exports import bounds_record
-from asdf.tables.latex import latex_text, tabulars
-from asdf.text import aligned, csv_text
+from asdf.tables.latex import PACKAGES, as_latex
+from asdf.tables.table import Column, Table, Value, texts
+from asdf.tables.text import as_lines
+from asdf.text import csv_text
 
 
-@dataclass(frozen=True)
-class _Metric:
-    """A metric's key in `SasvResult`, its name in text, and whether it is shown in per cent."""
+@dataclass(frozen=True, kw_only=True)
+class _Metric(Column):
+    """A metric of `SasvResult`, by the field that has its key."""
 
-    key: str
-    heading: str
-    percent: bool = False
-    in_tables: bool = True
+    lower_is_better: bool | None = True
 
-    def text(self, result: SasvResult, digits: int) -> str:
-        """Return the value; '-' where it is not defined."""
-        value = getattr(result, self.key)
-        if value is None:
-            return "-"
-        return f"{100 * value if self.percent else value:.{digits}f}"
+    def of(self, result: SasvResult) -> float | None:
+        """Return the value; None where it is not defined."""
+        value: float | None = getattr(result, self.key)
+        return value
 
 
+def _rate(key: str, name: str) -> _Metric:
+    return _Metric(key=key, name=name, percent=True, digits=3, paper_digits=2)
+
+
+def _threshold(key: str, name: str) -> _Metric:
+    return _Metric(key=key, name=name, in_papers=False, lower_is_better=None)
+
+
+_A_DCF = _Metric(key="a_dcf", name="min a-DCF")
 _METRICS = (
-    _Metric("a_dcf", "min a-DCF"),
-    _Metric("a_dcf_threshold", "a-DCF threshold", in_tables=False),
-    _Metric("act_a_dcf", "act a-DCF"),
-    _Metric("sasv_eer", "SASV-EER", percent=True),
-    _Metric("sv_eer", "SV-EER", percent=True),
-    _Metric("spf_eer", "SPF-EER", percent=True),
-    _Metric("t_eer", "t-EER", percent=True),
-    _Metric("t_eer_asv_threshold", "t-EER ASV threshold", in_tables=False),
-    _Metric("t_eer_cm_threshold", "t-EER CM threshold", in_tables=False),
-    _Metric("min_tdcf", "min t-DCF"),
-    _Metric("asv_eer", "ASV EER", percent=True),
-    _Metric("cm_eer", "CM EER", percent=True),
+    _A_DCF,
+    _threshold("a_dcf_threshold", "a-DCF threshold"),
+    _Metric(key="act_a_dcf", name="act a-DCF"),
+    _rate("sasv_eer", "SASV-EER"),
+    _rate("sv_eer", "SV-EER"),
+    _rate("spf_eer", "SPF-EER"),
+    _rate("t_eer", "t-EER"),
+    _threshold("t_eer_asv_threshold", "t-EER ASV threshold"),
+    _threshold("t_eer_cm_threshold", "t-EER CM threshold"),
+    _Metric(key="min_tdcf", name="min t-DCF"),
+    _rate("asv_eer", "ASV EER"),
+    _rate("cm_eer", "CM EER"),
 )
 # A row of 80 characters holds six metrics.
 _IN_A_ROW = 6
-_DIGITS = {True: 3, False: 4}
-_PAPER_DIGITS = {True: 2, False: 4}
 
 
 def sasv_text(summary: SasvSummary) -> str:
     """Return everything of one system; it ends without a line break."""
     rows = {"trials": _count_text(summary.result)}
     for metric in _METRICS:
-        value = metric.text(summary.result, _DIGITS[metric.percent])
-        if value != "-":
+        value = metric.of(summary.result)
+        if value is not None:
             unit = " %" if metric.percent else ""
-            rows[metric.heading] = f"{value}{unit}{_interval_text(metric, summary)}"
+            rows[metric.name] = f"{metric.format(value)}{unit}{_interval_text(metric, summary)}"
     width = max(map(len, rows))
     lines = [summary.name]
     for name, value in rows.items():
         lines.append(f"  {name:<{width}}  {value}")
-    for column in _columns(summary):
+    for column in _conditions_of(summary):
         lines += ["", f"  by {column}:", *_condition_lines(summary, column)]
     return "\n".join(lines)
 
 
 def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
     """Return systems one below the other."""
-    rows = [["", *_headings(summaries)]]
-    for summary in summaries:
-        rows.append([summary.name, *_cells(summary.result, summaries)])
-    return "\n".join(_table(rows))
+    columns = _columns([summary.result for summary in summaries], summaries)[:_IN_A_ROW]
+    # They are one block, however wide.
+    return "\n".join(as_lines(Table([summary.name for summary in summaries], columns)))
 
 
 def sasv_json(summaries: Sequence[SasvSummary]) -> str:
@@ -103,42 +106,29 @@ def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
 
 def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
     """Return tables of systems by metric and, for each column, of a-DCFs by condition."""
-    names = ["System", *(latex_text(summary.name) for summary in summaries)]
-    columns = []
-    for metric in _shown(summaries):
-        heading = f"{metric.heading} %" if metric.percent else metric.heading
-        cells = [metric.text(s.result, _PAPER_DIGITS[metric.percent]) for s in summaries]
-        columns.append([latex_text(heading), *(_latex_cell(cell) for cell in cells)])
-    parts = [tabulars(names, columns, ["rates in per cent"])]
-    columns_by_name: dict[str, None] = {}
-    for summary in summaries:
-        columns_by_name.update(dict.fromkeys(_columns(summary)))
-    for column in columns_by_name:
-        table = tabulars(names, _a_dcf_columns(summaries, column), [])
+    names = [summary.name for summary in summaries]
+    columns = _columns([summary.result for summary in summaries], summaries)
+    parts = [as_latex(Table(names, columns, "System", ["rates in per cent"]))]
+    by = dict.fromkeys(column for summary in summaries for column in _conditions_of(summary))
+    for column in by:
+        table = as_latex(Table(names, _a_dcf_columns(summaries, column), "System"))
         parts.append(f"% min a-DCF by {column}\n{table}")
-    return "% \\usepackage{booktabs}\n" + "\n".join(parts)
+    return PACKAGES + "\n".join(parts)
 
 
-def _a_dcf_columns(summaries: Sequence[SasvSummary], column: str) -> list[list[str]]:
-    values: dict[str, None] = {}
-    for summary in summaries:
-        values.update(dict.fromkeys(c.value for c in _of_column(summary, column)))
+def _a_dcf_columns(
+    summaries: Sequence[SasvSummary], column: str
+) -> list[tuple[Column, list[Value]]]:
+    by_value: dict[str, list[float | None]] = {}
+    for index, summary in enumerate(summaries):
+        for condition in _of_column(summary, column):
+            known = by_value.setdefault(condition.value, [None] * len(summaries))
+            known[index] = condition.result.a_dcf
+    by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
     columns = []
-    for value in values:
-        cells = [latex_text(value)]
-        for summary in summaries:
-            text = "-"
-            for condition in _of_column(summary, column):
-                if condition.value == value:
-                    text = _METRICS[0].text(condition.result, 4)
-            cells.append(_latex_cell(text))
-        columns.append(cells)
-    pooled = [_latex_cell(_METRICS[0].text(summary.result, 4)) for summary in summaries]
-    return [*columns, ["pooled", *pooled]]
-
-
-def _latex_cell(text: str) -> str:
-    return "--" if text == "-" else text
+    for value, numbers in by_value.items():
+        columns.append((replace(_A_DCF, name=value), list(map(Value, numbers))))
+    return columns
 
 
 def _record(summary: SasvSummary) -> dict[str, Any]:
@@ -168,22 +158,19 @@ def _count_text(result: SasvResult) -> str:
 
 
 def _interval_text(metric: _Metric, summary: SasvSummary) -> str:
-    unit = 100 if metric.percent else 1
-    digits = _DIGITS[metric.percent]
-    texts = []
+    shown = []
     for kind, drawn in (
         ("trials", summary.intervals),
         ("claimed speakers", summary.speaker_intervals),
     ):
         interval = drawn.get(metric.key)
         if interval is not None:
-            low = f"{unit * interval.low:.{digits}f}"
-            high = f"{unit * interval.high:.{digits}f}"
-            texts.append(f"{low} .. {high} over {interval.describe_groups(kind)}")
-    return f"   95 %: {', '.join(texts)}" if texts else ""
+            over = interval.describe_groups(kind)
+            shown.append(f"{metric.format_bounds(interval, ' .. ')} over {over}")
+    return f"   95 %: {', '.join(shown)}" if shown else ""
 
 
-def _columns(summary: SasvSummary) -> list[str]:
+def _conditions_of(summary: SasvSummary) -> list[str]:
     return list(dict.fromkeys(condition.column for condition in summary.conditions))
 
 
@@ -192,37 +179,21 @@ def _of_column(summary: SasvSummary, column: str) -> list[SasvCondition]:
 
 
 def _condition_lines(summary: SasvSummary, column: str) -> list[str]:
-    rows = [[column, *_headings([summary]), "spoof"]]
-    for condition in _of_column(summary, column):
-        result = condition.result
-        rows.append([condition.value, *_cells(result, [summary]), str(result.spoof)])
-    pooled = summary.result
-    rows.append(["pooled", *_cells(pooled, [summary]), str(pooled.spoof)])
-    return _table(rows)
+    conditions = _of_column(summary, column)
+    results = [*(condition.result for condition in conditions), summary.result]
+    columns = _columns(results, [summary])[:_IN_A_ROW]
+    columns.append(texts("spoof", [str(result.spoof) for result in results]))
+    names = [*(condition.value for condition in conditions), "pooled"]
+    return as_lines(Table(names, columns, column))
 
 
-def _shown(summaries: Sequence[SasvSummary]) -> list[_Metric]:
-    """Return the metrics of tables that any system has."""
-    shown = []
+def _columns(
+    results: Sequence[SasvResult], summaries: Sequence[SasvSummary]
+) -> list[tuple[Column, list[Value]]]:
+    """Return the values of some results by the metrics of tables that any system has."""
+    columns: list[tuple[Column, list[Value]]] = []
     for metric in _METRICS:
-        values = [getattr(summary.result, metric.key) for summary in summaries]
-        if metric.in_tables and any(value is not None for value in values):
-            shown.append(metric)
-    return shown
-
-
-def _headings(summaries: Sequence[SasvSummary]) -> list[str]:
-    headings = []
-    for metric in _shown(summaries)[:_IN_A_ROW]:
-        headings.append(f"{metric.heading} %" if metric.percent else metric.heading)
-    return headings
-
-
-def _cells(result: SasvResult, summaries: Sequence[SasvSummary]) -> list[str]:
-    shown = _shown(summaries)[:_IN_A_ROW]
-    return [metric.text(result, _DIGITS[metric.percent]) for metric in shown]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    columns = len(rows[0])
-    return aligned(rows, right=range(1, columns))
+        is_known = any(metric.of(summary.result) is not None for summary in summaries)
+        if metric.in_papers and is_known:
+            columns.append((metric, [Value(metric.of(result)) for result in results]))
+    return columns

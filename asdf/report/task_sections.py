@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asdf.metrics.bootstrap import Interval
 from asdf.metrics.sources import SourceResult
 from asdf.report.located import LocatedResult
 from asdf.report.names import labels_of
-from asdf.report.sources import confusion_svg, has_matrix_table, metric_values
+from asdf.report.sources import confusion_svg, has_matrix_table
+from asdf.report.task_columns import POINT_EER, located_columns, source_columns
 from asdf.report.task_results import TaskResult, Value, sets_of
 from asdf.tables.page import (
     ABSENT,
@@ -21,17 +21,15 @@ from asdf.tables.page import (
     PageTable,
     count_cell,
     head_cells,
-    interval_text,
     name_cell,
     percent,
+    value_cell,
 )
 
 _LABEL = 28
 # A page of more and larger pictures is one that no browser shows quickly.
 _MAX_PICTURES = 8
 _MAX_PICTURE_CLASSES = 40
-_CLOSED = {"accuracy": "Accuracy %", "balanced_accuracy": "Balanced %", "macro_f1": "Macro-F1 %"}
-_OPEN = {"unknown_eer": "Unknown EER %", "oscr": "OSCR area %"}
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,20 @@ def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Pa
     for set_name in sets_of(located):
         on_set = [entry for entry in located if entry.set == set_name]
         on_set.sort(key=lambda entry: entry.result.range_eer)
-        head = ["System", "Network", "Range EER %", "Point EER %", "Frames of", "F1", "IoU"]
-        head += ["Precision", "Recall", "Threshold", "Chosen on"]
-        rows = [[*_name_cells(entry, labels), *_located_cells(entry)] for entry in on_set]
+        columns = located_columns([entry.result for entry in on_set])
+        head = ["System", "Network", *(column.heading for column, _ in columns), "Chosen on"]
+        # How long frames are stands behind the point EER, which is theirs.
+        place = head.index(POINT_EER.heading) + 1
+        head.insert(place, "Frames of")
+        rows = []
+        for index, entry in enumerate(on_set):
+            row = _name_cells(entry, labels)
+            row += [value_cell(column, values[index]) for column, values in columns]
+            hop_s = entry.result.hop_s
+            row.insert(place, Cell(f"{1000 * hop_s:g} ms", hop_s))
+            chosen_on = entry.result.threshold_of
+            row.append(Cell("this set itself" if chosen_on == entry.set else chosen_on))
+            rows.append(row)
         caption = f"Localisation on {set_name}{_drawn(on_set)}"
         tables.append(PageTable(caption, head_cells(head), rows, "metrics"))
     return tables
@@ -106,19 +115,18 @@ def _name_cells(entry: TaskResult[Value], labels: Mapping[str, str]) -> list[Cel
 def _sources_table(
     set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
 ) -> PageTable:
+    columns = source_columns([entry.result for entry in on_set])
     has_open = any(entry.result.open for entry in on_set)
-    metrics = _CLOSED | _OPEN if has_open else _CLOSED
-    head = ["System", "Network", "Column", "Classes", "Known", "Unknown", *metrics.values()]
+    head = ["System", "Network", "Column", "Classes", "Known", "Unknown"]
+    head += [column.heading for column, _ in columns]
     if has_open:
         head.append("Rejected by")
     rows = []
-    for entry in on_set:
+    for index, entry in enumerate(on_set):
         result = entry.result
         row = [*_name_cells(entry, labels), Cell(result.column)]
         row += map(count_cell, (len(result.classes), result.known, result.unknown))
-        values = metric_values(result)
-        for name in metrics:
-            row.append(_value_cell(values.get(name), result.intervals.get(name)))
+        row += [value_cell(column, values[index]) for column, values in columns]
         if has_open:
             row.append(Cell(result.open.rejection if result.open else ABSENT))
         rows.append(row)
@@ -149,43 +157,13 @@ def _class_table(title: str, result: SourceResult) -> PageTable:
     rows = []
     for entry in result.by_class:
         row = [Cell(entry.name), count_cell(entry.trials)]
-        row += map(_value_cell, (entry.precision, entry.recall, entry.f1))
+        for rate in (entry.precision, entry.recall, entry.f1):
+            row.append(Cell(percent(rate), 100 * rate))
         rows.append(row)
     head = head_cells(("Class", "Trials", "Precision %", "Recall %", "F1 %"))
     return PageTable(f"Classes of {title}", head, rows)
 
 
-def _located_cells(entry: TaskResult[LocatedResult]) -> list[Cell]:
-    result = entry.result
-    intervals = result.intervals
-    chosen_on = result.threshold_of
-    if chosen_on == entry.set:
-        chosen_on = "this set itself"
-    return [
-        _value_cell(result.range_eer, intervals.get("range_eer")),
-        _value_cell(result.point_eer),
-        Cell(f"{1000 * result.hop_s:g} ms", result.hop_s),
-        _fraction_cell(result.f1, intervals.get("f1")),
-        _fraction_cell(result.iou, intervals.get("iou")),
-        _fraction_cell(result.precision),
-        _fraction_cell(result.recall),
-        _fraction_cell(result.threshold),
-        Cell(chosen_on),
-    ]
-
-
 def _drawn(on_set: Sequence[TaskResult[LocatedResult]]) -> str:
     drawn = dict.fromkeys(entry.result.drawn for entry in on_set if entry.result.drawn)
     return f", with 95 % intervals over {' or '.join(drawn)}" if drawn else ""
-
-
-def _value_cell(rate: float | None, interval: Interval | None = None) -> Cell:
-    if rate is None:
-        return Cell(ABSENT)
-    shown = interval_text(interval) if interval is not None else ""
-    return Cell(percent(rate), 100 * rate, interval=shown)
-
-
-def _fraction_cell(value: float, interval: Interval | None = None) -> Cell:
-    shown = interval_text(interval, scale=1, digits=4) if interval is not None else ""
-    return Cell(f"{value:.4f}".replace("-", "−"), value, interval=shown)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from asdf.tables.table import Bounds
+from asdf.tables.table import Bounds, Column, Value
 
 Text = str | int | float | None
 """What a cell shows; None is nothing."""
@@ -91,6 +91,18 @@ def name_cell(name: str, label: str) -> Cell:
     if name == label:
         return Cell(name)
     return Cell(label, name, title=name)
+
+
+def value_cell(column: Column, value: Value) -> Cell:
+    """Return a value as papers round it, with its interval over trials below."""
+    if value.number is None:
+        return Cell(ABSENT)
+    bounds = value.intervals.get("trials")
+    return Cell(
+        column.format(value.number, paper=True).replace("-", "−"),
+        100 * value.number if column.percent else value.number,
+        interval="" if bounds is None else column.format_bounds(bounds, "–", paper=True),
+    )
 
 
 def count_cell(count: int) -> Cell:

@@ -16,11 +16,24 @@ _GAP = 2
 
 def as_text(table: Table) -> list[str]:
     """Return blocks of lines, each of which begins with the names of the rows."""
+    return column_blocks(_names(table), _columns(table))
+
+
+def as_lines(table: Table) -> list[str]:
+    """Return the lines of a table as one block, however wide it is."""
+    return aligned_numbers(rows_of([_names(table), *_columns(table)]))
+
+
+def _names(table: Table) -> list[str]:
+    return [table.row_heading, *table.rows]
+
+
+def _columns(table: Table) -> list[list[str]]:
     columns = []
     for column, values in table.columns:
         columns.append([f"{column.heading}{_mark(column)}", *_cells(column, values)])
         columns += _interval_columns(column, values)
-    return column_blocks([table.row_heading, *table.rows], columns)
+    return columns
 
 
 def _cells(column: Column, values: Sequence[Value]) -> list[str]:

@@ -51,7 +51,7 @@ def test_the_tables_of_sources_have_values_by_hand(run):
     ]
     assert row == ["net", "epoch.2", "attack", "3", "5", "0", "60.00", "50.00", "43.33"]
     head, row = shown(evaluated.results)
-    assert head[-3:] == ["Unknown EER %", "OSCR area %", "Rejected by"]
+    assert head[-3:] == ["Unknown EER %", "OSCR %", "Rejected by"]
     assert row[4:] == ["5", "2", "60.00", "50.00", "43.33", "45.00", "30.00", "probability"]
     (confusion,) = evaluated.confusions
     assert shown(confusion.matrix) == [
