@@ -50,26 +50,39 @@ if TYPE_CHECKING:
 class CalibrateOptions(ProtocolOptions):
     """Options of the command."""
 
-    network: str = argument(NETWORK_HELP, "NETWORK")
+    network: str = argument(
+        NETWORK_HELP,
+        metavar="NETWORK",
+    )
     scores: Path | None = argument(
         "its score file: 'path label score' per line, or 'path score' with --protocol; - is "
         "standard input; of a run it may be left out",
-        "SCORES",
-        None,
+        metavar="SCORES",
+        default=None,
     )
     folder: Path | None = option(
-        "folder that the trials' paths are relative to, to score two of them as a check", "F"
+        "folder that the trials' paths are relative to, to score two of them as a check",
+        metavar="F",
     )
     output: Path | None = option(
         "write here instead of into NETWORK, without the state of its training",
-        "NETWORK2",
+        metavar="NETWORK2",
         short="-o",
         aliases=("--out",),
     )
     at_eer: bool = flag("threshold where both error rates are equal (default)")
-    prior: float | None = option("expected proportion of spoofs (0.05)", "P")
-    cost_miss: float | None = option("cost of bona fide taken for a spoof (1)", "C")
-    cost_fa: float | None = option("cost of a spoof taken for bona fide (10)", "C")
+    prior: float | None = option(
+        "expected proportion of spoofs (0.05)",
+        metavar="P",
+    )
+    cost_miss: float | None = option(
+        "cost of bona fide taken for a spoof (1)",
+        metavar="C",
+    )
+    cost_fa: float | None = option(
+        "cost of a spoof taken for bona fide (10)",
+        metavar="C",
+    )
 
 
 COMMAND = Command("calibrate", __doc__, CalibrateOptions)

@@ -61,12 +61,28 @@ class Comparison:
 class CompareOptions:
     """Options of the command."""
 
-    first: Path = argument("system folder of a run", "RUN_A")
-    second: Path = argument("that of the run to compare with it", "RUN_B")
-    others: tuple[Path, ...] = argument("more runs, of other seeds of the two", "RUN", ())
-    networks: tuple[str, str] | None = option("networks to compare, such as epoch.20", ("A", "B"))
+    first: Path = argument(
+        "system folder of a run",
+        metavar="RUN_A",
+    )
+    second: Path = argument(
+        "that of the run to compare with it",
+        metavar="RUN_B",
+    )
+    others: tuple[Path, ...] = argument(
+        "more runs, of other seeds of the two",
+        metavar="RUN",
+        default=(),
+    )
+    networks: tuple[str, str] | None = option(
+        "networks to compare, such as epoch.20",
+        metavar=("A", "B"),
+    )
     replicates: int = replicates_option("bootstrap replicates", may_be_none=False)
-    json: Path | None = option("write the differences to a file too; - is standard output", "OUT")
+    json: Path | None = option(
+        "write the differences to a file too; - is standard output",
+        metavar="OUT",
+    )
 
 
 COMMAND = Command("compare", __doc__, CompareOptions, {".json": "json"})

@@ -37,9 +37,21 @@ if TYPE_CHECKING:
 class DetplotOptions(ScoreFilesOptions):
     """Options of the command."""
 
-    by: str | None = option("curves by a column of P, such as attack; one score file", "COLUMN")
-    title: str = option("above the plot", "TEXT", "")
-    output: Path = option("the file: .pdf, .png or .svg", "OUT", MISSING, short="-o")
+    by: str | None = option(
+        "curves by a column of P, such as attack; one score file",
+        metavar="COLUMN",
+    )
+    title: str = option(
+        "above the plot",
+        metavar="TEXT",
+        default="",
+    )
+    output: Path = option(
+        "the file: .pdf, .png or .svg",
+        metavar="OUT",
+        default=MISSING,
+        short="-o",
+    )
 
 
 COMMAND = Command("detplot", __doc__, DetplotOptions)

@@ -35,12 +35,32 @@ _CLASSES = {"bona-fide": "bona fide", "spoof": "spoof"}
 class DistanceOptions:
     """Options of the command."""
 
-    training: Path = argument("embeddings of the training set", "TRAINING.npz")
-    new: Path = argument("embeddings of other recordings", "NEW.npz")
-    only: str | None = option("compare recordings of this class alone", choices=_CLASSES)
-    draws: int = option("halves drawn", "N", 200)
-    seed: int = option("of the draws", "N", 0)
-    json: Path | None = option("write the numbers too; - is standard output", "OUT")
+    training: Path = argument(
+        "embeddings of the training set",
+        metavar="TRAINING.npz",
+    )
+    new: Path = argument(
+        "embeddings of other recordings",
+        metavar="NEW.npz",
+    )
+    only: str | None = option(
+        "compare recordings of this class alone",
+        choices=_CLASSES,
+    )
+    draws: int = option(
+        "halves drawn",
+        metavar="N",
+        default=200,
+    )
+    seed: int = option(
+        "of the draws",
+        metavar="N",
+        default=0,
+    )
+    json: Path | None = option(
+        "write the numbers too; - is standard output",
+        metavar="OUT",
+    )
 
 
 COMMAND = Command("distance", __doc__, DistanceOptions, {".json": "json"})

@@ -84,23 +84,51 @@ from asdf.trials.trial_list import TrialList
 class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
     """Options of the command."""
 
-    asv_scores: Path | None = option("'SOURCE KEY SCORE' of an ASV system, for t-DCF", "F")
-    asv_keys: Path | None = option("keys of ASV scores that have none (ASVspoof 2021)", "F")
-    by: str | None = option("columns of P to break results down by (attack)", "C,C")
+    asv_scores: Path | None = option(
+        "'SOURCE KEY SCORE' of an ASV system, for t-DCF",
+        metavar="F",
+    )
+    asv_keys: Path | None = option(
+        "keys of ASV scores that have none (ASVspoof 2021)",
+        metavar="F",
+    )
+    by: str | None = option(
+        "columns of P to break results down by (attack)",
+        metavar="C,C",
+    )
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0: no intervals"
     )
-    set: str = option("name of the set in the output", "NAME", "")
+    set: str = option(
+        "name of the set in the output",
+        metavar="NAME",
+        default="",
+    )
     scored_length: str | None = option(
         "how much of each recording was scored, where the file does not say it: published (64,600"
         " samples), whole, or a number of samples",
-        "L",
+        metavar="L",
     )
-    json: Path | None = option("write everything with all digits", "OUT")
-    csv: Path | None = option("write a row for each system and condition", "OUT")
-    latex: Path | None = option("write tables for a paper (booktabs)", "OUT")
-    submission: Path | None = option("write the scores in a challenge's format", "OUT")
-    format: str | None = option("format of the submission", choices=FORMATS)
+    json: Path | None = option(
+        "write everything with all digits",
+        metavar="OUT",
+    )
+    csv: Path | None = option(
+        "write a row for each system and condition",
+        metavar="OUT",
+    )
+    latex: Path | None = option(
+        "write tables for a paper (booktabs)",
+        metavar="OUT",
+    )
+    submission: Path | None = option(
+        "write the scores in a challenge's format",
+        metavar="OUT",
+    )
+    format: str | None = option(
+        "format of the submission",
+        choices=FORMATS,
+    )
 
 
 COMMAND = Command(

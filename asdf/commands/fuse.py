@@ -52,31 +52,50 @@ MIN_FOLDS = 2
 class FuseOptions(DevelopmentOptions):
     """Options of the command."""
 
-    method: str = option("how scores are fused", default="logistic", choices=METHODS)
+    method: str = option(
+        "how scores are fused",
+        default="logistic",
+        choices=METHODS,
+    )
     apply: tuple[str, ...] = option(
-        "fuse these score files of another set too: one per system, in the same order", "SCORES", ()
+        "fuse these score files of another set too: one per system, in the same order",
+        metavar="SCORES",
+        default=(),
     )
     networks: tuple[str, ...] = option(
-        "the networks that made the score files, one per system, in the same order", "NETWORK", ()
+        "the networks that made the score files, one per system, in the same order",
+        metavar="NETWORK",
+        default=(),
     )
     folder: Path | None = option(
         "folder that the trials' paths are relative to: two of them are scored, to check that "
         "score files without a digest are of --networks",
-        "F",
+        metavar="F",
     )
     output: Path | None = option(
         "the fused score file of --apply (- is standard output), or the fused system of "
         "--networks (.json)",
-        "OUT",
+        metavar="OUT",
         short="-o",
         aliases=("--out",),
     )
-    folds: int = option("folds of the cross-validation", "N", 5)
-    seed: int = option("of folds and test", "N", 0)
+    folds: int = option(
+        "folds of the cross-validation",
+        metavar="N",
+        default=5,
+    )
+    seed: int = option(
+        "of folds and test",
+        metavar="N",
+        default=0,
+    )
     replicates: int = replicates_option(
         "replicates of the paired bootstrap (%(default)s); 0: no test"
     )
-    json: Path | None = option("write everything with all digits", "OUT")
+    json: Path | None = option(
+        "write everything with all digits",
+        metavar="OUT",
+    )
 
 
 COMMAND = Command("fuse", __doc__, FuseOptions)

@@ -42,9 +42,13 @@ class DevelopmentOptions(ProtocolOptions):
     scores: tuple[str, ...] = argument(
         "score files of the development set, one per system; or, with --on, folders of score "
         "files such as a run's scores/epoch.4",
-        "[NAME=]SCORES",
+        metavar="[NAME=]SCORES",
     )
-    on: str = option("name of the development set; of folders the file SET.txt is taken", "SET", "")
+    on: str = option(
+        "name of the development set; of folders the file SET.txt is taken",
+        metavar="SET",
+        default="",
+    )
 
 
 @dataclass(frozen=True)

@@ -43,22 +43,35 @@ _SHOWN = 5
 class LocaliseOptions:
     """Options of the command."""
 
-    frames: Path = argument("scores per frame", "FRAMES")
-    reference: Path = argument("the spoofed parts", "REFERENCE")
+    frames: Path = argument(
+        "scores per frame",
+        metavar="FRAMES",
+    )
+    reference: Path = argument(
+        "the spoofed parts",
+        metavar="REFERENCE",
+    )
     resolution: str | None = option(
-        "lengths of frames for point metrics, in seconds (default: that of the scores)", "S,S"
+        "lengths of frames for point metrics, in seconds (default: that of the scores)",
+        metavar="S,S",
     )
     threshold: str | None = option(
         "mark frames that score less: one threshold for all, or one per resolution, the first "
         "also for the range (default: at the EERs of these recordings)",
-        "T,T",
+        metavar="T,T",
     )
-    hop: float | None = option("the length of a frame, where FRAMES is text", "S")
+    hop: float | None = option(
+        "the length of a frame, where FRAMES is text",
+        metavar="S",
+    )
     ignore_others: bool = flag("leave out recordings that only one of the files has")
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0 leaves the intervals out"
     )
-    json: Path | None = option("write the results to a file too", "OUT")
+    json: Path | None = option(
+        "write the results to a file too",
+        metavar="OUT",
+    )
 
 
 COMMAND = Command("localise", __doc__, LocaliseOptions, {".json": "json"})

@@ -125,10 +125,12 @@ class WeightsOptions:
     """Parts of the network that lie elsewhere."""
 
     base: str | None = option(
-        "the pretrained weights of a network file that holds only what was trained", "WEIGHTS"
+        "the pretrained weights of a network file that holds only what was trained",
+        metavar="WEIGHTS",
     )
     network_folder: Path | None = option(
-        "folder with the module of your own network class", "FOLDER"
+        "folder with the module of your own network class",
+        metavar="FOLDER",
     )
 
 

@@ -68,13 +68,35 @@ def _cost_option(name: str) -> Any:
 class FusionOptions:
     """Fusion of CM and ASV scores."""
 
-    fuse: str | None = option("into one SASV score", choices=FUSIONS)
-    on: Path | None = option("scores that it is fitted on", "DEV")
-    on_keys: Path | None = option("their keys", "K")
-    on_cm: Path | None = option("CM scores instead of --on", "F")
-    on_asv: Path | None = option("ASV scores instead of --on", "F")
-    spoof_share: float | None = option("share of spoofs among impostors (that of the costs)", "R")
-    output: Path | None = option("write the fused score file", "OUT", short="-o")
+    fuse: str | None = option(
+        "into one SASV score",
+        choices=FUSIONS,
+    )
+    on: Path | None = option(
+        "scores that it is fitted on",
+        metavar="DEV",
+    )
+    on_keys: Path | None = option(
+        "their keys",
+        metavar="K",
+    )
+    on_cm: Path | None = option(
+        "CM scores instead of --on",
+        metavar="F",
+    )
+    on_asv: Path | None = option(
+        "ASV scores instead of --on",
+        metavar="F",
+    )
+    spoof_share: float | None = option(
+        "share of spoofs among impostors (that of the costs)",
+        metavar="R",
+    )
+    output: Path | None = option(
+        "write the fused score file",
+        metavar="OUT",
+        short="-o",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,19 +128,47 @@ class CostOptions:
 class SasvOptions(FusionOptions, CostOptions):
     """Options of the command."""
 
-    scores: tuple[str, ...] = argument("score files, one per system", "[NAME=]SCORES", ())
-    keys: Path | None = option("target, nontarget, spoof by trial", "K")
-    cm: Path | None = option("CM scores of the utterances", "F")
-    asv: Path | None = option("ASV scores, 'SPK UTT SCORE'", "F")
-    by: str | None = option("columns of the keys (attack)", "C,C")
+    scores: tuple[str, ...] = argument(
+        "score files, one per system",
+        metavar="[NAME=]SCORES",
+        default=(),
+    )
+    keys: Path | None = option(
+        "target, nontarget, spoof by trial",
+        metavar="K",
+    )
+    cm: Path | None = option(
+        "CM scores of the utterances",
+        metavar="F",
+    )
+    asv: Path | None = option(
+        "ASV scores, 'SPK UTT SCORE'",
+        metavar="F",
+    )
+    by: str | None = option(
+        "columns of the keys (attack)",
+        metavar="C,C",
+    )
     llr: bool = flag("SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too")
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0: no intervals"
     )
-    json: Path | None = option("write everything with all digits", "OUT")
-    csv: Path | None = option("a row per system and condition", "OUT")
-    latex: Path | None = option("tables for a paper (booktabs)", "OUT")
-    path: Path | None = option("write the t-EER path as csv", "OUT")
+    json: Path | None = option(
+        "write everything with all digits",
+        metavar="OUT",
+    )
+    csv: Path | None = option(
+        "a row per system and condition",
+        metavar="OUT",
+    )
+    latex: Path | None = option(
+        "tables for a paper (booktabs)",
+        metavar="OUT",
+    )
+    path: Path | None = option(
+        "write the t-EER path as csv",
+        metavar="OUT",
+    )
 
 
 COMMAND = Command("sasv", __doc__, SasvOptions)

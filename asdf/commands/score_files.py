@@ -25,8 +25,14 @@ UNDIVIDED = "no spoof has a known value of it, or all trials have the same value
 class ProtocolOptions:
     """The protocol of the score files."""
 
-    protocol: Path | None = option("the label file of the set: labels and conditions", "P")
-    subset: str | None = option("only the trials of this subset of P (ASVspoof 2021: eval)", "S")
+    protocol: Path | None = option(
+        "the label file of the set: labels and conditions",
+        metavar="P",
+    )
+    subset: str | None = option(
+        "only the trials of this subset of P (ASVspoof 2021: eval)",
+        metavar="S",
+    )
     ignore_others: bool = flag("leave out scored trials that are not in P")
 
 
@@ -37,7 +43,7 @@ class ScoreFilesOptions(ProtocolOptions):
     scores: tuple[str, ...] = argument(
         "score files, one per system; a system is named after its file, or after the folders in "
         "which the files differ",
-        "[NAME=]SCORES",
+        metavar="[NAME=]SCORES",
     )
 
 

@@ -52,22 +52,29 @@ def _limit(name: str, meaning: str) -> Any:
 class ServeOptions(DetectorOptions):
     """Options of the command."""
 
-    host: str = option("address to serve at", default="127.0.0.1")
-    port: int = option("port (%(default)s); 0: any free one", default=8000)
+    host: str = option(
+        "address to serve at",
+        default="127.0.0.1",
+    )
+    port: int = option(
+        "port (%(default)s); 0: any free one",
+        default=8000,
+    )
     token_file: Path | None = option(
-        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN", "FILE"
+        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN",
+        metavar="FILE",
     )
     without_token: bool = flag("let other machines use it without a token")
     proxy: tuple[str, ...] = option(
         "a proxy whose X-Forwarded-For says who the client is; may be repeated",
-        "ADDRESS",
-        (),
+        metavar="ADDRESS",
+        default=(),
         repeated=True,
     )
     host_name: tuple[str, ...] = option(
         "a name that leads to the service, as of a proxy; may be repeated",
-        "NAME",
-        (),
+        metavar="NAME",
+        default=(),
         repeated=True,
     )
     max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")

@@ -37,18 +37,22 @@ _DECIDED = Threshold(BETWEEN, "decided by the system itself")
 class ThresholdOptions(ProtocolOptions):
     """Decisions: accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on."""
 
-    threshold: float | None = option("decide at this score", "X", one_of="threshold")
+    threshold: float | None = option(
+        "decide at this score",
+        metavar="X",
+        one_of="threshold",
+    )
     threshold_from: tuple[str, ...] = option(
         "decide where these scores of another set say; once per system, in their order",
-        "DEV",
-        (),
+        metavar="DEV",
+        default=(),
         repeated=True,
         one_of="threshold",
     )
     threshold_of: tuple[str, ...] = option(
         "decide as this calibrated network does; once per system, in their order",
-        "NETWORK",
-        (),
+        metavar="NETWORK",
+        default=(),
         repeated=True,
         one_of="threshold",
     )
@@ -57,10 +61,17 @@ class ThresholdOptions(ProtocolOptions):
         one_of="threshold",
     )
     threshold_by: str | None = option(
-        "where on DEV (eer); best-f1 is the best macro-F1", choices=THRESHOLD_RULES
+        "where on DEV (eer); best-f1 is the best macro-F1",
+        choices=THRESHOLD_RULES,
     )
-    threshold_protocol: Path | None = option("label file of DEV, if it has none", "P")
-    threshold_subset: str | None = option("only this subset of that label file", "S")
+    threshold_protocol: Path | None = option(
+        "label file of DEV, if it has none",
+        metavar="P",
+    )
+    threshold_subset: str | None = option(
+        "only this subset of that label file",
+        metavar="S",
+    )
 
 
 def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:

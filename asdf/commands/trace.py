@@ -33,24 +33,45 @@ if TYPE_CHECKING:
 class TraceOptions:
     """Options of the command."""
 
-    sources: tuple[str, ...] = argument("FILE or NAME=FILE, as stage 2 writes it", "SOURCES")
-    protocol: Path | None = option("label file with the classes of the trials", "P")
-    subset: str | None = option("only this subset of the protocol", "NAME")
-    column: str | None = option("of the protocol, with the classes (that of the file)", "C")
+    sources: tuple[str, ...] = argument(
+        "FILE or NAME=FILE, as stage 2 writes it",
+        metavar="SOURCES",
+    )
+    protocol: Path | None = option(
+        "label file with the classes of the trials",
+        metavar="P",
+    )
+    subset: str | None = option(
+        "only this subset of the protocol",
+        metavar="NAME",
+    )
+    column: str | None = option(
+        "of the protocol, with the classes (that of the file)",
+        metavar="C",
+    )
     bona_fide: BonaFideRule = option(
-        "what bona fide trials of the protocol are, as source.bona_fide", default="left_out"
+        "what bona fide trials of the protocol are, as source.bona_fide",
+        default="left_out",
     )
     reject: Literal["probability", "logit", "energy", "entropy"] = option(
-        "the score by which unknown sources are rejected", default="probability"
+        "the score by which unknown sources are rejected",
+        default="probability",
     )
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0: no intervals"
     )
-    set: str = option("name of the set in the output", "NAME", "")
-    json: Path | None = option("write everything with all digits", "OUT")
+    set: str = option(
+        "name of the set in the output",
+        metavar="NAME",
+        default="",
+    )
+    json: Path | None = option(
+        "write everything with all digits",
+        metavar="OUT",
+    )
     picture: Path | None = option(
         "write the confusion matrix of one system, or the OSCR curves of several: svg, pdf, png",
-        "OUT",
+        metavar="OUT",
     )
 
 

@@ -26,9 +26,15 @@ from asdf.errors import UsageError
 class TrainOptions:
     """Options of the command."""
 
-    recipe: Path = argument("the folder of a recipe, or its run.py", "RECIPE")
+    recipe: Path = argument(
+        "the folder of a recipe, or its run.py",
+        metavar="RECIPE",
+    )
     words: tuple[str, ...] = argument(
-        "configs, settings and options of the recipe", "CONFIG", (), rest=True
+        "configs, settings and options of the recipe",
+        metavar="CONFIG",
+        default=(),
+        rest=True,
     )
 
 
