@@ -43,14 +43,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow all cases of a test but those that its `slow_but` names: one is quick enough."""
+    """Mark as slow all cases of a test but those that its `slow_but` names: one is quick enough.
+
+    Raises:
+        pytest.UsageError: a test has several cases, and a named one is none of them.
+    """
+    cases: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
-        marker = item.get_closest_marker("slow_but")
-        if marker is None:
-            continue
-        case = item.name.partition("[")[2].removesuffix("]")
-        if case not in marker.args:
-            item.add_marker(pytest.mark.slow)
+        test, _, case = item.nodeid.partition("[")
+        if item.get_closest_marker("slow_but") is not None:
+            cases.setdefault(test, {})[case.removesuffix("]")] = item
+    for test, by_name in cases.items():
+        marker = next(iter(by_name.values())).get_closest_marker("slow_but")
+        assert marker is not None
+        unknown = set(marker.args) - by_name.keys()
+        # A single case was likely asked for by its name.
+        if unknown and len(by_name) > 1:
+            raise pytest.UsageError(f"{test}: slow_but names {sorted(unknown)}, which is no case.")
+        for name, item in by_name.items():
+            if name not in marker.args:
+                item.add_marker(pytest.mark.slow)
 
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -14,9 +14,21 @@ from functools import partial
 from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from asdf.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 PROGRAM = "asdf-antispoofing"
 """The program that an installation brings, besides `python -m asdf`."""
@@ -29,7 +41,7 @@ NETWORK_HELP = (
 MIN_REPLICATES = 20
 """Of fewer replicates, fewer than one lies beyond either end of a 95 % interval."""
 
-T = TypeVar("T")
+T = TypeVar("T", bound="DataclassInstance")
 _MODULE = "python -m asdf"
 _DEFAULT = "%(default)s"
 _BY_SUFFIX = "outputs by their suffix"

@@ -10,7 +10,7 @@ from asdf.report.by_condition import columns_of, eer_columns, macro_f1_columns
 from asdf.report.names import labels_of
 from asdf.report.tables import LEADS
 from asdf.tables.latex import PACKAGES, as_latex
-from asdf.tables.table import Table, texts
+from asdf.tables.table import Column, Table, Value, texts
 
 _LABEL = 24
 
@@ -24,9 +24,8 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
     """
     leading = leading or {}
     names = labels_of([summary.name for summary in summaries], _LABEL)
-    columns = metric_columns(summaries, leading)
+    columns: list[tuple[Column, list[Value]]] = [*metric_columns(summaries, leading)]
     lengths = [summary.scored.describe() for summary in summaries]
-    table_columns = [*columns]
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"
     notes = [scored]
     if any(map(_has_intervals, summaries)):
@@ -34,8 +33,8 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
     if leading:
         notes.append(f"bold: {LEADS}")
     if len(set(lengths)) > 1:
-        table_columns.append(texts("Scored", lengths))
-    parts = [as_latex(Table(names, table_columns, "System", notes))]
+        columns.append(texts("Scored", lengths))
+    parts = [as_latex(Table(names, columns, "System", notes))]
     for column in columns_of(summaries):
         if not all(summary.is_hard for summary in summaries):
             eers = eer_columns(summaries, column, "pooled", _LABEL)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from asdf.metrics.catalogue import METRICS, Metric, metric_columns
+from asdf.metrics.catalogue import METRICS, Metric, intervals_of, metric_columns
 from asdf.metrics.conditions import Condition
 from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.leading import TESTED
@@ -178,8 +178,8 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
             # Only where any system has them: an empty column would raise the question why.
             if any(kind in value.intervals for value in values):
                 head.append(heading)
-                for row, value in zip(rows, values, strict=True):
-                    row.append(_interval_cell(metric, value.intervals.get(kind)))
+                for row, summary in zip(rows, summaries, strict=True):
+                    row.append(_interval_cell(metric, intervals_of(metric, summary).get(kind)))
     head += ["Bona fide", "Spoof", "Scored"]
     for summary, row in zip(summaries, rows, strict=True):
         row += [count_cell(summary.result.bona_fide), count_cell(summary.result.spoof)]

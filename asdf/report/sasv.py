@@ -64,10 +64,10 @@ def sasv_text(summary: SasvSummary) -> str:
     """Return everything of one system; it ends without a line break."""
     rows = {"trials": _count_text(summary.result)}
     for metric in _METRICS:
-        value = metric.of(summary.result)
-        if value is not None:
+        number = metric.of(summary.result)
+        if number is not None:
             unit = " %" if metric.percent else ""
-            rows[metric.name] = f"{metric.format(value)}{unit}{_interval_text(metric, summary)}"
+            rows[metric.name] = f"{metric.format(number)}{unit}{_interval_text(metric, summary)}"
     width = max(map(len, rows))
     lines = [summary.name]
     for name, value in rows.items():
@@ -125,7 +125,7 @@ def _a_dcf_columns(
             known = by_value.setdefault(condition.value, [None] * len(summaries))
             known[index] = condition.result.a_dcf
     by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
-    columns = []
+    columns: list[tuple[Column, list[Value]]] = []
     for value, numbers in by_value.items():
         columns.append((replace(_A_DCF, name=value), list(map(Value, numbers))))
     return columns
