@@ -86,6 +86,16 @@ def confidence_intervals(
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or there are fewer than two speakers.
+
+    Example:
+        >>> from asdf.evaluation import Scores, confidence_intervals
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> labels = np.repeat([1, 0], 50)
+        >>> scores = Scores([f"U{i}" for i in range(100)], labels, rng.normal(size=100) + labels)
+        >>> interval = confidence_intervals(scores, replicates=200).eer
+        >>> interval.low < interval.value < interval.high
+        True
     """
     if curve is None:
         curve = DetCurve.of_scores(scores)
@@ -206,6 +216,17 @@ def paired_test(
 
     Raises:
         AsdfError: the systems were not scored on the same trials; or as `confidence_intervals`.
+
+    Example:
+        >>> from asdf.evaluation import Scores, paired_test
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> labels = np.repeat([1, 0], 50)
+        >>> ids = [f"U{i}" for i in range(100)]
+        >>> better = Scores(ids, labels, rng.normal(size=100) + 3 * labels)
+        >>> worse = Scores(ids, labels, rng.normal(size=100) + labels)
+        >>> paired_test(better, worse, replicates=200).eer.p_value < 0.05
+        True
     """
     first_curve = DetCurve.of_scores(first)
     second_curve = DetCurve.of_scores(_align(first, second))

@@ -63,6 +63,11 @@ def min_dcf(
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import min_dcf
+        >>> round(min_dcf([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.25
     """
     return min_dcf_of(DetCurve.of(bona_fide, spoof), cost)
 
@@ -83,6 +88,11 @@ def act_dcf(
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import act_dcf
+        >>> round(act_dcf([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.5
     """
     bona_fide = as_scores("bona fide", bona_fide)
     spoof = as_scores("spoof", spoof)
@@ -100,6 +110,11 @@ def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import cllr
+        >>> round(cllr([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.6458
     """
     # logaddexp(0, x) is log(1 + exp(x)) that does not overflow for large x.
     bona_fide = as_scores("bona fide", bona_fide)
@@ -117,6 +132,11 @@ def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import min_cllr
+        >>> round(min_cllr([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.25
     """
     return min_cllr_of(DetCurve.of(bona_fide, spoof))
 

@@ -146,6 +146,14 @@ def det_curve(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[Floats, F
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import det_curve
+        >>> misses, false_alarms, thresholds = det_curve([2.0, 1.0], [-1.0, 1.5])
+        >>> [float(rate) for rate in misses]
+        [0.0, 0.0, 0.5, 0.5, 1.0]
+        >>> [float(rate) for rate in false_alarms]
+        [1.0, 0.5, 0.5, 0.0, 0.0]
     """
     curve = DetCurve.of(bona_fide, spoof)
     return curve.frr, curve.far, curve.thresholds
@@ -156,6 +164,12 @@ def eer(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[float, float]:
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import eer
+        >>> rate, threshold = eer([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1])
+        >>> print(f"{rate:.2f} at {threshold:.1f}")
+        0.25 at 0.3
     """
     return DetCurve.of(bona_fide, spoof).eer()
 
@@ -165,5 +179,10 @@ def auc(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import auc
+        >>> auc([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1])
+        0.9375
     """
     return DetCurve.of(bona_fide, spoof).auc()

@@ -99,6 +99,16 @@ def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import Scores, evaluate
+        >>> import numpy as np
+        >>> labels = np.array([1, 1, 1, 1, 0, 0, 0, 0])
+        >>> values = np.array([2.0, 1.1, 0.3, 0.9, 0.5, -1.0, 1.5, -0.2])
+        >>> scores = Scores(list("abcdefgh"), labels, values)
+        >>> result = evaluate(scores)
+        >>> result.bona_fide, result.spoof, round(result.eer, 2)
+        (4, 4, 0.25)
     """
     return result_of(DetCurve.of_scores(scores), cost)
 
@@ -134,6 +144,17 @@ def by_condition(
 
     Raises:
         AsdfError: there is no bona fide or no spoof trial, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import Scores, by_condition
+        >>> import numpy as np
+        >>> labels = np.array([1, 1, 1, 1, 0, 0, 0, 0])
+        >>> values = np.array([2.0, 1.1, 0.3, 0.9, 0.5, -1.0, 1.5, -0.2])
+        >>> scores = Scores(list("abcdefgh"), labels, values)
+        >>> attacks = ["-", "-", "-", "-", "A01", "A01", "A02", "A02"]
+        >>> results = by_condition(scores, attacks)
+        >>> {attack: round(result.eer, 2) for attack, result in results.items()}
+        {'A01': 0.38, 'A02': 0.5}
     """
     column = np.asarray(values)
     if column.shape != (len(scores),):

@@ -83,6 +83,13 @@ def min_tdcf_legacy(
     Raises:
         AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the
             t-DCF undefined.
+
+    Example:
+        >>> from asdf.evaluation import AsvScores, asv_rates, min_tdcf_legacy
+        >>> import numpy as np
+        >>> asv = AsvScores(np.array([2.0, 1.0]), np.array([-2.0, 1.5]), np.array([0.5, 1.2]))
+        >>> round(min_tdcf_legacy([2.0, 1.5, 0.3], [-1.0, 0.5, -0.7], asv_rates(asv)), 4)
+        0.3333
     """
     return min_tdcf_legacy_of(DetCurve.of(bona_fide, spoof), asv, cost)
 
@@ -109,6 +116,13 @@ def min_tdcf(
     Raises:
         AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the
             t-DCF undefined.
+
+    Example:
+        >>> from asdf.evaluation import AsvScores, asv_rates, min_tdcf
+        >>> import numpy as np
+        >>> asv = AsvScores(np.array([2.0, 1.0]), np.array([-2.0, 1.5]), np.array([0.5, 1.2]))
+        >>> round(min_tdcf([2.0, 1.5, 0.3], [-1.0, 0.5, -0.7], asv_rates(asv)), 4)
+        0.4398
     """
     return min_tdcf_of(DetCurve.of(bona_fide, spoof), asv, cost)
 
@@ -135,6 +149,12 @@ def min_a_dcf(
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
+
+    Example:
+        >>> from asdf.evaluation import min_a_dcf
+        >>> cost, threshold = min_a_dcf([2.0, 1.0], [-1.0, 0.2], [0.5, 1.2])
+        >>> round(cost, 4)
+        0.4202
     """
     curve = _TandemCurve.of(target, nontarget, spoof, below=1e-8)
     miss_weight = cost.miss * cost.target_prior
@@ -164,6 +184,22 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
     Raises:
         AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal
             rates.
+
+    Example:
+        >>> from asdf.evaluation import AsvScores, t_eer
+        >>> import numpy as np
+        >>> asv = AsvScores(
+        ...     np.array([2.0, 1.0, 0.2]),
+        ...     np.array([-2.0, 1.5, -0.4]),
+        ...     np.array([0.5, 1.2, 0.1]),
+        ... )
+        >>> cm = AsvScores(
+        ...     np.array([2.2, 0.4, 1.0]),
+        ...     np.array([1.9, 0.8, 1.1]),
+        ...     np.array([-0.5, 0.6, -1.0]),
+        ... )
+        >>> round(t_eer(asv, cm), 4)
+        0.3333
     """
     speech = np.concatenate([cm.target, cm.nontarget])
     return t_eer_of(asv, DetCurve.of(speech, cm.spoof))

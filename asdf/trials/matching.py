@@ -79,6 +79,15 @@ def read_any_scores(
 
     Raises:
         AsdfError: as `read_matched`; or there are no labels, neither in the file nor in `labels`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from asdf.evaluation import read_any_scores
+        >>> lines = ["LA_E_1 2.5", "LA_E_2 -1.0"]
+        >>> written = Path("scores.txt").write_text(chr(10).join(lines))
+        >>> scores = read_any_scores("scores.txt", {"LA_E_1": 1, "LA_E_2": 0})
+        >>> scores.labels.tolist()
+        [1, 0]
     """
     if labels is None:
         return _with_labels_of_file(path, read_score_file(path))

@@ -80,6 +80,13 @@ def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> S
     Raises:
         AsdfError: names file and line of a malformed line, a label other than 0 and 1, a score that
             is not a finite number, a repeated utterance; or the file is empty or lacks a class.
+
+    Example:
+        >>> from asdf.evaluation import eer, read_scores, write_scores
+        >>> write_scores("dev.txt", ["a", "b", "c"], [1, 0, 1], [2.5, -1.0, 0.5])
+        >>> scores = read_scores("dev.txt")
+        >>> scores.scores[scores.labels == 1].tolist()
+        [2.5, 0.5]
     """
     collector = ScoreCollector(path)
     for number, line in numbered_lines(path):
@@ -212,6 +219,13 @@ def write_scores(
             twice, an identifier cannot stand in a line, or there is no utterance; what was at
             `path` stays as it was.
         ValueError: the counts differ, or a label is neither 0 nor 1.
+
+    Example:
+        >>> from asdf.evaluation import read_scores, write_scores
+        >>> write_scores("dev.txt", ["a", "b"], [1, 0], [2.5, -1.0])
+        >>> scores = read_scores("dev.txt")
+        >>> list(scores.ids), scores.scores.tolist()
+        (['a', 'b'], [2.5, -1.0])
     """
     keys = np.asarray(list(labels))
     values = np.asarray(scores, dtype=np.float64)
