@@ -20,7 +20,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +101,20 @@ class ServeOptions(DetectorOptions):
     @property
     def limits(self) -> ServiceLimits:
         """The limits of the service."""
-        names = [limit.name for limit in fields(ServiceLimits)]
-        return ServiceLimits(**{name: getattr(self, name) for name in names})
+        return ServiceLimits(
+            max_mb=self.max_mb,
+            max_seconds=self.max_seconds,
+            queue=self.queue,
+            rate=self.rate,
+            audio_rate=self.audio_rate,
+            connections=self.connections,
+            client_connections=self.client_connections,
+            readers=self.readers,
+            head_s=self.head_s,
+            upload_s=self.upload_s,
+            request_s=self.request_s,
+            stop_s=self.stop_s,
+        )
 
 
 COMMAND = Command("serve", __doc__, ServeOptions)
