@@ -1,5 +1,7 @@
 """Draw DET curves of score files, for papers (needs matplotlib: the extra `report`).
 
+The older name of `evaluate --plot`, which draws the same curves next to the error rates.
+
     python -m asdf detplot scores/epoch.20/asvspoof19-eval.txt --output det.pdf
     python -m asdf detplot A=first.txt B=second.txt --protocol P --subset eval --output det.pdf
     python -m asdf detplot scores.txt --protocol P --by attack --output det.png --title "XLS-R"
@@ -11,6 +13,7 @@ format: pdf, png, svg.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +23,7 @@ from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.commands.score_files import (
     UNDIVIDED,
     ScoreFilesOptions,
+    System,
     named_systems,
     read_protocol_option,
     read_system_scores,
@@ -75,30 +79,51 @@ def main(arguments: list[str]) -> int:
     # matplotlib takes seconds to load: mistakes in the options come first.
     from asdf.report.plots import det_plot, save_figure
 
-    curves = _curves(args)
+    protocol = read_protocol_option(args)
+    systems = named_systems(args.scores)
+    scores = [read_system_scores(one.path, protocol, args.ignore_others) for one in systems]
+    columns = (args.by,) if args.by else ()
+    curves = curves_of(systems, scores, protocol.trials, columns)
     save_figure(det_plot(curves, args.title), args.output)
-    count = "1 curve" if len(curves) == 1 else f"{len(curves)} curves"
-    show(f"written to {args.output}: {count}")
+    show(f"written to {args.output}: {count_curves(curves)}")
     return 0
 
 
-def _curves(args: DetplotOptions) -> dict[str, ThinnedCurve]:
-    """Return each curve by its name: the systems', then those of conditions."""
+def count_curves(curves: Mapping[str, ThinnedCurve]) -> str:
+    """Return the number of curves in words."""
+    return "1 curve" if len(curves) == 1 else f"{len(curves)} curves"
+
+
+def curves_of(
+    systems: Sequence[System],
+    scores: Sequence[Scores],
+    trials: TrialList | None,
+    columns: Sequence[str],
+) -> dict[str, ThinnedCurve]:
+    """Return each curve by its name: the systems', then those of conditions.
+
+    Args:
+        scores: Scores of each system.
+        trials: Trials of the protocol, with its columns.
+        columns: Columns whose conditions are drawn, of the last system.
+
+    Raises:
+        UsageError: a column does not exist, or does not divide the trials.
+        AsdfError: a class has no trial.
+    """
     from asdf.metrics.detection import DetCurve
     from asdf.report.plots import thinned_det
     from asdf.trials.how_scored import in_precision
     from asdf.trials.scored_files import how_scored
     from asdf.trials.set_roles import role_words
 
-    protocol = read_protocol_option(args)
     curves: dict[str, ThinnedCurve] = {}
-    for system in named_systems(args.scores):
-        scores = read_system_scores(system.path, protocol, args.ignore_others)
+    for system, own in zip(systems, scores, strict=True):
         scored = how_scored(system.path)
         name = f"{system.name}{in_precision(scored.precision)}{role_words(scored.role)}"
-        curves[name] = thinned_det(DetCurve.of_scores(scores))
-    if args.by:
-        for value, condition in _condition_curves(scores, protocol.trials, args.by).items():
+        curves[name] = thinned_det(DetCurve.of_scores(own))
+    for column in columns:
+        for value, condition in _condition_curves(own, trials, column).items():
             # A condition may have the name of the system.
             name = f"'{value}'" if value in curves else value
             curves[name] = condition

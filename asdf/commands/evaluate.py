@@ -5,7 +5,7 @@
     python -m asdf evaluate la_eval.txt --asv-scores ASVspoof2019.LA.asv.eval.gi.trl.scores.txt
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
-    python -m asdf evaluate scores.txt --protocol P --submission out.tsv --format asvspoof5
+    python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
 
@@ -21,14 +21,17 @@ but for the seed, get a mean, a standard deviation, an interval and a test over 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
+from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.options import Command, option, replicates_option
 from asdf.commands.outputs import (
+    check_file,
     check_inputs,
     check_overwriting,
     output_name,
@@ -121,13 +124,25 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         "write tables for a paper (booktabs)",
         metavar="OUT",
     )
+    plot: Path | None = option(
+        "draw the DET curves, of one system also by the columns of --by: .pdf, .png, .svg",
+        metavar="OUT",
+        check=check_file,
+    )
+    title: str = option(
+        "above the plot",
+        metavar="TEXT",
+        default="",
+    )
+    # `submission` writes them now.
     submission: Path | None = option(
         "write the scores in a challenge's format",
-        metavar="OUT",
+        hidden=True,
     )
     format: str | None = option(
         "format of the submission",
         choices=FORMATS,
+        hidden=True,
     )
 
 
@@ -135,7 +150,8 @@ COMMAND = Command(
     "evaluate",
     __doc__,
     EvaluateOptions,
-    {".json": "json", ".csv": "csv", ".tex": "latex"},
+    {".json": "json", ".csv": "csv", ".tex": "latex"}
+    | dict.fromkeys((".pdf", ".png", ".svg"), "plot"),
 )
 
 
@@ -150,6 +166,9 @@ def main(arguments: list[str]) -> int:
     systems = named_systems(args.scores)
     _check(args, systems)
     screen = text_stream(_outputs(args))
+    if args.plot:
+        # Without matplotlib this ends with an error, before the minutes of a bootstrap.
+        importlib.import_module("asdf.report.plots")
     protocol = read_protocol_option(args)
     columns = _columns(args.by, protocol.trials)
     summaries = _summarise(args, systems, protocol, columns)
@@ -157,9 +176,31 @@ def main(arguments: list[str]) -> int:
     over = _over_seeds(args, systems, summaries, protocol.trials)
     # Files first: where the screen is closed or full, what was computed is not lost.
     _write(args, summaries, leading, over, protocol.trials)
+    drawn = ""
+    if args.plot:
+        drawn = _draw(args.plot, args, systems, summaries, protocol.trials)
     _print(args, summaries, leading, columns, screen)
     _print_seeds(over, screen)
+    if drawn:
+        show(drawn, screen)
     return 0
+
+
+def _draw(
+    path: Path,
+    args: EvaluateOptions,
+    systems: Sequence[System],
+    summaries: Sequence[Summary],
+    trials: TrialList | None,
+) -> str:
+    """Write the DET curves; return what was written, in words."""
+    from asdf.report.plots import det_plot, save_figure
+
+    # Conditions of several systems in one plot would be a tangle.
+    by = _columns(args.by, trials) if args.by and len(systems) == 1 else ()
+    curves = curves_of(systems, [summary.scores for summary in summaries], trials, by)
+    save_figure(det_plot(curves, args.title), path)
+    return f"written to {path}: {count_curves(curves)}"
 
 
 def _summarise(
@@ -315,6 +356,8 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         raise UsageError(
             f"--submission is of one system: give one score file, not {len(args.scores)}."
         )
+    if args.plot and args.decisions:
+        raise UsageError("--plot draws curves of scores: --decisions have one point each.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -325,7 +368,7 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
 
 
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.submission]
+    return [args.json, args.csv, args.latex, args.submission, args.plot]
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:

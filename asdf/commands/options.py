@@ -217,12 +217,15 @@ class _Entry:
 
 
 def entries_of(options: type) -> Iterator[_Entry]:
-    """Yield the fields of a dataclass of options: its own, then those that it inherits.
+    """Yield the fields of a dataclass of options: words, own options, those that it inherits.
 
-    The class that other options are inherited from is their heading, by its docstring.
+    The class that options are inherited from is their heading, by its docstring.
     """
     kinds = get_type_hints(options)
     by_name = {one.name: one for one in fields(options)}
+    for one in fields(options):
+        if one.metadata["details"].positional:
+            yield _entry_of(by_name.pop(one.name), kinds[one.name], "")
     for owner in options.__mro__:
         heading = "" if owner is options else (owner.__doc__ or "").partition("\n")[0].rstrip(".")
         for name in get_annotations(owner):
@@ -250,8 +253,7 @@ def _entry_of(one: Field[Any], kind: Any, heading: str) -> _Entry:
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         kind = str
-    group = "" if details.positional else heading
-    return _Entry(group, one.name, kind, choices, count, one.default, details)
+    return _Entry(heading, one.name, kind, choices, count, one.default, details)
 
 
 @dataclass(frozen=True)
@@ -295,12 +297,7 @@ class Command(Generic[T]):
     def parser(self) -> argparse.ArgumentParser:
         """Make the parser of the command line."""
         program = f"{program_name()} {self.name}"
-        # Words in the order of the dataclass, where those of its bases stand first.
-        order = [one.name for one in fields(self.options)]
         entries = list(entries_of(self.options))
-        entries.sort(
-            key=lambda entry: (not entry.details.positional) * len(order) or order.index(entry.name)
-        )
         usage = [entry.usage for entry in entries if entry.usage]
         parser = argparse.ArgumentParser(
             prog=program,

@@ -6,21 +6,23 @@
     python -m asdf submission --check predict.csv --trials trials.txt --format at-add
 
 The trials are those of the challenge's list: an utterance per line, or any label file that ASDF
-knows; labels are not needed. Every trial needs one score. A path that ends in .zip becomes a zip
-with the file in it, where the challenge states how that is called. Scores of track 2 of ASVspoof 5
-are written by `sasv --output`.
+knows; only asvspoof2019 needs labels and attacks. Every trial needs one score. A path that ends in
+.zip becomes a zip with the file in it, where the challenge states how that is called. Scores of
+track 2 of ASVspoof 5 are written by `sasv --output`.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_inputs, input_name, output_name, show
+from asdf.commands.score_files import Protocol, read_system_scores
 from asdf.errors import AsdfError, UsageError
+from asdf.metrics.summary import known_columns
 from asdf.runs.streams import STREAM
 from asdf.text import quoted_and_more
 from asdf.trials.formats import read_score_file
@@ -86,7 +88,13 @@ def main(arguments: list[str]) -> int:
         show(f"{input_name(args.check)}: {lines} trials, as {args.format} wants them")
         return 0
     assert args.scores is not None and args.output is not None  # as `_check` requires
-    scores = _read_scores(args.scores, trials)
+    if args.format == "asvspoof2019":
+        # Its lines have labels and attacks, which the label file of the set states.
+        scores = read_system_scores(args.scores, Protocol(trials, trials), ignore_others=False)
+        columns = known_columns(input_name(args.scores), scores, trials)
+        scores = replace(scores, columns=columns)
+    else:
+        scores = _read_scores(args.scores, trials)
     write_submission(args.output, args.format, scores, trials, args.threshold)
     show(f"written to {output_name(args.output)}: {len(scores)} trials, format {args.format}")
     return 0
@@ -136,11 +144,6 @@ def _check(args: SubmissionOptions) -> None:
         raise UsageError("name a score file to write from, or with --check a file to check.")
     if args.scores and not args.output:
         raise UsageError("name the file to write: --output.")
-    if args.format == "asvspoof2019":
-        raise UsageError(
-            "asvspoof2019 needs labels and attacks: python -m asdf evaluate SCORES --protocol P "
-            "--submission OUT --format asvspoof2019"
-        )
     decides = SUBMISSION_FORMATS[args.format].decides
     if args.scores and decides != (args.threshold is not None):
         raise UsageError(

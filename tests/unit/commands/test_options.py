@@ -1,0 +1,208 @@
+"""Options of commands: what is read, shown and refused, and names that were used before."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from asdf.__main__ import COMMANDS, GROUPS, main, module_name
+from asdf.commands.options import Command, argument, flag, option
+from asdf.errors import UsageError
+from tests.conftest import PATIENCE_S
+
+KEYED = "U1 - bonafide 2\nU2 - bonafide 1\nU3 A07 spoof -1\nU4 A08 spoof 1.5\n"
+
+
+def refuse_negative(value: float) -> None:
+    if value < 0:
+        raise UsageError(f"--share {value:g}: no share is negative.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inherited:
+    """The place where it grows."""
+
+    soil: str | None = option("what it grows in", metavar="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Inherited):
+    """Options of a command of the tests."""
+
+    files: tuple[Path, ...] = argument("what is read", "FILE")
+    kind: Literal["oak", "ash"] = option("kind of tree; python -m asdf trees", default="oak")
+    share: float = option("its share", metavar="R", default=0.0, check=refuse_negative)
+    needed: int = option("a number", metavar="N", default=MISSING)
+    tags: tuple[str, ...] = option("named again", metavar="T", default=(), repeated=True)
+    pair: tuple[str, str] | None = option("two of them", metavar=("A", "B"))
+    text: Path | None = option("a text", metavar="OUT", aliases=("--txt",))
+    table: Path | None = option("a table", metavar="OUT")
+    brief: bool = flag("say less")
+    older: str | None = option("of an earlier version", hidden=True)
+
+
+COMMAND = Command(
+    "trees", "Trees: python -m asdf trees", Options, {".txt": "text", ".csv": "table"}
+)
+
+
+def test_words_become_a_typed_dataclass() -> None:
+    words = "a --needed 3 --tags x --tags y b --pair 1 2 --txt c.txt --share 1e-3 --brief"
+    assert COMMAND.read(words.split()) == Options(
+        files=(Path("a"), Path("b")),
+        needed=3,
+        tags=("x", "y"),
+        pair=("1", "2"),
+        text=Path("c.txt"),
+        share=0.001,
+        brief=True,
+    )
+    least = COMMAND.read(["a", "--needed", "3"])
+    assert least == Options(files=(Path("a"),), needed=3)
+    assert (least.kind, least.share, least.tags, least.brief) == ("oak", 0.0, (), False)
+
+
+def test_the_suffix_of_an_output_says_what_is_written() -> None:
+    named = COMMAND.read(["a", "--needed", "3", "-o", "x.TXT", "--output", "x.csv"])
+    assert (named.text, named.table) == (Path("x.TXT"), Path("x.csv"))
+    with pytest.raises(UsageError, match=r"--output x\.md: .* \.txt as --text, \.csv as --table"):
+        COMMAND.read(["a", "--needed", "3", "-o", "x.md"])
+    with pytest.raises(UsageError, match=r"--output x\.csv and --table y\.csv: name one of them"):
+        COMMAND.read(["a", "--needed", "3", "--table", "y.csv", "-o", "x.csv"])
+
+
+def test_what_cannot_be_meant_is_refused(capsys) -> None:
+    with pytest.raises(UsageError, match=r"--share -1: no share is negative"):
+        COMMAND.read(["a", "--needed", "3", "--share", "-1"])
+    for words in (["a"], ["--needed", "3"], ["a", "--needed", "3", "--kind", "elm"]):
+        with pytest.raises(SystemExit) as ended:
+            COMMAND.read(words)
+        assert ended.value.code == 2
+    assert "invalid choice: 'elm'" in capsys.readouterr().err
+
+
+def test_help_has_what_the_fields_say(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = COMMAND.parser().format_help()
+    assert shown.startswith("usage: python -m asdf trees FILE ... --needed N [options]\n")
+    lines = [line.strip() for line in shown.splitlines()]
+    assert "--kind {oak,ash}      kind of tree; python -m asdf trees (oak)" in lines
+    assert "--share R             its share (0)" in lines
+    assert lines[lines.index("The place where it grows:") + 1].startswith("--soil NAME")
+    assert "--txt" not in shown and "--older" not in shown
+    assert COMMAND.flags()[:3] == ["--help", "--output", "--kind"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_the_command_as_it_was_typed(monkeypatch, name) -> None:
+    command = importlib.import_module(module_name(name)).COMMAND
+    assert f"python -m asdf {name}" in command.parser().format_help()
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/asdf-antispoofing"])
+    shown = command.parser().format_help()
+    assert shown.startswith(f"usage: asdf-antispoofing {name} ")
+    assert "python -m asdf" not in shown
+
+
+def test_each_output_is_named_by_the_same_option() -> None:
+    without = {"quickstart", "new-recipe", "serve", "train", "launch", "publish", "networks"}
+    for name in COMMANDS:
+        command = importlib.import_module(module_name(name)).COMMAND
+        assert ("--output" in command.flags()) == (name not in without), name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("calibrate", ["net.pt", "--out", "x"]),
+        ("fuse", ["a", "b", "--out", "x"]),
+        ("import", ["net.pth", "x", "network.max_epochs=2"]),
+        ("export", ["net.pt", "x", "--format", "onnx"]),
+    ],
+)
+def test_older_names_of_outputs_are_understood(name, words) -> None:
+    command = importlib.import_module(module_name(name)).COMMAND
+    older = command.read(words)
+    newer = command.read([word for word in words if word not in ("--out", "x")] + ["-o", "x"])
+    output = "out" if name in ("import", "export") else "output"
+    assert getattr(older, output) == getattr(newer, output) == Path("x")
+    assert "--out " not in command.parser().format_help()
+    if name == "import":
+        assert older.settings == newer.settings == ("network.max_epochs=2",)
+
+
+@pytest.mark.parametrize("name", ["import", "export"])
+def test_an_output_has_to_be_named(name) -> None:
+    command = importlib.import_module(module_name(name)).COMMAND
+    words = ["net.pt"] if name == "import" else ["net.pt", "--format", "onnx"]
+    with pytest.raises(UsageError, match=r"to write: --output OUT"):
+        _ = command.read(words).out
+
+
+def test_groups_are_what_one_wants_to_do() -> None:
+    assert list(GROUPS) == [
+        "start",
+        "judge recordings",
+        "train",
+        "measure",
+        "special tasks",
+        "exchange",
+    ]
+    assert "detplot" not in COMMANDS
+
+
+def test_evaluate_draws_what_detplot_draws(tmp_path, capsys) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra `report`")
+    scores = tmp_path / "net.txt"
+    scores.write_text(KEYED)
+    words = [str(scores), "--by", "attack"]
+    assert main(["detplot", *words, "--output", str(tmp_path / "old.svg")]) == 0
+    said = capsys.readouterr().out
+    new = tmp_path / "new.svg"
+    assert main(["evaluate", *words, "--replicates", "0", "-o", str(new)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith(said.replace("old.svg", "new.svg")) and "EER" in shown
+
+    def texts(path: Path) -> list[str]:
+        return [line for line in path.read_text().splitlines() if "EER" in line]
+
+    assert texts(new) == texts(tmp_path / "old.svg") and len(texts(new)) >= 3
+
+
+def test_submission_writes_what_evaluate_wrote(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scores.txt").write_text("".join(f"U{i} {i - 1.5}\n" for i in (3, 1, 2)))
+    Path("keys.txt").write_text("S U1 - A07 spoof\nS U2 - - bonafide\nS U3 - A08 spoof\n")
+    kind = ["--format", "asvspoof2019"]
+    words = ["scores.txt", "--protocol", "keys.txt", "--replicates", "0"]
+    assert main(["evaluate", *words, "--submission", "old.txt", *kind]) == 0
+    words = ["scores.txt", "--trials", "keys.txt", "-o", "new.txt"]
+    assert main(["submission", *words, *kind]) == 0
+    assert Path("new.txt").read_bytes() == Path("old.txt").read_bytes()
+    assert Path("new.txt").read_text().startswith("U1 A07 spoof ")
+
+
+def test_train_becomes_the_recipe(tmp_path) -> None:
+    recipe = tmp_path / "recipe"
+    recipe.mkdir()
+    (recipe / "run.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)\n")
+    words = ["net", "network.max_epochs=2", "--dry-run", "--explain", "x"]
+    for named in (recipe, recipe / "run.py"):
+        ended = subprocess.run(
+            [sys.executable, "-m", "asdf", "train", str(named), *words],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{words}\n", "")
+
+
+def test_train_says_what_is_not_a_recipe(tmp_path, capsys) -> None:
+    assert main(["train", str(tmp_path), "net"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {tmp_path}/run.py is not a file: name the folder of a recipe")
