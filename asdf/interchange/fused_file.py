@@ -93,7 +93,7 @@ def read_fused_file(path: Path) -> FusedSystem:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise AsdfError(
             f"{path} is no network and no fused system of ASDF, which `python -m asdf fuse "
-            "... --networks ... --out FILE.json` writes."
+            "... --networks ... --output FILE.json` writes."
         )
     if content.get("version") != VERSION:
         raise AsdfError(f"{path}: a newer ASDF wrote this fused system. Update ASDF.")

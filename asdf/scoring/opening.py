@@ -183,7 +183,7 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
         raise AsdfError(
             f"the networks of {path} cut silence in different ways (their settings 'sad'), so they "
             "do not hear the same of a recording: they cannot be scored together. Fuse their score "
-            "files instead: python -m asdf fuse ... --apply ... --out OUT"
+            "files instead: python -m asdf fuse ... --apply ... --output OUT"
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion)
