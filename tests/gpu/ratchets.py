@@ -15,8 +15,9 @@ import torch
 
 FOLDER = Path(__file__).parent / "ratchets"
 
-# The allocator rounds small tensors in an order that varies a little.
-SLACK = {"bytes": 2**26, "peak": 2**20}
+# The allocator rounds small tensors in an order that varies a little; a patch release of torch may
+# queue an operation more.
+SLACK = {"operations": 4, "bytes": 2**26, "peak": 2**20}
 
 
 def version_of(text: str) -> tuple[int, int]:
