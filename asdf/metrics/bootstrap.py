@@ -87,7 +87,7 @@ def confidence_intervals(
     Raises:
         AsdfError: a class is empty, a score is not finite, or there are fewer than two speakers.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import Scores, confidence_intervals
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
@@ -217,7 +217,7 @@ def paired_test(
     Raises:
         AsdfError: the systems were not scored on the same trials; or as `confidence_intervals`.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import Scores, paired_test
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)

@@ -64,7 +64,7 @@ def min_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import min_dcf
         >>> round(min_dcf([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
         0.25
@@ -89,7 +89,7 @@ def act_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import act_dcf
         >>> round(act_dcf([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
         0.5
@@ -111,7 +111,7 @@ def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import cllr
         >>> round(cllr([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
         0.6458
@@ -133,7 +133,7 @@ def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import min_cllr
         >>> round(min_cllr([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
         0.25

@@ -147,7 +147,7 @@ def det_curve(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[Floats, F
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import det_curve
         >>> misses, false_alarms, thresholds = det_curve([2.0, 1.0], [-1.0, 1.5])
         >>> [float(rate) for rate in misses]
@@ -165,7 +165,7 @@ def eer(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[float, float]:
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import eer
         >>> rate, threshold = eer([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1])
         >>> print(f"{rate:.2f} at {threshold:.1f}")
@@ -180,7 +180,7 @@ def auc(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import auc
         >>> auc([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1])
         0.9375

@@ -100,7 +100,7 @@ def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import Scores, evaluate
         >>> import numpy as np
         >>> labels = np.array([1, 1, 1, 1, 0, 0, 0, 0])
@@ -145,7 +145,7 @@ def by_condition(
     Raises:
         AsdfError: there is no bona fide or no spoof trial, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import Scores, by_condition
         >>> import numpy as np
         >>> labels = np.array([1, 1, 1, 1, 0, 0, 0, 0])

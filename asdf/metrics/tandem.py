@@ -84,7 +84,7 @@ def min_tdcf_legacy(
         AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the
             t-DCF undefined.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import AsvScores, asv_rates, min_tdcf_legacy
         >>> import numpy as np
         >>> asv = AsvScores(np.array([2.0, 1.0]), np.array([-2.0, 1.5]), np.array([0.5, 1.2]))
@@ -117,7 +117,7 @@ def min_tdcf(
         AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the
             t-DCF undefined.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import AsvScores, asv_rates, min_tdcf
         >>> import numpy as np
         >>> asv = AsvScores(np.array([2.0, 1.0]), np.array([-2.0, 1.5]), np.array([0.5, 1.2]))
@@ -150,7 +150,7 @@ def min_a_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import min_a_dcf
         >>> cost, threshold = min_a_dcf([2.0, 1.0], [-1.0, 0.2], [0.5, 1.2])
         >>> round(cost, 4)
@@ -185,7 +185,7 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
         AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal
             rates.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import AsvScores, t_eer
         >>> import numpy as np
         >>> asv = AsvScores(

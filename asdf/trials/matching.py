@@ -80,7 +80,7 @@ def read_any_scores(
     Raises:
         AsdfError: as `read_matched`; or there are no labels, neither in the file nor in `labels`.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from asdf.evaluation import read_any_scores
         >>> lines = ["LA_E_1 2.5", "LA_E_2 -1.0"]

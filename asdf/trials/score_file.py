@@ -81,7 +81,7 @@ def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> S
         AsdfError: names file and line of a malformed line, a label other than 0 and 1, a score that
             is not a finite number, a repeated utterance; or the file is empty or lacks a class.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import eer, read_scores, write_scores
         >>> write_scores("dev.txt", ["a", "b", "c"], [1, 0, 1], [2.5, -1.0, 0.5])
         >>> scores = read_scores("dev.txt")
@@ -220,7 +220,7 @@ def write_scores(
             `path` stays as it was.
         ValueError: the counts differ, or a label is neither 0 nor 1.
 
-    Example:
+    Examples:
         >>> from asdf.evaluation import read_scores, write_scores
         >>> write_scores("dev.txt", ["a", "b"], [1, 0], [2.5, -1.0])
         >>> scores = read_scores("dev.txt")
