@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from asdf.__main__ import module_name
 from tests.conftest import RECIPE, ROOT
 from tests.documents.blocks import SHELL, Block, blocks_of, commands_of
 from tests.documents.workspace import Workspace, make_workspace
@@ -173,6 +176,29 @@ def test_commands_run(page: Path, workspace: Workspace, made: Path) -> None:
         if ended.status not in (0, status):
             failed.append((line, shown, ended.output[-1500:]))
     assert failed == [], "\n".join(f"{line}: {shown}\n{output}" for line, shown, output in failed)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if shell_commands(p)], ids=name_of)
+def test_options_of_commands_are_known(page: Path) -> None:
+    """Also of the pages whose commands run for minutes: each line is one that its parser takes."""
+    refused = []
+    for line, shown in shell_commands(page):
+        for part in re.split(r" [|&>]+ ?", shown):
+            words = shlex.split(part, comments=True)
+            while words and re.match(r"[A-Z_]+=", words[0]):
+                words.pop(0)
+            if words[:3] != ["python", "-m", "asdf"] or len(words) < 4 or words[3].startswith("-"):
+                continue
+            module = import_module(module_name(words[3]))
+            try:
+                module.COMMAND.parser().parse_intermixed_args(words[4:])
+            except SystemExit as ended:
+                if ended.code:
+                    refused.append((line, part))
+            except TypeError:
+                # All words of another program follow.
+                module.COMMAND.parser().parse_args(words[4:])
+    assert refused == []
 
 
 def missing_program(command: str) -> str | None:
