@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.settings.sections import Sections
 
 WARM_UP = 2
