@@ -180,9 +180,9 @@ class Results:
             AsdfError: it cannot be written.
         """
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
-        entry["lowest"] = asdict(result.lowest) if result.lowest else None
+        entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["sources"] = asdict(result.sources) if result.sources else None
-        entry["over_time"] = [asdict(window) for window in windows]
+        entry["over_time"] = [window.entry() for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
         if self._outputs.json is not None:
@@ -254,14 +254,14 @@ class Results:
         values = {name: entry[name] for name in _SAVED_FIELDS}
         # A journal of an earlier version has none.
         sources = Sources(**entry["sources"]) if entry.get("sources") else None
-        values |= {"lowest": lowest, "sources": sources}
+        values["lowest"] = lowest
         values["error"] = self._as_field(entry["error"])
         threshold = self._heading.threshold
         frames = frames_of(entry.get("frames"))
         result = Scored(
             index,
             recording.path,
-            frames=frames,
+            extras={"sources": sources, "frames": frames},
             name=self._as_field(str(recording.path)),
             threshold=threshold,
             verdict=decide_verdict(entry["score"], threshold, entry["judged"]),

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -78,7 +77,7 @@ class ClassHead(Attached):
     def complete(self, outputs: Any) -> Any:
         """Return the outputs with the logits of the classes."""
         whole = as_outputs(outputs)
-        return replace(whole, class_logits_BK=self.logits(whole.embeddings))
+        return whole.with_extra("sources", self.logits(whole.embeddings))
 
 
 class LinearClassHead(ClassHead):

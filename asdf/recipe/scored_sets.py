@@ -78,7 +78,8 @@ def score_lists(
         loss: Loss of training, whose means are computed as well; None: none is.
     """
     from asdf.interchange import digest_in_memory
-    from asdf.scoring.score_list import build_list_scorer, score_and_trace
+    from asdf.scoring.extras import SOURCES, Traced
+    from asdf.scoring.score_list import build_list_scorer, score_with_extras
     from asdf.trials.how_scored import in_precision
 
     results: dict[str, _SetResult] = {}
@@ -86,15 +87,17 @@ def score_lists(
     # Of gigabytes of weights it takes seconds: once for all sets, and on the rank that writes it.
     digest = run.world.run_on_main(partial(digest_in_memory, network, run.settings))
     scored = replace(scorer.how_scored, network=digest)
-    has_frames = scorer.frame_hop is not None
+    # Each extra that a network gives over time; an embedding is requested by a command alone.
+    wanted = [key for key, extra in scorer.extras.items() if extra.hop is not None]
+    traced = scorer.extras.get(SOURCES)
+    classes = traced.classes if isinstance(traced, Traced) else None
     for utterances, lengths in measured:
         corpus = utterances.name
         path = run.folders.scores(name, corpus)
         run.scored.append(path)
-        scores = score_and_trace(
-            scorer, utterances, lengths, run.settings, run.world, run.stop, has_frames, path
+        scores = score_with_extras(
+            scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )
-        classes = scorer.source_classes
         result = run.world.run_on_main(
             partial(_write_scores, run, name, utterances, scores, scored, classes, metric)
         )
@@ -166,7 +169,7 @@ def _write_scores(
     # Removed first: a run that is killed here must not leave a description of other scores.
     remove_how_scored(path)
     sources_file(path).unlink(missing_ok=True)
-    replace_frames(run.folders.frames(name, utterances.name), computed.frames)
+    replace_frames(run.folders.frames(name, utterances.name), computed.over_time.get("frames"))
     write_scores(path, utterances.ids, utterances.labels, scores)
     write_how_scored(path, replace(scored, trials=len(utterances)))
     if utterances.columns:
@@ -177,13 +180,13 @@ def _write_scores(
     is_whole = classes is None or (len(bona_fide) and len(spoof))
     rate = eer(bona_fide, spoof)[0] if is_whole else math.nan
     traced = None
-    if classes is not None and computed.sources is not None:
-        traced = trace(utterances, classes, computed.sources)
+    if classes is not None and "sources" in computed.extras:
+        traced = trace(utterances, classes, computed.extras["sources"])
         write_source_scores(sources_file(path), traced)
     value = rate
     if metric is not None:
-        if metric.of_frames and computed.frames is not None:
-            bona_fide, spoof = divide_frames(computed.frames, utterances)
+        if metric.of_frames and computed.over_time:
+            bona_fide, spoof = divide_frames(computed.over_time["frames"], utterances)
         value = metric.of_set(bona_fide, spoof, traced, utterances.name)
     return _SetResult(rate, value, describe_traced(traced) + training_words(path))
 

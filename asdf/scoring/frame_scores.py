@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.facts import SAMPLE_RATE
 from asdf.segments import Segment, frame_count, segments_from_scores
 
 
@@ -28,6 +29,11 @@ class FrameScores:
     scores: np.ndarray
     hop_s: float
     seconds: float
+
+    @classmethod
+    def of_samples(cls, scores: np.ndarray, samples: int, hop: int) -> FrameScores:
+        """Return the scores of the frames of `samples` samples, `hop` samples each."""
+        return cls(fit_frames(scores, samples, hop), hop / SAMPLE_RATE, samples / SAMPLE_RATE)
 
     def __len__(self) -> int:
         return len(self.scores)

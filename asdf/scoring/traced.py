@@ -50,15 +50,3 @@ def name_sources(column: str, names: Sequence[str], logits_K: np.ndarray) -> Sou
     energy = float(np.logaddexp.reduce(exact))
     logarithms = (exact - energy).tolist()
     return Sources(column, dict(zip(names, logarithms, strict=True)), energy)
-
-
-def mean_sources(rows: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Return the logits of a recording of several windows, (classes,) float32: their means.
-
-    Args:
-        rows: Rows of the windows that count; empty: the network traces no sources.
-    """
-    if not rows:
-        return None
-    mean: np.ndarray = np.stack(rows).mean(axis=0, dtype=np.float64)
-    return mean.astype(np.float32)

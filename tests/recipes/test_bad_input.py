@@ -358,7 +358,7 @@ def test_scores_that_are_not_numbers_are_not_written(own):
     assert (
         "1 of the 8 scores of demo-dev are not finite numbers" in message and path.name in message
     )
-    assert "No score file has been written" in message
+    assert "No file has been written" in message
 
 
 def test_results_without_scores(own):

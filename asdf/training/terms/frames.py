@@ -46,7 +46,7 @@ class FrameTerm(Term):
         Raises:
             AsdfError: the network returns no logits of frames, or of more than a clip has.
         """
-        logits_BF2 = outputs.frame_logits_BF2
+        logits_BF2 = outputs.extras.get("frames")
         count = 0 if logits_BF2 is None else logits_BF2.shape[1]
         if logits_BF2 is None or not 1 <= count <= targets.shape[1]:
             raise AsdfError(

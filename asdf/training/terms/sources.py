@@ -79,10 +79,10 @@ class SourceTerm(Term):
 
     def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
         """Return the cross-entropies, in float32 or more."""
-        assert outputs.class_logits_BK is not None  # the head is a part of the network
-        kind = torch.promote_types(outputs.class_logits_BK.dtype, torch.float32)
+        logits_BK = outputs.extras["sources"]
+        kind = torch.promote_types(logits_BK.dtype, torch.float32)
         classes_B = targets.clamp(min=0)
-        logits_BK = self._head.training_logits(outputs.class_logits_BK.to(kind), classes_B)
+        logits_BK = self._head.training_logits(logits_BK.to(kind), classes_B)
         entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
         return torch.where(targets >= 0, entropies_B, 0.0)
 

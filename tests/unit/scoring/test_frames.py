@@ -55,7 +55,7 @@ def noise(samples: int) -> np.ndarray:
 def expected_scores(network, waveform: np.ndarray) -> np.ndarray:
     """What the network says of a waveform as a whole, whatever its length."""
     with torch.no_grad():
-        logits_F2 = network(torch.from_numpy(waveform)[None]).frame_logits_BF2[0]
+        logits_F2 = network(torch.from_numpy(waveform)[None]).extras["frames"][0]
     return (logits_F2[:, 1] - logits_F2[:, 0]).numpy()
 
 

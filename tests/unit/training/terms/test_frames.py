@@ -45,7 +45,9 @@ def make(**values):
 
 
 def outputs_of(logits_BF2) -> Outputs:
-    return Outputs(torch.zeros(len(logits_BF2), 1), torch.zeros(len(logits_BF2), 2), logits_BF2)
+    return Outputs(
+        torch.zeros(len(logits_BF2), 1), torch.zeros(len(logits_BF2), 2), {"frames": logits_BF2}
+    )
 
 
 def test_targets_are_the_labels_of_the_frames():

@@ -72,11 +72,11 @@ def test_the_values_are_cross_entropies_of_utterances_of_a_class() -> None:
     assert targets.tolist() == CLASSES and term.weight == 0.5
     assert term.counts(targets).tolist() == [1, 0, 1, 1, 0, 1]
     logits = torch.randn(6, 3, generator=torch.Generator().manual_seed(2))
-    values = term.per_utterance(Outputs(None, torch.zeros(6, 2), None, logits), targets)
+    values = term.per_utterance(Outputs(None, torch.zeros(6, 2), {"sources": logits}), targets)
     expected = F.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
     torch.testing.assert_close(values, expected, rtol=0, atol=0)
     outputs = network(torch.randn(2, 400))
-    assert outputs.class_logits_BK.shape == (2, 3)
+    assert outputs.extras["sources"].shape == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,9 @@ def test_cosines_have_a_margin_in_training_alone() -> None:
     cosines = F.cosine_similarity(embeddings[:, None], head.weight_KE[None], dim=2)
     torch.testing.assert_close(logits, 10 * cosines)
     targets = torch.tensor(CLASSES)
-    values = term.per_utterance(Outputs(embeddings, torch.zeros(6, 2), None, logits), targets)
+    values = term.per_utterance(
+        Outputs(embeddings, torch.zeros(6, 2), {"sources": logits}), targets
+    )
     harder = logits.clone()
     for row, index in enumerate(CLASSES):
         harder[row, index] -= 3.0
@@ -152,7 +154,7 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
     back = class_head_of(read)
     assert back.names == ("A01", "A02", "A07") and back.bona_fide == "left_out"
     clips = torch.randn(3, 400)
-    assert torch.equal(read(clips).class_logits_BK, network(clips).class_logits_BK)
+    assert torch.equal(read(clips).extras["sources"], network(clips).extras["sources"])
     other, _ = built(classes=("A01", "A02"))
     with pytest.raises(
         AsdfError, match=r"3 classes of the column attack .A01, A02, A07; .* 2 class"

@@ -1,7 +1,7 @@
-"""The frames of the trials of a list, scored on any number of processes.
+"""An extra that follows time, of the trials of a list, on any number of processes.
 
-Invariant: a trial's frames are those that it has by itself (`asdf.scoring.frames`), to the last bit
-the same on any number of processes. Scores leave the device one batch after they are computed, so
+Invariant: a trial's frames are those that it has by itself (`asdf.scoring.over_time`), to the last
+bit the same on any number of processes. They leave the device one batch after they are computed, so
 that it need not wait for the host.
 
 Shapes: B trials of a batch, F frames.
@@ -9,7 +9,7 @@ Shapes: B trials of a batch, F frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from torch import Tensor
@@ -21,8 +21,8 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.parts import Parts
-from asdf.scoring.frame_scores import FrameScores
-from asdf.scoring.frames import FrameScoring, check_whole_time
+from asdf.scoring.frame_scores import fit_frames
+from asdf.scoring.over_time import OverTime, Timed, check_whole_time
 from asdf.scoring.scorer import Scorer
 from asdf.segments import FrameTable, frame_table
 from asdf.settings.sections import SpeechActivity
@@ -34,29 +34,31 @@ _BLOCK = 30 * SAMPLE_RATE
 _TRIALS, _COUNTS, _SCORES, _DURATIONS = "trials", "counts", "scores", "durations_s"
 
 
-class ListFrames:
-    """The frames of this rank's trials, added batch by batch.
+class ListOverTime:
+    """An extra of this rank's trials, added batch by batch.
 
     Args:
+        key: Key of the extra, which has a hop.
         lengths: Lengths of all trials, in samples.
         parts: Parts in which frames are saved from time to time; None: nowhere.
 
     Raises:
-        UsageError: the network has no frame-level head, or does not hear whole recordings.
+        UsageError: the network gives no such extra, or does not hear whole recordings.
     """
 
     def __init__(
         self,
         scorer: Scorer,
+        key: str,
         utterances: TrialList,
         lengths: np.ndarray,
         sad: SpeechActivity,
         parts: Parts | None = None,
     ) -> None:
-        check_whole_time(sad)
+        check_whole_time(key, sad)
         max_samples = scorer.length.max_samples
         assert max_samples is not None  # settings always have a limit
-        self._scoring = FrameScoring(scorer, max_samples)
+        self._over_time = OverTime(scorer, key, max_samples)
         self._utterances = utterances
         self._lengths = lengths
         self._pending: list[_Pending] = []
@@ -110,9 +112,8 @@ class ListFrames:
         self._unsaved = []
         self._parts.save()
 
-    def add(self, batch: ScoringBatch, frames_BF: Tensor | None) -> None:
+    def add(self, batch: ScoringBatch, frames_BF: Tensor) -> None:
         """Add the frames of a batch, as they are on the device."""
-        assert frames_BF is not None  # the network has such a head
         self._pending.append((batch, fetch_later(frames_BF)))
         if len(self._pending) > 1:
             self._take(self._pending.pop(0))
@@ -123,16 +124,16 @@ class ListFrames:
         Raises:
             AsdfError: a recording cannot be read.
         """
-        block = max(self._scoring.window, _BLOCK)
+        block = max(self._over_time.window, _BLOCK)
         for trial in trials.tolist():
             if stop:
                 return
             path = self._utterances.path(trial)
-            self._note(trial, self._scoring.of_blocks(read_blocks(path, block)))
+            self._note(trial, self._over_time.of_blocks(read_blocks(path, block)))
 
     def long_trials(self) -> np.ndarray:
         """Return the trials, of all ranks, that are longer than what is heard at once."""
-        return np.flatnonzero(self._lengths > self._scoring.max_samples)
+        return np.flatnonzero(self._lengths > self._over_time.max_samples)
 
     def remaining_long_trials(self, world: World) -> np.ndarray:
         """Return this rank's share of those whose frames no earlier start has saved."""
@@ -166,25 +167,22 @@ class ListFrames:
         return frame_table(
             self._utterances.ids,
             [scores[trial] for trial in trials],
-            self._scoring.hop_s,
+            self._over_time.hop / SAMPLE_RATE,
             np.array([durations_s[trial] for trial in trials], np.float64),
         )
 
     def _take(self, pending: _Pending) -> None:
         """Note the frames of a batch, when they are on the host."""
         batch, fetch = pending
-        for trial, row in self._rows(batch, fetch().numpy()):
-            self._note(trial, self._scoring.of_row(row, int(self._lengths[trial])))
+        for trial, row in zip(batch.trials.tolist(), fetch().numpy(), strict=True):
+            samples = int(self._lengths[trial])
+            # What is longer is scored in windows.
+            if samples <= self._over_time.max_samples:
+                self._note(trial, Timed(fit_frames(row, samples, self._over_time.hop), samples))
 
-    def _note(self, trial: int, frames: FrameScores) -> None:
-        self._scores[trial] = frames.scores
-        self._durations_s[trial] = frames.seconds
+    def _note(self, trial: int, timed: Timed) -> None:
+        self._scores[trial] = timed.row
+        self._durations_s[trial] = timed.samples / SAMPLE_RATE
         self._unsaved.append(trial)
         if self._parts is not None and self._parts.due:
             self.save()
-
-    def _rows(self, batch: ScoringBatch, frames_BF: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        for trial, row in zip(batch.trials.tolist(), frames_BF, strict=True):
-            # What is longer is scored in windows.
-            if self._lengths[trial] <= self._scoring.max_samples:
-                yield trial, row

@@ -15,8 +15,8 @@ from asdf.errors import UsageError
 from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
-from asdf.scoring.list_frames import ListFrames
-from asdf.scoring.score_list import build_list_scorer, score_and_trace, score_list
+from asdf.scoring.list_over_time import ListOverTime
+from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
 from asdf.settings.sections import Sections
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
@@ -49,15 +49,15 @@ def network(settings):
     return build_network(settings)
 
 
-def work(network, utterances, settings, frames=True):
+def work(network, utterances, settings, wanted=("frames",)):
     scorer = build_list_scorer(network, settings, World())
     arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), StopRequest())
-    return score_and_trace(*arguments, frames)
+    return score_with_extras(*arguments, wanted)
 
 
 def test_frames_are_those_that_a_recording_has_by_itself(network, utterances, settings, tmp_path):
     scored = work(network, utterances, settings)
-    scores, table = scored.scores, scored.frames
+    scores, table = scored.scores, scored.over_time["frames"]
     write_network_file(tmp_path / "n.pt", NetworkFile.from_network(network, settings))
     detector = Detector(tmp_path / "n.pt", device="cpu")
     assert table.ids == utterances.ids
@@ -73,20 +73,23 @@ def test_frames_are_those_that_a_recording_has_by_itself(network, utterances, se
 def test_scores_are_the_same_with_frames_and_without(network, utterances, settings):
     scorer = build_list_scorer(network, settings, World())
     arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), StopRequest())
-    np.testing.assert_array_equal(score_list(*arguments), work(network, utterances, settings)[0])
-    assert work(network, utterances, settings, frames=False).frames is None
+    np.testing.assert_array_equal(
+        score_list(*arguments), work(network, utterances, settings).scores
+    )
+    assert not work(network, utterances, settings, wanted=()).over_time
 
 
 def test_a_share_of_the_batches_gives_the_same_bits(network, utterances, settings):
     """As each of several ranks computes it."""
-    table = work(network, utterances, settings).frames
+    table = work(network, utterances, settings).over_time["frames"]
     scorer = build_list_scorer(network, settings, World())
     lengths = np.array(LENGTHS)
     for rank in range(2):
-        part = ListFrames(scorer, utterances, lengths, settings.sad)
+        part = ListOverTime(scorer, "frames", utterances, lengths, settings.sad)
         for batch in scorer.plan_batches(lengths)[rank::2]:
             waveforms = [np.resize(read(utterances, i), batch.samples) for i in batch.trials]
-            part.add(batch, scorer.compute(torch.from_numpy(np.stack(waveforms))).frames_BF)
+            computed = scorer.compute(torch.from_numpy(np.stack(waveforms)), ["frames"])
+            part.add(batch, computed.extras["frames"])
         part.add_long(part.long_trials()[rank::2], StopRequest())
         scored = part.local_scores()
         assert scored

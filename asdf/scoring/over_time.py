@@ -1,9 +1,9 @@
-"""Scores of the frames of a recording, by a network with a frame-level head.
+"""Extras that follow the time of a recording, such as the scores of its frames.
 
-Invariant: every sample of a recording is in one frame, and a frame's score comes from the network
+Invariant: every sample of a recording is in one frame, and a frame's value comes from the network
 hearing it with what surrounds it: a recording beyond the length of a trial is heard in windows that
 overlap, and each window gives the frames that lie further from its ends than in the other window.
-Such windows follow from the recording's length alone, so that its scores are the same in a list and
+Such windows follow from the recording's length alone, so that its values are the same in a list and
 by itself, on any number of processes.
 
 Shapes: F frames, T samples.
@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from asdf.audio.speech import needs_whole_recording
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.scoring.frame_scores import FrameScores, fit_frames
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import SpeechActivity
 
@@ -30,25 +30,36 @@ _OVERLAP = 4 * SAMPLE_RATE
 _HELD_SAMPLES = 2**24
 
 
+class Timed(NamedTuple):
+    """An extra of a recording: its frames' values, (F,), and the samples of the recording."""
+
+    row: np.ndarray
+    samples: int
+
+
 @dataclass(frozen=True)
-class FrameScoring:
-    """How frames of recordings are scored.
+class OverTime:
+    """How an extra of long recordings is computed.
 
     Attributes:
+        key: Key of the extra, which has a hop.
         max_samples: Samples that the network hears at once.
-        hop: samples per frame.
-        window: samples of a window of a longer recording, whole frames.
-        overlap: samples that two windows share, twice a number of whole frames.
+        hop: Samples per frame.
+        window: Samples of a window of a longer recording, whole frames.
+        overlap: Samples that two windows share, twice a number of whole frames.
     """
 
     scorer: WaveformScorer
+    key: str
     max_samples: int
     hop: int = field(init=False)
     window: int = field(init=False)
     overlap: int = field(init=False)
 
     def __post_init__(self) -> None:
-        hop = self.scorer.require_frames()
+        self.scorer.require([self.key])
+        hop = self.scorer.extras[self.key].hop
+        assert hop is not None  # only such extras come here
         if self.max_samples < hop:
             raise UsageError(
                 f"the network hears the first {self.max_samples} samples of a recording, less than "
@@ -61,17 +72,8 @@ class FrameScoring:
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "overlap", overlap - overlap % (2 * hop))
 
-    @property
-    def hop_s(self) -> float:
-        return self.hop / SAMPLE_RATE
-
-    def of_row(self, frames: np.ndarray, samples: int) -> FrameScores:
-        """Return the scores of a recording of `samples` samples that was heard as a whole."""
-        scores = fit_frames(frames, samples, self.hop)
-        return FrameScores(scores, self.hop_s, samples / SAMPLE_RATE)
-
-    def of_blocks(self, blocks: Iterable[np.ndarray]) -> FrameScores:
-        """Return the scores of a recording that comes in blocks (T,).
+    def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
+        """Return the extra of a recording that comes in blocks (T,).
 
         Raises:
             AsdfError: as `WaveformScorer.score_waveforms`.
@@ -82,16 +84,16 @@ class FrameScoring:
         windows = self._cut(blocks)
         together = max(1, _HELD_SAMPLES // self.window)
         while group := list(islice(windows, together)):
-            output = self.scorer.score_waveforms([part for _, part in group], frames=True)
-            assert output.frames is not None  # requested
-            for (start, waveform), scores in zip(group, output.frames, strict=True):
+            outcomes = self.scorer.score_waveforms([part for _, part in group], [self.key])
+            for (start, waveform), row in zip(group, outcomes.extras[self.key], strict=True):
+                values = row
                 if parts:
                     # The window before has frames up to the middle of what the two share.
                     parts[-1] = parts[-1][: len(parts[-1]) - half]
-                    scores = scores[half:]
-                parts.append(scores)
+                    values = row[half:]
+                parts.append(values)
                 end = start + len(waveform)
-        return FrameScores(np.concatenate(parts), self.hop_s, end / SAMPLE_RATE)
+        return Timed(np.concatenate(parts), end)
 
     def _cut(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield first sample and waveform of each window; the last one ends with the recording."""
@@ -111,14 +113,14 @@ class FrameScoring:
             yield start, held
 
 
-def check_whole_time(sad: SpeechActivity) -> None:
-    """Refuse to score frames of speech whose times in the recording are not known.
+def check_whole_time(key: str, sad: SpeechActivity) -> None:
+    """Refuse to compute an extra of speech whose times in the recording are not known.
 
     Raises:
         UsageError: speech activity detection is on.
     """
     if needs_whole_recording(sad):
         raise UsageError(
-            f"frames are scored of whole recordings, and sad.mode = {sad.mode!r} leaves parts of "
-            "them out. Train the network with sad.mode = 'off' to score frames with it."
+            f"{key} are scored of whole recordings, and sad.mode = {sad.mode!r} leaves parts of "
+            f"them out. Train the network with sad.mode = 'off' to score {key} with it."
         )
