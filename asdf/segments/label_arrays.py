@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from asdf.archives import open_file
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.pickles import Items
 from asdf.segments.frames import segments_from_scores
 from asdf.segments.plain_pickle import Described, read_plain_pickle
 from asdf.segments.timed import Timed
@@ -88,12 +89,14 @@ def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
     saved = read_plain_pickle(content[header_size:])
     if isinstance(saved, Described) and len(saved.objects) == 1:
         saved = saved.objects[0]
-    if not isinstance(saved, dict):
+    if not isinstance(saved, Items) or saved.kind != "dict":
         raise UnpicklingError("it is no dictionary")
     result = {}
     remaining = len(content)
-    for name, values in saved.items():
-        labels = values.value if isinstance(values, Described) else values
+    for name, described in zip(saved.values[0::2], saved.values[1::2], strict=True):
+        if not isinstance(name, str):
+            raise UnpicklingError("a dictionary in it has keys that are no texts")
+        labels = _values_of(described)
         if not isinstance(labels, (np.ndarray, list)):
             raise UnpicklingError(f"the labels of {name[:80]!r} are no array")
         # An array that is named again and again would be converted again and again.
@@ -102,6 +105,14 @@ def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
             raise UnpicklingError("it has the same labels over and over")
         result[name] = _as_labels(name, labels)
     return result
+
+
+def _values_of(described: Any) -> Any:
+    """Return an array or a list; None of anything else."""
+    if isinstance(described, Described):
+        return described.value
+    is_list = isinstance(described, Items) and described.kind == "list"
+    return described.values if is_list else None
 
 
 def _header_size(content: bytes) -> int:

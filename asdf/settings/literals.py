@@ -1,8 +1,8 @@
 """The value of one Python literal.
 
 Invariant: nothing that is read is ever run. Only what `tokens.py` lets through gets as far as
-`ast.parse`, only arithmetic on numbers is computed, and sizes are bounded, so that no input calls
-anything or computes for long (`9**9**9`).
+`ast.parse`, which runs nothing either; only arithmetic on numbers is computed, and sizes are
+bounded, so that no input calls anything or computes for long (`9**9**9`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from asdf.settings.mistakes import Complaint
+from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.tokens import KINDS, scan
 
 # As many as the largest float has; no setting takes a larger number.
@@ -30,6 +30,8 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
+# As JSON and YAML write them.
+_SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
 
 def parse_literal(text: str) -> Any:
@@ -73,7 +75,25 @@ def _evaluate(node: ast.expr) -> Any:
         left = _evaluate_number(node.left)
         right = _evaluate_number(node.right)
         return _calculate(node, left, right)
-    raise Complaint(f"this is no literal; {KINDS}", node.lineno - 1)
+    raise Complaint(_describe_other(node), node.lineno - 1)
+
+
+def _describe_other(node: ast.expr) -> str:
+    """Return why an expression is not a literal."""
+    text = shortened(ast.unparse(node), 30)
+    if text.lower() in _SPELLINGS:
+        return f"{text} is written {_SPELLINGS[text.lower()]}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+        name = shortened(ast.unparse(node.func), 30)
+        return f"{name}(...) is a call, and nothing in a config is run; {KINDS}"
+    # (1, 2)(3, 4) and [1][2]: what Python takes for a call and an item.
+    if isinstance(node, ast.Call | ast.Subscript):
+        return f"is a comma missing in {text}?"
+    if isinstance(node, ast.Name | ast.Attribute):
+        return f"{text} is a name; {KINDS}"
+    if isinstance(node, ast.Dict | ast.Set):
+        return f"dicts and sets are no values here; {KINDS}"
+    return f"{text} is no literal; {KINDS}"
 
 
 def _is_plain(value: object) -> bool:
