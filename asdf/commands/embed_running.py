@@ -23,11 +23,11 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import describe_source, find_network, read_detector
+from asdf.networks.extras import EMBEDDING
 from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice
 from asdf.runs.log import log_to_screen
 from asdf.runs.systems import can_lock
 from asdf.scoring.engine import agree_on_engine
-from asdf.scoring.extras import EMBEDDING
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer

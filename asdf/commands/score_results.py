@@ -25,8 +25,8 @@ from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.provenance import recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
-from asdf.scoring.traced import Sources
 from asdf.segments import Segment
+from asdf.tasks.tracing.traced import Sources
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores

@@ -15,7 +15,7 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.interchange.base import base_of
-from asdf.interchange.class_heads import describe_sources
+from asdf.interchange.heads import describe_heads
 from asdf.interchange.state_dicts import OUR_KEY, check_names
 from asdf.interchange.trained_losses import describe_loss
 from asdf.interchange.weights_file import write_weights_file
@@ -52,6 +52,7 @@ _KEYS = {
     "network_class": "network_class",
     "loss": "loss",
     "sources": "sources",
+    "heads": "heads",
     "settings": "settings",
     "base": "base",
     "pretrained": "pretrained",
@@ -72,6 +73,7 @@ _DESCRIPTION = (
     "network_class",
     "loss",
     "sources",
+    "heads",
     "settings",
     "pretrained",
     "merged",
@@ -94,8 +96,8 @@ class NetworkFile:
         format: 'asdf' in all files of ours; None in those of the original ASDF.
         network_class: the class path of the network.
         loss: Description of a loss that is a part of the network (`trained_losses`).
-        sources: Classes and head of a network that traces sources
-            (`class_heads`).
+        sources: Head of a network that traces sources, described by `describe_heads`.
+        heads: Heads of other tasks, likewise, by key.
         settings: plain values of all sections, by section and name.
         base: Pretrained weights that give the layers that `state` lacks; None where it has all.
         pretrained: the repository of the hub, with its commit, whose weights training began with;
@@ -117,6 +119,7 @@ class NetworkFile:
     network_class: str | None = None
     loss: dict[str, Any] | None = None
     sources: dict[str, Any] | None = None
+    heads: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
     base: Any = None
     pretrained: Any = None
@@ -144,6 +147,7 @@ class NetworkFile:
                 module.check_loaded()
         front_end = self_contained(settings.front_end, network)
         state = network.state_dict()
+        heads = describe_heads(network)
         base = base_of(network)
         if base is not None:
             entries["base"] = base.entry()
@@ -155,7 +159,8 @@ class NetworkFile:
             version=VERSION,
             network_class=settings.network.network_class,
             loss=describe_loss(network),
-            sources=describe_sources(network),
+            sources=heads.pop("sources", None),
+            heads=heads or None,
             settings=replace(settings, front_end=front_end).plain(),
             pretrained=_pretrained_of(network),
             **entries,
@@ -192,6 +197,12 @@ class NetworkFile:
     def is_described(self) -> bool:
         """Whether the file says of which network the weights are."""
         return self.format == FORMAT and self.settings is not None
+
+    @property
+    def all_heads(self) -> dict[str, Any]:
+        """Entries on the heads of tasks, by key."""
+        heads = self.heads if isinstance(self.heads, dict) else {}
+        return heads if self.sources is None else {"sources": self.sources, **heads}
 
     def content(self) -> dict[str, Any]:
         """Return the dictionary that is written, by the keys of a file."""
@@ -234,6 +245,7 @@ class NetworkFile:
             network_class=self.network_class,
             loss=self.loss,
             sources=self.sources,
+            heads=self.heads,
             settings=self.settings,
             base=self.base,
             pretrained=self.pretrained,

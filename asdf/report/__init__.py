@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.report.choosing import Choice, best_network, runs_in
+    from asdf.report.choosing import Choice, runs_in
     from asdf.report.comparison import (
         Difference,
         ResultDifference,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         seeds_to_latex,
     )
     from asdf.report.seed_results import OverSeeds
-    from asdf.report.sources import confusion_svg, sources_record, sources_text
     from asdf.report.tables import summary_text, systems_text
 
 __all__, __getattr__ = open_door(__name__)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asdf.metrics.sources import SourceResult
 from asdf.report.located import LocatedResult
-from asdf.report.sources import metric_values
 from asdf.tables.table import Column, Value
+from asdf.tasks.tracing.measures import SourceResult
+from asdf.tasks.tracing.tables import metric_values
 
 
 def _rate(key: str, name: str, *, lower_is_better: bool = False, in_papers: bool = True) -> Column:

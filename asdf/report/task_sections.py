@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asdf.metrics.sources import SourceResult
 from asdf.report.located import LocatedResult
 from asdf.report.names import labels_of
-from asdf.report.sources import confusion_svg, has_matrix_table
 from asdf.report.task_columns import POINT_EER, located_columns, source_columns
 from asdf.report.task_results import TaskResult, Value, sets_of
 from asdf.tables.page import (
@@ -25,6 +23,8 @@ from asdf.tables.page import (
     percent,
     value_cell,
 )
+from asdf.tasks.tracing.measures import SourceResult
+from asdf.tasks.tracing.tables import confusion_svg, has_matrix_table
 
 _LABEL = 28
 # A page of more and larger pictures is one that no browser shows quickly.

@@ -8,7 +8,7 @@ only those of the same recordings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -241,6 +241,17 @@ class Improvement:
 
     evaluation: Evaluation
     evaluations_since: int
+
+
+def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str | None:
+    """Return the network that is the best on the first validation set, by the rule of `best_first`.
+
+    Without an evaluation of any of `networks` it is the last one; None if there is none.
+    """
+    for evaluation in best_first(metrics_evaluations(training)):
+        if str(evaluation.network) in networks:
+            return str(evaluation.network)
+    return networks[-1] if networks else None
 
 
 def last_improvement(

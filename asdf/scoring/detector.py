@@ -21,11 +21,11 @@ from asdf.audio import cut_to_speech
 from asdf.audio.sources import Limits
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
+from asdf.networks.extras import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.copies import restore
 from asdf.scoring.device import check_process
-from asdf.scoring.extras import EMBEDDING, FRAMES, SOURCES, Traced
 from asdf.scoring.hearing import Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.opening import Options, open_network
@@ -156,8 +156,7 @@ class Detector:
         assert self.length.max_samples is not None  # settings always have a limit
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
-        traced = opened.scorer.extras.get(SOURCES)
-        self.source_classes = traced.classes if isinstance(traced, Traced) else None
+        self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
         summary = Summary(
             self.calibration, self.threshold, self._trial_samples, opened.scorer.extras
         )
@@ -350,7 +349,7 @@ class Detector:
         if embedding:
             wanted.append(EMBEDDING)
         if frames:
-            wanted.append(FRAMES)
+            wanted.append("frames")
         return replace(self._hearing, wanted=tuple(wanted))
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:

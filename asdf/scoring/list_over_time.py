@@ -21,7 +21,6 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.parts import Parts
-from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.over_time import OverTime, Timed, check_whole_time
 from asdf.scoring.scorer import Scorer
 from asdf.segments import FrameTable, frame_table
@@ -178,7 +177,7 @@ class ListOverTime:
             samples = int(self._lengths[trial])
             # What is longer is scored in windows.
             if samples <= self._over_time.max_samples:
-                self._note(trial, Timed(fit_frames(row, samples, self._over_time.hop), samples))
+                self._note(trial, Timed(self._over_time.extra.fit(row, samples), samples))
 
     def _note(self, trial: int, timed: Timed) -> None:
         self._scores[trial] = timed.row

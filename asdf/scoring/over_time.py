@@ -21,6 +21,7 @@ import numpy as np
 from asdf.audio.speech import needs_whole_recording
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.networks.extras import Extra
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import SpeechActivity
 
@@ -58,7 +59,7 @@ class OverTime:
 
     def __post_init__(self) -> None:
         self.scorer.require([self.key])
-        hop = self.scorer.extras[self.key].hop
+        hop = self.extra.hop
         assert hop is not None  # only such extras come here
         if self.max_samples < hop:
             raise UsageError(
@@ -71,6 +72,11 @@ class OverTime:
         object.__setattr__(self, "hop", hop)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "overlap", overlap - overlap % (2 * hop))
+
+    @property
+    def extra(self) -> Extra:
+        """The extra."""
+        return self.scorer.extras[self.key]
 
     def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
         """Return the extra of a recording that comes in blocks (T,).

@@ -13,9 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from asdf.scoring.frame_scores import FrameScores
-from asdf.scoring.traced import Sources
-
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
 
@@ -90,16 +87,16 @@ class Known:
         return self.extras.get("embedding")
 
     @property
-    def frames(self) -> FrameScores | None:
-        """Scores of the frames of all of the recording, if requested.
+    def frames(self) -> Any:
+        """Scores of its frames (`FrameScores`), if requested; None otherwise.
 
-        They are of all of it, also where the score is of its beginning.
+        They are of all of the recording, also where the score is of its beginning.
         """
         return self.extras.get("frames")
 
     @property
-    def sources(self) -> Sources | None:
-        """Classes with their probabilities, by a network that traces sources."""
+    def sources(self) -> Any:
+        """Classes with their probabilities (`Sources`), where the network traces sources."""
         return self.extras.get("sources")
 
 

@@ -21,13 +21,13 @@ from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
+from asdf.networks.extras import Extra, require_extras
+from asdf.networks.heads import extras_of
 from asdf.networks.outputs import as_outputs
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.engine import PACKED, Engine, choose_engine
-from asdf.scoring.extras import Extra, extras_of, require_extras
 from asdf.scoring.forks import new_computing_lock
-from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.outcome import Outcomes
 from asdf.scoring.precision import ScoringPrecision
@@ -36,6 +36,13 @@ from asdf.settings.sections import Network
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import ScoredLength
 from asdf.trials.trial_list import TrialList
+
+# What an extra takes, of networks that lack it.
+_ABSENT = {
+    "frames": "scores no frames: train a network with localisation.enabled = True for that. "
+    "Windows, which are coarser, are scored by any network: `score --window`, "
+    "`Detector.score_over_time`.",
+}
 
 
 def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
@@ -204,7 +211,7 @@ class Scorer(WaveformScorer):
             return Computed(outputs.embeddings, logits_B2, scores_B, extras)
 
     def require(self, wanted: Collection[str]) -> None:
-        require_extras(self.extras, wanted, type(self._network).__name__)
+        require_extras(self.extras, wanted, type(self._network).__name__, _ABSENT)
 
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
@@ -225,12 +232,8 @@ class Scorer(WaveformScorer):
                 rows.setdefault(key, {}).update(of_batch)
         extras = {}
         for key, by_index in rows.items():
-            hop = self.extras[key].hop
-            in_order = [by_index[index] for index in range(len(waveforms))]
-            if hop is not None:
-                pairs = zip(in_order, lengths.tolist(), strict=True)
-                in_order = [fit_frames(row, samples, hop) for row, samples in pairs]
-            extras[key] = in_order
+            fit = self.extras[key].fit
+            extras[key] = [fit(by_index[index], len(part)) for index, part in enumerate(waveforms)]
         return Outcomes(scores, extras)
 
     def _scores_from(self, logits_B2: Tensor) -> Tensor:

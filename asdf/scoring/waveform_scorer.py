@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from asdf.data.scoring_plan import ScoringBatch
-from asdf.scoring.extras import Extra
+from asdf.networks.extras import Extra
 from asdf.scoring.outcome import Outcomes
 from asdf.scoring.precision import ScoringPrecision
 from asdf.trials.scored_length import ScoredLength

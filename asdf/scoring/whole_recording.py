@@ -16,7 +16,7 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
-from asdf.scoring.extras import Extra
+from asdf.networks.extras import Extra
 from asdf.scoring.outcome import Outcome
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
@@ -215,7 +215,11 @@ class Summary:
 
     def describe_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
         """Return what results have of the extras of `samples` samples."""
-        return {key: self.extras[key].describe(row, samples) for key, row in rows.items()}
+        described = {}
+        for key, row in rows.items():
+            extra = self.extras[key]
+            described[key] = extra.describe(extra.fit(row, samples), samples)
+        return described
 
     def describe_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.metrics.sources import SourceResult
 from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
+from asdf.tasks.tracing.measures import SourceResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

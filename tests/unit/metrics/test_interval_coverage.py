@@ -25,11 +25,11 @@ from asdf.metrics.localisation_intervals import localisation_intervals
 from asdf.metrics.over_seeds import compare_seeds, spreads
 from asdf.metrics.sasv import DRAWN, summarise_sasv
 from asdf.metrics.seed_draws import draw_seeds
-from asdf.metrics.sources import evaluate_sources
 from asdf.metrics.tandem import TANDEM
 from asdf.segments import Segment
+from asdf.tasks.tracing.measures import evaluate_sources
+from asdf.tasks.tracing.score_files import SourceScores
 from asdf.trials.sasv_files import SasvScores, SasvTrials
-from asdf.trials.source_scores import SourceScores
 from benchmarks.interval_coverage import GRID, SHAPES, Population
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from torch.nn.parallel import distributed
 from torch.utils import _pytree
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.attached import CLASS_HEAD, TRAINED_LOSS, Attached, attach, completed
+from asdf.networks.attached import TRAINED_LOSS, Attached, attach, completed
 from asdf.networks.output_check import check_outputs
 from asdf.networks.outputs import Outputs, as_outputs
 from asdf.settings.sections import Network, Sections
@@ -77,7 +77,7 @@ def test_parts_complete_the_outputs_in_their_order_whatever_was_attached_first()
     waveforms = torch.randn(3, 16)
     plain = Net()
     network = Net()
-    attach(network, CLASS_HEAD, Doubling(), "a head")
+    attach(network, "class_head", Doubling(), "a head")
     loss = OCSoftmax(Sections(), 6)
     attach(network, TRAINED_LOSS, loss, "a loss")
     embeddings, logits = plain(waveforms)
@@ -87,7 +87,7 @@ def test_parts_complete_the_outputs_in_their_order_whatever_was_attached_first()
         assert torch.equal(outputs.logits_B2, loss.logits(embeddings, logits))
     assert torch.equal(completed(network, (embeddings, logits)).logits_B2, outputs.logits_B2)
     with pytest.raises(UsageError, match="has a 'class_head' by itself"):
-        attach(network, CLASS_HEAD, Doubling(), "a head")
+        attach(network, "class_head", Doubling(), "a head")
 
 
 def refusal(change) -> str:

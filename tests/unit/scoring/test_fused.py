@@ -19,7 +19,7 @@ from asdf.evaluation import read_scores, write_scores
 from asdf.interchange import NetworkFile, read_fused_file
 from asdf.interchange.network_file import write_network_file
 from asdf.networks import build_network
-from asdf.training.terms.sources import build_source_term
+from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import small_settings, sound, write_small_network
 

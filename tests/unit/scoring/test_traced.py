@@ -13,10 +13,10 @@ from asdf.interchange import NetworkFile
 from asdf.interchange.network_file import write_network_file
 from asdf.scoring.outcome import Outcome
 from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
-from asdf.scoring.traced import name_sources
 from asdf.scoring.whole_recording import Window, tally_windows
 from asdf.settings.sections import Sections
-from asdf.training.terms.sources import build_source_term
+from asdf.tasks.tracing.term import build_source_term
+from asdf.tasks.tracing.traced import name_sources
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain

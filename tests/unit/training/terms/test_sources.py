@@ -12,10 +12,10 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import NetworkFile, fill_network, read_network
 from asdf.interchange.network_file import write_network_file
-from asdf.networks.class_heads import CosineClassHead, class_head_of
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
-from asdf.training.terms.sources import build_source_term
+from asdf.tasks.tracing.heads import CosineClassHead, class_head_of
+from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.small_networks import Plain
 
@@ -28,7 +28,7 @@ TRIALS = TrialList(
 CLASSES = [1, -1, 0, 2, -1, 0]
 OWN_HEAD = """
 import torch
-from asdf.networks.class_heads import ClassHead
+from asdf.tasks.tracing.heads import ClassHead
 
 class Deep(ClassHead):
     def __init__(self, settings, dimension, classes):
@@ -157,7 +157,8 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
     assert torch.equal(read(clips).extras["sources"], network(clips).extras["sources"])
     other, _ = built(classes=("A01", "A02"))
     with pytest.raises(
-        AsdfError, match=r"3 classes of the column attack .A01, A02, A07; .* 2 class"
+        AsdfError,
+        match=r"column attack; .*classes A01, A02, A07\), and this run .*classes A01, A02\)",
     ):
         fill_network(other, file)
     if head.startswith("my_head"):
@@ -165,9 +166,10 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
         write_network_file(tmp_path / "other.pt", file)
         with pytest.raises(AsdfError, match="no module in"):
             read_network(tmp_path / "other.pt", tmp_path)
+        file.sources["head"] = head
     file.sources["classes"] = ["A01"]
     write_network_file(tmp_path / "damaged.pt", file)
-    with pytest.raises(AsdfError, match=r"the entry 'sources' of .* does not describe classes"):
+    with pytest.raises(AsdfError, match=r"the entry 'sources' of .* does not describe a head"):
         read_network(tmp_path / "damaged.pt", tmp_path)
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.sax.saxutils import escape
 
-from asdf.metrics.sources import FALSE_POSITIVE_RATES, SourceResult
+from asdf.tasks.tracing.measures import FALSE_POSITIVE_RATES, SourceResult
 from asdf.text import aligned, shorten
 
 _NAMES = {

@@ -23,8 +23,8 @@ from asdf.metrics.blocks import Blocks, into_blocks
 from asdf.metrics.detection import DetCurve, Floats
 from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.resampling import weighted_metrics
-from asdf.trials.source_scores import SourceScores
-from asdf.trials.sources import NO_CLASS
+from asdf.tasks.tracing.classes import NO_CLASS
+from asdf.tasks.tracing.score_files import SourceScores
 
 Counts = npt.NDArray[np.float64]
 Rejection = Literal["probability", "logit", "energy", "entropy"]

@@ -11,22 +11,24 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from asdf.networks.attached import CLASS_HEAD, Attached, attach, part_of
+from asdf.networks.extras import HeadExtra
 from asdf.networks.full_precision import in_full_precision, without_autocast
-from asdf.networks.outputs import as_outputs
-from asdf.settings.sections import Sections
-from asdf.trials.sources import BonaFideRule, SourceClasses
+from asdf.networks.heads import Head, heads_of
+from asdf.networks.outputs import Outputs
+from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
+from asdf.tasks.tracing.classes import BONA_FIDE_RULES, BonaFideRule, SourceClasses
+from asdf.tasks.tracing.traced import Sources, name_sources
 
-PREFIX = f"{CLASS_HEAD}."
 
-
-class ClassHead(Attached):
+class ClassHead(Head):
     """A head for the classes of a column: the base class of the project's, and of your own.
 
     Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder:
@@ -48,6 +50,7 @@ class ClassHead(Attached):
         bona_fide: Class of the bona fide trials (`source.bona_fide`).
     """
 
+    key = "sources"
     column: str
     names: tuple[str, ...]
     bona_fide: BonaFideRule
@@ -74,10 +77,62 @@ class ClassHead(Attached):
         """
         return logits_BK
 
-    def complete(self, outputs: Any) -> Any:
-        """Return the outputs with the logits of the classes."""
-        whole = as_outputs(outputs)
-        return whole.with_extra("sources", self.logits(whole.embeddings))
+    @property
+    def classes(self) -> SourceClasses:
+        """Classes of the logits."""
+        return SourceClasses(self.column, self.names, self.bona_fide)
+
+    def values(self, outputs: Outputs) -> Tensor:
+        """Return the logits of the classes."""
+        return self.logits(outputs.embeddings)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the dimension and the classes."""
+        return {
+            "dimension": self.dimension,
+            "column": self.column,
+            "bona_fide": self.bona_fide,
+            "classes": list(self.names),
+        }
+
+    @classmethod
+    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> ClassHead:
+        """Return the head of an entry. Raises a ValueError where it describes no classes."""
+        texts = [entry.get(key) for key in ("column", "bona_fide")]
+        classes = entry.get("classes")
+        if not isinstance(classes, list | tuple) or not 2 <= len(classes) <= MAX_LAYER_WIDTH:
+            raise ValueError("no classes")
+        dimension = entry.get("dimension")
+        # To Python True is an int.
+        has_dimension = type(dimension) is int and 0 < dimension <= MAX_LAYER_WIDTH
+        has_texts = all(isinstance(text, str) for text in (*texts, *classes))
+        if not has_dimension or not has_texts or entry["bona_fide"] not in BONA_FIDE_RULES:
+            raise ValueError("no dimension, column or class")
+        head = cls(settings, entry["dimension"], len(classes))
+        head.name_classes(SourceClasses(entry["column"], tuple(classes), entry["bona_fide"]))
+        return head
+
+    def name_classes(self, classes: SourceClasses) -> None:
+        """State which classes the logits are of."""
+        self.column = classes.column
+        self.names = classes.names
+        self.bona_fide = classes.bona_fide
+
+    def extra(self) -> Traced:
+        """Return the classes with their probabilities, for results."""
+        return Traced(self.classes)
+
+
+class Traced(HeadExtra):
+    """Logits of classes of sources."""
+
+    def __init__(self, classes: SourceClasses) -> None:
+        super().__init__(ClassHead.key)
+        self.classes = classes
+
+    def describe(self, row: np.ndarray, samples: int) -> Sources:
+        """Return the probabilities of the classes."""
+        return name_sources(self.classes.column, self.classes.names, row)
 
 
 class LinearClassHead(ClassHead):
@@ -120,25 +175,9 @@ class CosineClassHead(ClassHead):
         return torch.where(is_true_BK, logits_BK - self._scale * self._margin, logits_BK)
 
 
-def attach_class_head(network: nn.Module, head: ClassHead, classes: SourceClasses) -> None:
-    """Make `head` a part of `network`, whose outputs have the logits of `classes` from now on.
-
-    Raises:
-        UsageError: the network has something else of that name.
-    """
-    head.column = classes.column
-    head.names = classes.names
-    head.bona_fide = classes.bona_fide
-    attach(network, CLASS_HEAD, head, "a head for source tracing")
-
-
-def source_classes_of(network: nn.Module) -> SourceClasses | None:
-    """Return the classes of sources that `network` traces; None where it traces none."""
-    head = class_head_of(network)
-    return None if head is None else SourceClasses(head.column, head.names, head.bona_fide)
-
-
 def class_head_of(network: nn.Module) -> ClassHead | None:
     """Return the head for source tracing that is a part of `network`, if there is one."""
-    head = part_of(network, CLASS_HEAD)
-    return head if isinstance(head, ClassHead) else None
+    for head in heads_of(network):
+        if isinstance(head, ClassHead):
+            return head
+    return None

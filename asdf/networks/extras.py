@@ -14,22 +14,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from asdf.errors import UsageError
-from asdf.networks import frame_hop
-from asdf.networks.class_heads import source_classes_of
 from asdf.networks.outputs import Outputs
-from asdf.scoring.frame_scores import FrameScores
-from asdf.scoring.traced import name_sources
-from asdf.trials.sources import SourceClasses
 
-EMBEDDING, FRAMES, SOURCES = "embedding", "frames", "sources"
-# Why a network may lack an extra that was requested.
-_ADVICE = {
-    FRAMES: "scores no frames: train a network with localisation.enabled = True for that. Windows, "
-    "which are coarser, are scored by any network: `score --window`, `Detector.score_over_time`.",
-}
+EMBEDDING = "embedding"
 
 
 class Extra(ABC):
@@ -54,14 +44,38 @@ class Extra(ABC):
             UsageError: the outputs lack it.
         """
 
+    def fit(self, row: np.ndarray, samples: int) -> np.ndarray:
+        """Return a row that follows time, (frames,), for the frames of `samples` samples.
+
+        The frames of a repetition are left out; the last value is repeated for the end of a
+        recording that gives no frame of its own. Other rows come back as they are.
+        """
+        if self.hop is None:
+            return row
+        missing = -(-samples // self.hop) - len(row)
+        if missing <= 0:
+            return row[: len(row) + missing]
+        return np.concatenate([row, np.repeat(row[-1:], missing)])
+
     def describe(self, row: np.ndarray, samples: int) -> Any:
         """Return what results have of it.
 
         Args:
-            row: (numbers,), or (F,) with a hop.
-            samples: Samples of the recording, of which the row is.
+            row: Numbers of a recording, (numbers,), or (F,) with a hop, which `fit` has fitted.
+            samples: Samples of the recording.
         """
         return row
+
+
+class HeadExtra(Extra):
+    """What a head has put into the outputs, one row per recording, as it is."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def of_outputs(self, outputs: Outputs) -> Tensor:
+        """Return the values of the head."""
+        return outputs.extras[self.key].float()
 
 
 class Embedding(Extra):
@@ -86,59 +100,11 @@ class Embedding(Extra):
         return embeddings.float()
 
 
-class Frames(Extra):
-    """Scores of frames: the bona fide minus the spoof logit, by a frame-level head."""
-
-    key = FRAMES
-    on_request = True
-
-    def __init__(self, hop: int) -> None:
-        self.hop: int = hop
-
-    def of_outputs(self, outputs: Outputs) -> Tensor:
-        """Return the scores."""
-        logits_BF2 = outputs.extras[FRAMES].float()
-        return logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
-
-    def describe(self, row: np.ndarray, samples: int) -> FrameScores:
-        """Return them with their times."""
-        return FrameScores.of_samples(row, samples, self.hop)
-
-
-class Traced(Extra):
-    """Logits of classes of sources."""
-
-    key = SOURCES
-
-    def __init__(self, classes: SourceClasses) -> None:
-        self.classes = classes
-
-    def of_outputs(self, outputs: Outputs) -> Tensor:
-        """Return the logits."""
-        return outputs.extras[SOURCES].float()
-
-    def describe(self, row: np.ndarray, samples: int) -> Any:
-        """Return the probabilities of the classes."""
-        return name_sources(self.classes.column, self.classes.names, row)
-
-
-def extras_of(network: nn.Module) -> dict[str, Extra]:
-    """Return what `network` gives besides its score, by key."""
-    extras: dict[str, Extra] = {EMBEDDING: Embedding(type(network).__name__)}
-    hop = frame_hop(network)
-    if hop is not None:
-        extras[FRAMES] = Frames(hop)
-    classes = source_classes_of(network)
-    if classes is not None:
-        extras[SOURCES] = Traced(classes)
-    return extras
-
-
 def require_extras(
     extras: Mapping[str, Extra],
     wanted: Collection[str],
     what: str,
-    advice: Mapping[str, str] = _ADVICE,
+    advice: Mapping[str, str],
 ) -> None:
     """Refuse to score by what does not give all that is wanted.
 

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
+from asdf.tasks.tracing.classes import NO_CLASS, SourceClasses, values_of
 from asdf.text import quoted_and_more, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
-from asdf.trials.sources import NO_CLASS, SourceClasses, values_of
 from asdf.trials.trial_list import TrialList, same_recording
 
 SUFFIX = ".sources.tsv"

@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from asdf.facts import SAMPLE_RATE
-from asdf.segments import Segment, frame_count, segments_from_scores
+from asdf.networks.extras import Extra
+from asdf.networks.outputs import Outputs
+from asdf.segments import Segment, segments_from_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +33,6 @@ class FrameScores:
     hop_s: float
     seconds: float
 
-    @classmethod
-    def of_samples(cls, scores: np.ndarray, samples: int, hop: int) -> FrameScores:
-        """Return the scores of the frames of `samples` samples, `hop` samples each."""
-        return cls(fit_frames(scores, samples, hop), hop / SAMPLE_RATE, samples / SAMPLE_RATE)
-
     def __len__(self) -> int:
         return len(self.scores)
 
@@ -49,14 +47,20 @@ class FrameScores:
         )
 
 
-def fit_frames(scores: np.ndarray, samples: int, hop: int) -> np.ndarray:
-    """Return scores (frames,) for the frames of `samples` samples.
+class Frames(Extra):
+    """Scores of frames: the bona fide minus the spoof logit, by a frame-level head."""
 
-    The frames of a repetition are left out; the last score is repeated for the end of a recording
-    that gives no frame of its own.
-    """
-    count = frame_count(samples, hop)
-    missing = count - len(scores)
-    if missing <= 0:
-        return scores[:count]
-    return np.concatenate([scores, np.repeat(scores[-1:], missing)])
+    key = "frames"
+    on_request = True
+
+    def __init__(self, hop: int) -> None:
+        self.hop: int = hop
+
+    def of_outputs(self, outputs: Outputs) -> Tensor:
+        """Return the scores."""
+        logits_BF2 = outputs.extras[self.key].float()
+        return logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
+
+    def describe(self, row: np.ndarray, samples: int) -> FrameScores:
+        """Return them with their times."""
+        return FrameScores(row, self.hop / SAMPLE_RATE, samples / SAMPLE_RATE)

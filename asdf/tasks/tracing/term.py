@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.class_heads import ClassHead, attach_class_head
+from asdf.networks.heads import attach_head
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.networks.outputs import Outputs
 from asdf.runs.log import LOG
@@ -28,14 +28,15 @@ from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
-from asdf.text import and_more
-from asdf.training.terms.base import ClipKey, Term
-from asdf.trials.sources import (
+from asdf.tasks.tracing.classes import (
     BONA_FIDE_CLASS,
     SourceClasses,
     classes_of_list,
     classes_of_trials,
 )
+from asdf.tasks.tracing.heads import ClassHead
+from asdf.text import and_more
+from asdf.training.terms.base import ClipKey, Term
 from asdf.trials.trial_list import TrialList
 
 HEAD = "source.head"
@@ -126,7 +127,8 @@ def build_source_term(
     classes = classes_of_list(utterances, settings.source)
     indices = classes_of_trials(utterances, classes)
     head = build_head(network, len(classes.names), settings, folder)
-    attach_class_head(network, head, classes)
+    head.name_classes(classes)
+    attach_head(network, head)
     _log_classes(classes, indices)
     return SourceTerm(head, indices, settings.source.weight, frames)
 
@@ -172,7 +174,7 @@ def construct_head(
                 f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed: "
                 f"{describe_error(error, __file__)}. A head's constructor takes the settings, the "
                 "dimension of an embedding and the number of classes; see "
-                "asdf.networks.class_heads.ClassHead."
+                "asdf.networks.ClassHead."
             ) from error
 
 
