@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from asdf.corpora.known import Reading, files_in, first_there, is_recording, is_there
+from asdf.corpora.known import (
+    Reading,
+    SubsetFiles,
+    files_in,
+    find_labels,
+    is_recording,
+    is_there,
+)
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
@@ -23,19 +30,6 @@ _OF_SPOOFS = ("attack", "vocoder")
 _NOT_COLUMNS = ("", "utterance", "key")
 
 Row = dict[str, str]
-
-
-@dataclass(frozen=True)
-class SubsetFiles:
-    """Where a subset lies, the likeliest path first.
-
-    Attributes:
-        labels: names of its label file.
-        audio: folders of its recordings.
-    """
-
-    labels: tuple[str, ...]
-    audio: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -110,9 +104,7 @@ def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
         AsdfError: its label file does not exist, or a line of it does not fit.
     """
     files = lists.files[subset]
-    name = first_there(tree, files.labels)
-    if name is None:
-        raise AsdfError(f"{tree.root}: there is no label file {files.labels[0]}. {lists.advice}")
+    name = find_labels(tree, files.labels, lists.advice)
     existing = tuple(folder for folder in files.audio if is_there(tree, folder))
     # Without any, the recordings are reported as missing where the distribution has them.
     audio = existing[:1] or files.audio[:1]

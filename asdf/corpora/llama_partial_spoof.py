@@ -10,13 +10,10 @@ import re
 
 import numpy as np
 
-from asdf.corpora.known import KnownCorpus, Reading, first_there, with_files
-from asdf.corpora.timed_parts import with_parts
-from asdf.errors import AsdfError
+from asdf.corpora.known import KnownCorpus, Reading, find_labels, with_files
+from asdf.corpora.timed_parts import read_parts
 from asdf.facts import PUBLISHED
-from asdf.segments import parse_text
 from asdf.trials.trees import Tree
-from asdf.trials.trial_list import TrialList
 
 _HOMES = ("", "LlamaPartialSpoof/")
 # dev01-yourtts-partial-cf_8842_304647_000034_000001: the system, how much of it is spoofed, and
@@ -29,19 +26,9 @@ _SPOOF = re.compile(
 def _read(tree: Tree, subset: str) -> Reading:
     part = "R01TTS.0.b" if subset == "b" else "R01TTS.0.a"
     file = f"label_{part}.txt"
-    label_file = first_there(tree, [home + file for home in _HOMES])
-    if label_file is None:
-        raise AsdfError(
-            f"{tree.root}: there is no {file}. It lies next to the archive {part}.tgz: put it next "
-            f"to the folder {part}."
-        )
-    recordings = parse_text(tree.lines(label_file), tree.path(label_file))
-    if not recordings:
-        raise AsdfError(f"{tree.path(label_file)}: no trial in it. Was it copied whole?")
-    names = list(recordings)
-    labels = [int(not timed.spoofed) for timed in recordings.values()]
-    trials = TrialList(names, np.array(labels, np.int8), columns=_columns_of(names))
-    trials, notes = with_parts(trials, recordings, names, label_file)
+    advice = f"It lies next to the archive {part}.tgz: put it next to the folder {part}."
+    label_file = find_labels(tree, [home + file for home in _HOMES], advice)
+    trials, notes = read_parts(tree, label_file, _columns_of)
     audio = (label_file.removesuffix(file) + part,)
     trials = with_files(trials, tree, audio, ".wav")
     if subset in ("a", "b"):

@@ -6,10 +6,9 @@ frame; RTTM, whose boundaries are exact, counts first, then the finest arrays.
 
 from __future__ import annotations
 
-from asdf.corpora.known import KnownCorpus, Reading, first_there, with_files
+from asdf.corpora.known import KnownCorpus, Reading, find_labels, first_there, with_files
 from asdf.corpora.protocols import read_from
 from asdf.corpora.timed_parts import with_parts
-from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED
 from asdf.segments import Timed, parse_rttm, read_label_arrays
 from asdf.trials.trees import Tree
@@ -22,12 +21,8 @@ _RESOLUTIONS = ("0.01", "0.02", "0.04", "0.08", "0.16", "0.32", "0.64")
 
 def _read(tree: Tree, subset: str) -> Reading:
     file = f"{_PROTOCOLS}/PartialSpoof.LA.cm.{subset}.trl.txt"
-    protocol = first_there(tree, [home + file for home in _HOMES])
-    if protocol is None:
-        raise AsdfError(
-            f"{tree.root}: there is no {file}, nor is it in database. Unpack "
-            "database_protocols.tar.gz there."
-        )
+    advice = "Nor is it in database. Unpack database_protocols.tar.gz there."
+    protocol = find_labels(tree, [home + file for home in _HOMES], advice)
     home = protocol.removesuffix(file)
     trials = read_from(tree, protocol)
     source, recordings = _read_segments(tree, home, subset)

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from asdf.segments import COLUMN, UNKNOWN, Timed, format_spoofed
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.segments import COLUMN, UNKNOWN, Timed, format_spoofed, parse_text
+from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
+
+Columns = dict[str, list[str]]
+
+
+def read_parts(
+    tree: Tree, label_file: str, columns_of: Callable[[list[str]], Columns] = lambda names: {}
+) -> tuple[TrialList, list[str]]:
+    """Return the trials of a text of segments, with the column of their parts, and notes on them.
+
+    Args:
+        columns_of: Returns further columns from the names of all recordings.
+
+    Raises:
+        AsdfError: the file has no trial, or a line of it does not fit.
+    """
+    recordings = parse_text(tree.lines(label_file), tree.path(label_file))
+    if not recordings:
+        raise AsdfError(f"{tree.path(label_file)}: no trial in it. Was it copied whole?")
+    names = list(recordings)
+    labels = [int(not timed.spoofed) for timed in recordings.values()]
+    trials = TrialList(names, np.array(labels, np.int8), columns=columns_of(names))
+    return with_parts(trials, recordings, names, label_file)
 
 
 def with_parts(
