@@ -113,7 +113,13 @@ def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
     for number, row in _rows(lists.format, tree.lines(name), tree.path(name)):
         if lists.format.is_in is not None and not lists.format.is_in(row, subset):
             continue
-        label = _label_of(lists.format, row, tree.path(name), number)
+        try:
+            label = lists.format.label(row["key"])
+        except KeyError:
+            raise AsdfError(
+                f"{tree.path(name)}, line {number}: {row['key']!r} means neither bona fide nor "
+                "spoof. Is it the corpus's own label file?"
+            ) from None
         if label is None:
             left_out.append(row["utterance"])
         else:
@@ -126,16 +132,6 @@ def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
         notes.append(f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}")
     others = [paths.find(utterance) for utterance in left_out]
     return Reading(trials, audio=audio, others=frozenset(others), notes=notes)
-
-
-def _label_of(form: Format, row: Row, path: Path, number: int) -> int | None:
-    try:
-        return form.label(row["key"])
-    except KeyError:
-        raise AsdfError(
-            f"{path}, line {number}: {row['key']!r} means neither bona fide nor spoof. Is it the "
-            "corpus's own label file?"
-        ) from None
 
 
 def _rows(form: Format, lines: NumberedLines, path: Path) -> Iterator[tuple[int, Row]]:

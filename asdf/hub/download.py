@@ -44,7 +44,10 @@ def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
         commit, files = look_up_files(name, cached)
         wanted = _choose(files, patterns)
         if not wanted:
-            raise AsdfError(_nothing_matches(name, files, patterns))
+            raise AsdfError(
+                f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
+                f"{quoted_and_more(sorted(files), _SHOWN)}."
+            )
         _bring(name, commit, wanted, cached)
     return cached.snapshot(commit)
 
@@ -119,21 +122,16 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
         # A path that leads out of the cache is none of a repository.
         if ".." in PurePosixPath(entry.rfilename).parts or entry.rfilename.startswith("/"):
             continue
-        _check_name(name, entry.rfilename)
+        if "\\" in entry.rfilename or not entry.rfilename.isprintable():
+            raise AsdfError(
+                f"{name} is not downloaded: it holds a file named "
+                f"{shorten(repr(entry.rfilename))}, and no program names a file so (a backslash or "
+                "a control character). It was likely made to write outside of the cache: report "
+                "it to the hub."
+            )
         sha256 = entry.lfs.sha256 if entry.lfs else None
         files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
     return str(information.sha), files
-
-
-def _check_name(name: HubName, file_name: str) -> None:
-    """Raise an AsdfError where a name is a path of another system, or no text that can be shown."""
-    if "\\" not in file_name and file_name.isprintable():
-        return
-    raise AsdfError(
-        f"{name} is not downloaded: it holds a file named {shorten(repr(file_name))}, and no "
-        "program names a file so (a backslash or a control character). It was likely made to write "
-        "outside of the cache: report it to the hub."
-    )
 
 
 def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, HubFile]:
@@ -201,10 +199,3 @@ def _remove_damaged(name: HubName, path: Path, file: HubFile, cached: CachedRepo
             damaged.resolve().unlink()
             path.unlink(missing_ok=True)
             return
-
-
-def _nothing_matches(name: HubName, files: Mapping[str, HubFile], patterns: Sequence[str]) -> str:
-    return (
-        f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
-        f"{quoted_and_more(sorted(files), _SHOWN)}."
-    )

@@ -1,29 +1,31 @@
 """The head for source tracing in a network file: how it is described, and how it comes back.
 
 Invariant: a network that is read has the head with the same numbers, and the names of its classes
-stand in the file. A file names the head's class: only ours, or one in a folder that the caller
-names, is imported, and ours is built only if the file brings its numbers.
+stand in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from asdf.errors import AsdfError
-from asdf.interchange.attached_parts import build_part, check_numbers
-from asdf.interchange.building import check_folder
+from asdf.interchange.attached_parts import PartKind
 from asdf.networks.class_heads import PREFIX, ClassHead, attach_class_head, class_head_of
-from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
 from asdf.trials.sources import BONA_FIDE_RULES, SourceClasses
 
-_OURS = "asdf.networks"
-_ADVICE = "The file is damaged, or its head has changed since."
+CLASS_HEAD = PartKind(
+    base=ClassHead,  # type: ignore[type-abstract]
+    room="asdf.networks",
+    prefix=PREFIX,
+    what="head for source tracing",
+    setting="source.head",
+    advice="The file is damaged, or its head has changed since.",
+)
 
 
 def describe_sources(network: nn.Module) -> dict[str, Any] | None:
@@ -31,21 +33,13 @@ def describe_sources(network: nn.Module) -> dict[str, Any] | None:
     head = class_head_of(network)
     if head is None:
         return None
-    kind = type(head)
-    # Ours by the room: the file of a class is nothing to rely on.
-    module = _OURS if kind.__module__.startswith(f"{_OURS}.") else kind.__module__
     return {
-        "head": f"{module}.{kind.__qualname__}",
+        "head": CLASS_HEAD.class_path(head),
         "dimension": head.dimension,
         "column": head.column,
         "bona_fide": head.bona_fide,
         "classes": list(head.names),
     }
-
-
-def without_class_head(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the layers of a file without those of its head for source tracing."""
-    return {name: value for name, value in state.items() if not name.startswith(PREFIX)}
 
 
 def add_class_head(
@@ -73,19 +67,12 @@ def add_class_head(
         return
     if not _is_sound(entry):
         raise AsdfError(
-            f"the entry 'sources' of {source} does not describe classes of sources. {_ADVICE}"
+            f"the entry 'sources' of {source} does not describe classes of sources. "
+            f"{CLASS_HEAD.advice}"
         )
-    class_path = entry["head"]
-    is_ours = class_path.rpartition(".")[0] == _OURS
-    if not is_ours:
-        check_folder(class_path, folder, source)
-    kind = find_class(class_path, folder, f"in {source}: source.head", ClassHead)  # type: ignore[type-abstract]
-    dimension = entry["dimension"]
     names = tuple(entry["classes"])
-    build = partial(_build, kind, settings, dimension, len(names), source)
-    if is_ours:
-        check_numbers(build, PREFIX, state, class_path, source, _ADVICE)
-    head = build_part(build)
+    arguments = (settings, entry["dimension"], len(names))
+    head = CLASS_HEAD.build(entry["head"], arguments, state, source, folder)
     classes = SourceClasses(entry["column"], names, entry["bona_fide"])
     attach_class_head(network, head, classes)
 
@@ -103,17 +90,3 @@ def _is_sound(entry: Any) -> bool:
     has_dimension = type(dimension) is int and 0 < dimension <= MAX_LAYER_WIDTH
     has_texts = all(isinstance(text, str) for text in (*texts, *classes))
     return has_dimension and has_texts and entry["bona_fide"] in BONA_FIDE_RULES
-
-
-def _build(
-    kind: type[ClassHead], settings: Sections, dimension: int, classes: int, source: str
-) -> ClassHead:
-    try:
-        return kind(settings, dimension, classes)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise AsdfError(
-            f"the head for source tracing of {source}, {kind.__qualname__}, cannot be built: "
-            f"{describe_error(error, __file__)}. {_ADVICE}"
-        ) from error

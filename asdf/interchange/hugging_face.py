@@ -20,7 +20,7 @@ from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.front_ends.architectures import Architecture, ConvLayers
+from asdf.networks.front_ends.architectures import Architecture
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
@@ -148,8 +148,9 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
     relative_positions = None
     if config["model_type"] == "wavlm":
         relative_positions = (int(config["num_buckets"]), int(config["max_bucket_distance"]))
+    layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
     return Architecture(
-        conv_layers=_conv_layers(config),
+        conv_layers=tuple((int(width), int(kernel), int(step)) for width, kernel, step in layers),
         # A word that is not known goes on to Architecture, whose error names it.
         extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
         conv_bias=bool(config["conv_bias"]),
@@ -162,11 +163,6 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
         pos_conv_groups=int(config["num_conv_pos_embedding_groups"]),
         relative_positions=relative_positions,
     )
-
-
-def _conv_layers(config: Mapping[str, Any]) -> ConvLayers:
-    layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
-    return tuple((int(channels), int(kernel), int(stride)) for channels, kernel, stride in layers)
 
 
 def normalizes(folder: Path) -> bool | None:
@@ -187,7 +183,11 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     # Each file once: the index names it for every layer in it.
     for part in dict.fromkeys(parts.values()):
-        _check_part(index, part)
+        # An index names files of its folder; it may not lead anywhere else.
+        if Path(part).name != part or part.endswith(".index.json"):
+            raise AsdfError(f"{index} is refused: it names {part!r}, which is no file next to it.")
+        if not (index.parent / part).is_file():
+            raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")
         state.update(read_state(index.parent / part))
     missing = [name for name in parts if name not in state]
     if missing:
@@ -195,11 +195,3 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
             f"{index} names {len(missing)} layers that its files lack, {missing[0]} among them."
         )
     return state
-
-
-def _check_part(index: Path, part: str) -> None:
-    # An index names files of its folder; it may not lead anywhere else.
-    if Path(part).name != part or part.endswith(".index.json"):
-        raise AsdfError(f"{index} is refused: it names {part!r}, which is no file next to it.")
-    if not (index.parent / part).is_file():
-        raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")

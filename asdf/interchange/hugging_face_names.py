@@ -35,14 +35,10 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     for name, tensor in state.items():
         if _NOT_USED.match(name):
             left_out.append(name)
+        elif name.startswith("feature_projection."):
+            layers[f"encoder.{name}"] = tensor
+        elif name.startswith("encoder."):
+            layers[f"encoder.transformer.{name.removeprefix('encoder.')}"] = tensor
         else:
-            layers[_rename(name)] = tensor
+            layers[name] = tensor
     return join_attention_layers(layers), left_out
-
-
-def _rename(name: str) -> str:
-    if name.startswith("feature_projection."):
-        return f"encoder.{name}"
-    if name.startswith("encoder."):
-        return f"encoder.transformer.{name.removeprefix('encoder.')}"
-    return name
