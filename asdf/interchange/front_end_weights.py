@@ -14,7 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.interchange import fairseq, fairseq_names, hugging_face, hugging_face_names
+from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
 from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.fitting import by_module, check_layers, first_names
@@ -123,8 +123,8 @@ def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     Returns:
         The layers, and the names of those that features do not depend on.
     """
-    if hugging_face_names.is_hugging_face(state):
-        return hugging_face_names.torchaudio_names(state)
+    if hugging_face.is_hugging_face(state):
+        return hugging_face.torchaudio_names(state)
     return fairseq_names.torchaudio_names(state)
 
 

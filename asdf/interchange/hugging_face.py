@@ -3,12 +3,17 @@
 Invariant: a configuration whose network this front end cannot be is an error, and a folder's index
 leads to no file outside the folder.
 
-Source: transformers, the documentation of the configurations.
+A layer is either renamed as torchaudio's, known to be of no use for features, or left under its own
+name, where the check of layers reports it.
+
+Sources: transformers, the documentation of the configurations; the state dicts of transformers and
+torchaudio.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +26,7 @@ from asdf.interchange.safetensors import read_safetensors
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.wavlm import join_attention_layers
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
@@ -33,6 +39,11 @@ WEIGHTS = (
 )
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
 MAX_JSON_BYTES = 20_000_000
+# Layers of pretraining, and what fine-tuned networks have after the encoder.
+_NOT_USED = re.compile(
+    r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
+    r"|layer_weights|tdnn|feature_extractor_classifier|objective|adapter)\b"
+)
 
 _DEFAULTS: dict[str, Any] = {
     "conv_dim": [512] * 7,
@@ -195,3 +206,25 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
             f"{index} names {len(missing)} layers that its files lack, {missing[0]} among them."
         )
     return state
+
+
+def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
+    """Whether layers have Hugging Face's names."""
+    # fairseq calls it post_extract_proj, and in torchaudio it lies below `encoder.`.
+    return "feature_projection.projection.weight" in state
+
+
+def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """Return layers under torchaudio's names, and the names of those left out."""
+    layers = {}
+    left_out = []
+    for name, tensor in state.items():
+        if _NOT_USED.match(name):
+            left_out.append(name)
+        elif name.startswith("feature_projection."):
+            layers[f"encoder.{name}"] = tensor
+        elif name.startswith("encoder."):
+            layers[f"encoder.transformer.{name.removeprefix('encoder.')}"] = tensor
+        else:
+            layers[name] = tensor
+    return join_attention_layers(layers), left_out
