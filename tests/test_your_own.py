@@ -160,7 +160,7 @@ def test_the_task_next_to_another_one(recipe, capsys):
     # A second start finds the heads in its files, and goes on.
     outcome = recipe.call(capsys, "shown", "network.max_epochs=2")
     assert outcome.status == 0, outcome.output
-    assert "resum" in outcome.output
+    assert "epoch 2" in outcome.output
 
 
 def test_the_back_end(recipe, capsys):

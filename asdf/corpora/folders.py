@@ -99,21 +99,16 @@ def read_folders(layout: Layout, tree: Tree, subset: str) -> Reading:
     return Reading(collector.trials(), audio=("",), others=frozenset(others), notes=notes)
 
 
-def _find_home(layout: Layout, pattern: re.Pattern[str], names: Sequence[str]) -> str:
-    """Return what the paths of the recordings that the pattern fits begin with."""
-    for home in layout.homes:
-        start = f"{home}/"
-        inner = (name.removeprefix(start) for name in names if name.startswith(start))
-        if any(map(pattern.fullmatch, inner)):
-            return start
-    return ""
-
-
 def _match_all(layout: Layout, tree: Tree) -> Iterator[tuple[str, dict[str, str] | None]]:
     """Yield the recordings with the groups of their paths; None where the pattern does not fit."""
     pattern = re.compile(layout.pattern)
     names = _without_videos(recordings(tree, ""))
-    start = _find_home(layout, pattern, names)
+    start = ""
+    for home in layout.homes:
+        inner = (name.removeprefix(f"{home}/") for name in names if name.startswith(f"{home}/"))
+        if any(map(pattern.fullmatch, inner)):
+            start = f"{home}/"
+            break
     for name in names:
         if not name.startswith(start):
             continue

@@ -10,7 +10,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there, join_name
+from asdf.corpora.known import (
+    KnownCorpus,
+    Reading,
+    find_labels,
+    first_there,
+    is_there,
+    join_name,
+)
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.trees import Tree
@@ -25,11 +32,7 @@ _PARTS = 4
 
 def _read(tree: Tree, subset: str) -> Reading:
     names = [join_name(folder, f"{subset}.csv") for folder in _PROTOCOLS]
-    protocol = first_there(tree, names)
-    if protocol is None:
-        raise AsdfError(
-            f"{tree.root}: there is no {names[0]}. Unpack the protocols for source tracing there."
-        )
+    protocol = find_labels(tree, names, "Unpack the protocols for source tracing there.")
     root = first_there(tree, [join_name(folder, "fake") for folder in _AUDIO]) or "fake"
     folders: dict[str, str] = {}
     collector = TrialCollector(tree.path(protocol), ("attack", "model", "language"))

@@ -34,8 +34,8 @@ def _read(tree: Tree, subset: str) -> Reading:
     ids = []
     columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
     for name in recordings(tree, audio):
-        system = _system_of(name, home)
-        if not system or system.lower().startswith(_ORIGINALS):
+        system, slash, _ = name.removeprefix(f"{home}/" if home else "").partition("/")
+        if not slash or system.lower().startswith(_ORIGINALS):
             continue
         ids.append(name)
         for column, value in _describe(system).items():
@@ -47,13 +47,6 @@ def _read(tree: Tree, subset: str) -> Reading:
         )
     trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=columns)
     return Reading(trials, audio=(audio,))
-
-
-def _system_of(name: str, home: str) -> str:
-    """Return the folder in `home` that a recording lies in; '' where it lies in `home` itself."""
-    inner = name.removeprefix(f"{home}/") if home else name
-    system, slash, _ = inner.partition("/")
-    return system if slash else ""
 
 
 def _describe(system: str) -> dict[str, str]:

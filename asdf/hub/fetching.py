@@ -43,7 +43,9 @@ def fetch_large(
         # Another process may have fetched it while this one waited.
         if path.is_file():
             return
-        _check_space(part, file.size)
+        arrived = part.stat().st_size if part.exists() else 0
+        if shutil.disk_usage(part.parent).free < file.size - arrived:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
         LOG.info("fetching %s of %s, %s MB", file_name, name, f"{file.size / _MEGABYTE:,.1f}")
         _receive(name, commit, file_name, file, part)
         if not file.is_content(part):
@@ -68,12 +70,6 @@ def _part_of(path: Path) -> Iterator[Path]:
             # File systems without locks: two processes must not write to one file.
             part = part.with_name(f"{part.name}.{secrets.token_hex(4)}")
         yield part
-
-
-def _check_space(part: Path, size: int) -> None:
-    arrived = part.stat().st_size if part.exists() else 0
-    if shutil.disk_usage(part.parent).free < size - arrived:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
 
 
 def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:

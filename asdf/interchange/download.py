@@ -51,7 +51,9 @@ def download_bundle(name: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(path) as is_alone:
             if is_alone:
-                _remove_unfinished(path)
+                # What killed processes left: each may be as large as the file.
+                for folder in path.parent.glob(f".{escape(path.name)}.*.part"):
+                    shutil.rmtree(folder, ignore_errors=True)
             if not _is_usable(name, path):
                 _fetch(name, url, path)
     except OSError as error:  # of the disk, and urllib's, which derive from it
@@ -128,12 +130,6 @@ def _one_at_a_time(path: Path) -> Iterator[bool]:
             lock(mark, wait=True)
             is_alone = True
         yield is_alone
-
-
-def _remove_unfinished(path: Path) -> None:
-    """Remove what killed processes left of the download: each may be as large as the file."""
-    for folder in path.parent.glob(f".{escape(path.name)}.*.part"):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_usable(name: str, path: Path) -> bool:

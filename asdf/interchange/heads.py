@@ -15,10 +15,9 @@ from typing import Any
 from torch import nn
 
 from asdf.errors import AsdfError
-from asdf.interchange.attached_parts import build_part, check_numbers
-from asdf.interchange.building import OURS, check_folder
+from asdf.interchange.attached_parts import PartKind
+from asdf.interchange.building import OURS
 from asdf.networks.heads import Head, attach_head, heads_of, module_name
-from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
 from asdf.text import and_more, shorten
 
@@ -30,17 +29,16 @@ def describe_heads(network: nn.Module) -> dict[str, dict[str, Any]]:
     """Return the entries of a network file on the heads of `network`, by key."""
     entries = {}
     for head in heads_of(network):
-        kind = type(head)
-        # Ours by the room: the file of a class is nothing to rely on.
-        module = OURS if kind.__module__.startswith("asdf.") else kind.__module__
-        entries[head.key] = {"head": f"{module}.{kind.__qualname__}", **head.describe()}
+        entries[head.key] = {"head": _kind_of(head.key).class_path(head), **head.describe()}
     return entries
 
 
 def without_heads(state: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the layers of a file without those of its heads."""
-    prefixes = tuple(_prefix(key) for key in entries)
-    return {name: value for name, value in state.items() if not name.startswith(prefixes)}
+    rest = dict(state)
+    for key in entries:
+        rest = _kind_of(key).without(rest)
+    return rest
 
 
 def add_heads(
@@ -65,31 +63,28 @@ def add_heads(
             lacks numbers of the head.
     """
     for key, entry in entries.items():
-        attach_head(network, _restore(key, entry, settings, state, source, folder))
+        if not isinstance(entry, dict) or not isinstance(entry.get("head"), str):
+            raise _not_sound(key, source)
+        restore = partial(_restore, entry, settings)
+        head = _kind_of(key).build(entry["head"], restore, state, source, folder)
+        if head.key != key:
+            raise _not_sound(key, source)
+        attach_head(network, head)
 
 
-def _restore(
-    key: str,
-    entry: Any,
-    settings: Sections,
-    state: Mapping[str, Any],
-    source: str,
-    folder: Path | None,
-) -> Head:
-    if not isinstance(entry, dict) or not isinstance(entry.get("head"), str):
-        raise _not_sound(key, source)
-    class_path = entry["head"]
-    is_ours = class_path.rpartition(".")[0] == OURS
-    if not is_ours:
-        check_folder(class_path, folder, source)
-    setting = f"in {source}: the head of {key!r}"
-    kind = find_class(class_path, folder, setting, Head)  # type: ignore[type-abstract]
-    if kind.key != key:
-        raise _not_sound(key, source)
-    build = partial(_build, kind, entry, settings, source)
-    if is_ours:
-        check_numbers(build, _prefix(key), state, class_path, source, _ADVICE)
-    return build_part(build)
+def _restore(entry: Mapping[str, Any], settings: Sections, kind: type[Head]) -> Head:
+    return kind.restore(entry, settings)
+
+
+def _kind_of(key: str) -> PartKind[Head]:
+    return PartKind(
+        base=Head,  # type: ignore[type-abstract]
+        room=OURS,
+        prefix=f"{module_name(key)}.",
+        what=f"head of {key!r}",
+        setting=f"the head of {key!r}",
+        advice=_ADVICE,
+    )
 
 
 def name_heads(entries: Mapping[str, Any]) -> str:
@@ -106,23 +101,5 @@ def name_heads(entries: Mapping[str, Any]) -> str:
     return " and ".join(heads)
 
 
-def _prefix(key: str) -> str:
-    return f"{module_name(key)}."
-
-
 def _not_sound(key: str, source: str) -> AsdfError:
     return AsdfError(f"the entry {key!r} of {source} does not describe a head. {_ADVICE}")
-
-
-def _build(kind: type[Head], entry: Mapping[str, Any], settings: Sections, source: str) -> Head:
-    try:
-        return kind.restore(entry, settings)
-    except AsdfError:
-        raise
-    except ValueError as error:
-        raise _not_sound(kind.key, source) from error
-    except Exception as error:
-        raise AsdfError(
-            f"the head of {kind.key!r} of {source}, {kind.__qualname__}, cannot be built: "
-            f"{describe_error(error, __file__)}. {_ADVICE}"
-        ) from error

@@ -145,6 +145,9 @@ class NetworkFile:
             # Such a file would claim pretrained weights and hold random ones.
             if isinstance(module, FrontEnd):
                 module.check_loaded()
+        pretrained = {
+            module.pretrained for module in network.modules() if isinstance(module, FrontEnd)
+        }
         front_end = self_contained(settings.front_end, network)
         state = network.state_dict()
         heads = describe_heads(network)
@@ -162,7 +165,8 @@ class NetworkFile:
             sources=heads.pop("sources", None),
             heads=heads or None,
             settings=replace(settings, front_end=front_end).plain(),
-            pretrained=_pretrained_of(network),
+            # Of several front ends with different weights no repository is named.
+            pretrained=pretrained.pop() if len(pretrained) == 1 else None,
             **entries,
         )
 
@@ -302,7 +306,10 @@ class NetworkFile:
         for name, kind in catalogue.sections.items():
             # Copies: those of `base` stay as they are.
             start_values = vars(getattr(start, name)) if hasattr(start, name) else {}
-            _put_section(sections, name, kind(**start_values))
+            if name in section_types():
+                setattr(sections, name, kind(**start_values))
+            else:
+                sections.declared[name] = kind(**start_values)
         # Unlike in a config they are no error: nobody can mend a file of weights.
         unknown = []
         for full_name, value in self._values(names):
@@ -360,13 +367,6 @@ class NetworkFile:
             ) from None
 
 
-def _put_section(sections: Sections, name: str, section: Any) -> None:
-    if name in section_types():
-        setattr(sections, name, section)
-    else:
-        sections.declared[name] = section
-
-
 def write_network_file(path: str | Path, file: NetworkFile) -> None:
     """Write `file` to `path` atomically.
 
@@ -375,9 +375,3 @@ def write_network_file(path: str | Path, file: NetworkFile) -> None:
             unchanged.
     """
     write_weights_file(Path(path), file.content())
-
-
-def _pretrained_of(network: nn.Module) -> str | None:
-    """Return the repository of the hub that the front ends' weights are of, if it is one."""
-    names = {module.pretrained for module in network.modules() if isinstance(module, FrontEnd)}
-    return names.pop() if len(names) == 1 else None

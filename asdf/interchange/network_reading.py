@@ -21,7 +21,7 @@ from asdf.interchange.heads import add_heads, describe_heads, name_heads, withou
 from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
 from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLayoutError
 from asdf.interchange.state_dicts import check_tensors
-from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
+from asdf.interchange.trained_losses import LOSS, add_loss, describe_loss
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.tuning.low_rank import merge_updates
@@ -73,7 +73,7 @@ def _build_network(
     file: NetworkFile, settings: Sections, folder: Path | None, base: str | None
 ) -> nn.Module:
     """Build the network of a file, in which only the layers of the file's base are loaded."""
-    state = without_heads(without_loss(file.state), file.all_heads)
+    state = without_heads(LOSS.without(file.state), file.all_heads)
     source = str(file.path)
     if file.base is None:
         return build_for(settings, state, source, folder, _advice_for(file), ORIGINAL_NUMBERS)
@@ -142,7 +142,7 @@ def fill_for_scoring(
     if file.loss is not None:
         settings = settings or file.to_sections(folder=folder)
         if not add_loss(network, file.loss, settings, state, source, folder):
-            state = without_loss(state)
+            state = LOSS.without(state)
     if file.all_heads:
         settings = settings or file.to_sections(folder=folder)
         add_heads(network, file.all_heads, settings, file.state, source, folder)

@@ -64,7 +64,12 @@ def _check_zip(path: Path) -> None:
             return  # torch reports what it is instead
         with archive.open(pickled) as file:
             for key, claimed in _claims(file, size).items():
-                _check_storage(key, claimed, records)
+                record = records.get(f"data/{key}")
+                if record is None or claimed > record.file_size:
+                    held = "nothing" if record is None else f"{record.file_size:,} bytes"
+                    raise UnpicklingError(
+                        f"its storage {key} claims {claimed:,} bytes and holds {held}"
+                    )
         # After the pickle: a claim is refused without a pass over gigabytes.
         damaged = archive.testzip()
     if damaged:
@@ -95,13 +100,6 @@ def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.Z
     if claimed > file_size:
         raise UnpicklingError(f"its records claim to be larger than the file, {file_size:,} bytes")
     return records
-
-
-def _check_storage(key: str, claimed: int, records: dict[str, zipfile.ZipInfo]) -> None:
-    record = records.get(f"data/{key}")
-    if record is None or claimed > record.file_size:
-        held = "nothing" if record is None else f"{record.file_size:,} bytes"
-        raise UnpicklingError(f"its storage {key} claims {claimed:,} bytes and holds {held}")
 
 
 def _check_legacy(path: Path) -> None:
@@ -140,7 +138,13 @@ class _StorageFollower(PickleFollower):
         """Change the stack as pickletools describes the instruction."""
         # torch.save uses persistent ids for storages and for nothing else.
         if instruction.name == "BINPERSID":
-            self._note_storage(self.stack[-1])
+            match self.stack[-1]:
+                case (_, Name() as kind, key, _, int(count), *_) if count >= 0:
+                    size = count * _ELEMENT_SIZES.get(kind.split(" ")[-1], _LARGEST_ELEMENT)
+                    # Each tensor repeats the description of its storage; the largest claim counts.
+                    self.claims[str(key)] = max(size, self.claims.get(str(key), 0))
+                case _:
+                    raise UnpicklingError("it describes a storage in a way that cannot be followed")
         before = instruction.stack_before
         if pickletools.markobject in before:
             self.pop()
@@ -148,12 +152,3 @@ class _StorageFollower(PickleFollower):
         self.pop(len(before))
         is_constant = not instruction.stack_before and len(instruction.stack_after) == 1
         self.stack.extend([argument if is_constant else None] * len(instruction.stack_after))
-
-    def _note_storage(self, description: Any) -> None:
-        match description:
-            case (_, Name() as kind, key, _, int(count), *_) if count >= 0:
-                size = count * _ELEMENT_SIZES.get(kind.split(" ")[-1], _LARGEST_ELEMENT)
-                # Each tensor repeats the description of its storage; the largest claim counts.
-                self.claims[str(key)] = max(size, self.claims.get(str(key), 0))
-            case _:
-                raise UnpicklingError("it describes a storage in a way that cannot be followed")

@@ -120,7 +120,9 @@ def rename_published(
     """
     front_end = {}
     back_end = {}
-    prefix = next(prefix for prefix in PUBLISHED_FRONT_ENDS if _begins_any(state, prefix))
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in state):
+            break
     for name, tensor in state.items():
         if name.startswith(prefix):
             front_end[name.removeprefix(prefix)] = tensor
@@ -137,10 +139,6 @@ def rename_published(
         else:
             left_out.append(prefix + name)
     return renamed, left_out
-
-
-def _begins_any(state: Mapping[str, Tensor], prefix: str) -> bool:
-    return any(name.startswith(prefix) for name in state)
 
 
 def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:

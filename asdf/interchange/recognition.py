@@ -286,7 +286,12 @@ def _name_class(
             f"train a network on it, front_end.weights={path}."
         )
     if kind is None:
-        raise AsdfError(_no_detector(path, own_layers))
+        has_stem = any("feature_extractor.conv_layers.0." in name for name in own_layers)
+        if has_stem and all(_FRONT_END_LAYER.match(name) for name in own_layers):
+            text = _front_end_alone(str(path), "holds a pretrained self-supervised network")
+        else:
+            text = f"{path} is no known detector: {describe_layers(own_layers)}. {_READABLE}."
+        raise AsdfError(text)
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:
         raise AsdfError(
@@ -332,14 +337,6 @@ def _set_sizes(
             assign(settings, {size.name: size.value})
             notes.append(size.describe())
     return notes
-
-
-def _no_detector(path: Path, layers: Mapping[str, Tensor]) -> str:
-    """Return the message on layers, by the names of their file, that are no known detector."""
-    has_stem = any("feature_extractor.conv_layers.0." in name for name in layers)
-    if has_stem and all(_FRONT_END_LAYER.match(name) for name in layers):
-        return _front_end_alone(str(path), "holds a pretrained self-supervised network")
-    return f"{path} is no known detector: {describe_layers(layers)}. {_READABLE}."
 
 
 def describe_layers(layers: Mapping[str, Tensor]) -> str:

@@ -54,7 +54,9 @@ def read_architecture_text(weights: str) -> str:
         AsdfError: there is no such folder, or its configuration is of no known kind.
     """
     folder = _find_folder(fetch_configuration(weights))
-    config = read_config(_read_config_file(folder))
+    # Read by the safe reader, and handed on as text.
+    hugging_face.read_json(folder / hugging_face.CONFIG)
+    config = read_config((folder / hugging_face.CONFIG).read_text(encoding="utf-8"))
     if (folder / hugging_face.PREPROCESSOR).is_file():
         extractor = recorded_settings(hugging_face.read_json(folder / hugging_face.PREPROCESSOR))
         if extractor:
@@ -100,13 +102,6 @@ def _find_folder(weights: str) -> Path:
             "programs leave front_end.front_end_class at None."
         )
     return folder
-
-
-def _read_config_file(folder: Path) -> str:
-    path = folder / hugging_face.CONFIG
-    # Read by the safe reader, and handed on as text.
-    hugging_face.read_json(path)
-    return path.read_text(encoding="utf-8")
 
 
 def _choose_layers(

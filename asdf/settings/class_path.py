@@ -223,19 +223,16 @@ def _classes_in(tree: ast.Module) -> list[str]:
 
     Functions are among them, but for private ones.
     """
+    ours = f"{_OUR_PACKAGE.name}."
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     classes = [name for name in functions if not name.startswith("_")]
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             classes.append(node.name)
-        elif isinstance(node, ast.ImportFrom) and _is_ours(node):
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ours):
             # A package such as asdf.networks only imports its classes.
             classes += [alias.name for alias in node.names if alias.name[0].isupper()]
     return classes
-
-
-def _is_ours(node: ast.ImportFrom) -> bool:
-    return node.module is not None and node.module.startswith(f"{_OUR_PACKAGE.name}.")
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:

@@ -30,6 +30,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
+_PLAIN = bool | int | float | str | None
 # As JSON and YAML write them.
 _SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
@@ -61,7 +62,8 @@ def parse_literal(text: str) -> Any:
 
 
 def _evaluate(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and _is_plain(node.value):
+    # Bytes, complex numbers and the ellipsis are constants as well.
+    if isinstance(node, ast.Constant) and isinstance(node.value, _PLAIN):
         return _bounded(node.value, node)
     if isinstance(node, ast.Tuple):
         return tuple(map(_evaluate, node.elts))
@@ -96,11 +98,6 @@ def _describe_other(node: ast.expr) -> str:
     return f"{text} is no literal; {KINDS}"
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a constant is of a kind that settings have: bytes and complex numbers are not."""
-    return value is None or isinstance(value, bool | int | float | str)
-
-
 def _evaluate_number(node: ast.expr) -> int | float:
     # True + 1 is 2 in Python; in a config it is a slip.
     value = _evaluate(node)
@@ -111,7 +108,11 @@ def _evaluate_number(node: ast.expr) -> int | float:
 
 def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | float:
     line = node.lineno - 1
-    if isinstance(node.op, ast.Pow) and _is_huge_power(left, right):
+    is_huge = False
+    if isinstance(node.op, ast.Pow) and isinstance(left, int) and isinstance(right, int):
+        # Judged without computing it.
+        is_huge = abs(left) > 1 and (left.bit_length() - 1) * abs(right) > MAX_BITS
+    if is_huge:
         raise Complaint("the number is out of range", line)
     try:
         result = _BINARY[type(node.op)](left, right)
@@ -124,13 +125,6 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("the root of a negative number is no number", line)
     number: int | float = _bounded(result, node)
     return number
-
-
-def _is_huge_power(base: int | float, exponent: int | float) -> bool:
-    """Whether a power of whole numbers has too many bits, judged without computing it."""
-    if not isinstance(base, int) or not isinstance(exponent, int) or abs(base) <= 1:
-        return False
-    return (base.bit_length() - 1) * abs(exponent) > MAX_BITS
 
 
 def _bounded(value: Any, node: ast.expr) -> Any:

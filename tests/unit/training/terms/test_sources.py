@@ -169,7 +169,7 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
         file.sources["head"] = head
     file.sources["classes"] = ["A01"]
     write_network_file(tmp_path / "damaged.pt", file)
-    with pytest.raises(AsdfError, match=r"the entry 'sources' of .* does not describe a head"):
+    with pytest.raises(AsdfError, match=r"the head of 'sources' of .* cannot be built"):
         read_network(tmp_path / "damaged.pt", tmp_path)
 
 
