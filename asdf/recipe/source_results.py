@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from asdf.recipe.run import Run
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
+from asdf.tables.plain_json import as_json
 
 if TYPE_CHECKING:
     from asdf.trials.source_scores import SourceScores
@@ -53,6 +53,5 @@ def report_sources(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     if not records:
         return
     write_text(run.folders.layout.sources_text, "\n\n".join(texts) + "\n")
-    content = json.dumps(records, indent=1, ensure_ascii=False)
-    write_text(run.folders.layout.sources_json, content + "\n")
+    write_text(run.folders.layout.sources_json, as_json(records, indent=1))
     LOG.info("sources\n%s", "\n\n".join(texts))

@@ -17,7 +17,6 @@ from asdf.evaluation import Result, Scores, evaluate, read_scores
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import Summary
 from asdf.report import gather, report_page, runs_in
-from asdf.report.conditions import heat_step
 from asdf.report.curves import Histogram
 from asdf.report.data import as_json
 from asdf.report.folding import ReportFinding, fold_findings
@@ -25,6 +24,7 @@ from asdf.report.literature import published_results
 from asdf.report.measurement import Measurement
 from asdf.report.page import render
 from asdf.report.references import KNOWN_SETS, comparable
+from asdf.tables.page import heat_step
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from tests.unit.report.folders import HOSTILE, make_run
