@@ -5,9 +5,9 @@ Invariant: each picture stands next to a table with all its numbers.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from asdf.report.effects import (
     rank_correlation,
     scale_of,
 )
-from asdf.report.frames import Axis, Frame, Plot, line, marker, nice_ticks
 from asdf.report.gathering import Gathered
 from asdf.tables.page import PageTable, as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate
 from asdf.text import shorten
 
@@ -106,40 +106,55 @@ def _short_name(setting: str) -> str:
 
 
 def _effect_figure(effects: Effects) -> Figure:
+    panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
+    text = "Marks are EERs, means over seeds where there are several; upright lines are their "
+    title = f"Effect of {effects.settings[0]}"
+    return Figure("effect", title, f"{text}95 % intervals.", panels)
+
+
+def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Panel:
+    """Return the EERs on sets by the values of one setting, with their intervals."""
     (setting,) = effects.settings
     scale = scale_of(effects.values(0))
-    plots = []
-    for set_name in effects.sets:
-        plots.append(_draw_effect(effects, set_name, setting, scale))
-    text = "Marks are EERs, means over seeds where there are several; upright lines are their "
-    return Figure("effect", f"Effect of {setting}", f"{text}95 % intervals.", plots)
-
-
-def _draw_effect(effects: Effects, set_name: str, setting: str, scale: Scale) -> Plot:
-    known = [point for point in effects.points if set_name in point.eers]
+    words: list[str] = []
+    lines = []
     rates = [0.0]
-    for point in known:
-        eer = point.eers[set_name]
-        rates.append(100 * max(eer.mean, eer.interval.high if eer.interval else 0))
+    for index, set_name in enumerate(sets):
+        points: list[float] = []
+        described = {}
+        for point in effects.points:
+            if set_name not in point.eers:
+                continue
+            eer = point.eers[set_name]
+            x = scale.positions[point.values[0]]
+            points += [x, 100 * eer.mean]
+            described[x] = f"{setting} = {point.values[0]}: EER {RATE.format(eer.mean)} %"
+            if eer.interval is not None:
+                bounds = [x, 100 * eer.interval.low, x, 100 * eer.interval.high]
+                lines.append(Line(bounds, index, css="interval"))
+                rates.append(bounds[-1])
+        rates += points[1::2]
+        words += described.values()
+        # Values that are no numbers have nothing between them.
+        if scale.is_number and len(points) > 2:
+            lines.append(Line(points, index))
+        marks = partial(_at, described)
+        lines.append(Line(points, index, is_linked=False, mark_words=marks))
     top = 1.05 * max(rates) or 1.0
-    y_axis = Axis(0, top, nice_ticks(0, top, 5), "EER (%)")
-    frame = Frame(_value_axis(scale, setting), y_axis, 360, 245, set_name)
-    words = []
-    path: list[float] = []
-    for point in known:
-        eer = point.eers[set_name]
-        x = scale.positions[point.values[0]]
-        path += [x, 100 * eer.mean]
-        if eer.interval is not None:
-            bounds = [x, 100 * eer.interval.low, x, 100 * eer.interval.high]
-            frame.inside.append(line(0, frame.path(bounds)))
-        described = f"{setting} = {point.values[0]}: EER {RATE.format(eer.mean)} %"
-        frame.marks.append(marker(0, frame.x(x), frame.y(100 * eer.mean), described))
-        words.append(described)
-    # Values that are no numbers have nothing between them.
-    if scale.is_number and len(known) > 1:
-        frame.inside.append(line(0, frame.path(path)))
-    return frame.plot(f"EER on {set_name} by {setting}. {'; '.join(words)}", "effect")
+    return Panel(
+        _value_axis(scale, setting),
+        Axis(0, top, nice_ticks(0, top, 5), "EER (%)"),
+        360,
+        245,
+        title,
+        "effect",
+        f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}",
+        lines,
+    )
+
+
+def _at(described: Mapping[float, str], x: float, _: float) -> str:
+    return described[x]
 
 
 def _value_axis(scale: Scale, setting: str) -> Axis:
@@ -159,7 +174,7 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
         high,
         positions[::step],
         _short_name(setting),
-        math.log if scale.is_log else float,
+        np.log if scale.is_log else np.asarray,
         lambda position: shorten(texts[position], _TICK),
     )
 
