@@ -14,7 +14,6 @@ configuration, and two configurations are compared by their means, over seeds an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.tables.plain_json import as_json
 from asdf.text import aligned, p_value_text
 from asdf.trials.how_scored import different_precisions
 from asdf.trials.run_folder import RunFolder, open_run_folder
@@ -101,8 +101,7 @@ def main(arguments: list[str]) -> int:
     comparison = _compare(args)
     screen = text_stream([args.json])
     if args.json:
-        text = json.dumps(_record(comparison), indent=2, ensure_ascii=False)
-        write_text(args.json, text + "\n")
+        write_text(args.json, as_json(_record(comparison)))
     for block in _blocks(comparison):
         show(block, screen)
     for message in comparison.refused:
@@ -117,8 +116,7 @@ def _compare_over_seeds(args: CompareOptions) -> int:
     comparison = compare_configurations(runs, networks, args.replicates)
     screen = text_stream([args.json])
     if args.json:
-        text = json.dumps(seeds_record(comparison), indent=2, ensure_ascii=False)
-        write_text(args.json, text + "\n")
+        write_text(args.json, as_json(seeds_record(comparison)))
     for block in seeds_blocks(comparison, _settings_text(comparison.settings)):
         show(block, screen)
     for message in comparison.refused:

@@ -11,7 +11,6 @@ give. A detector that is far from home may be wrong more often than its error ra
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
+from asdf.tables.plain_json import as_json
 
 if TYPE_CHECKING:
     from asdf.trials.embeddings import Embeddings
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
     screen = text_stream([args.json])
     if args.json:
         record = {**asdict(distance), "is_far": distance.is_far}
-        write_text(args.json, json.dumps(record, indent=2) + "\n")
+        write_text(args.json, as_json(record))
     drawn = "speakers" if distance.by_speakers else "recordings"
     show(f"{args.new} from {args.training}: {distance.value:.4g}", screen)
     show(f"  95 %: {distance.low:.4g} .. {distance.high:.4g} over {drawn}", screen)

@@ -70,7 +70,6 @@ from asdf.report import (
     summary_text,
     systems_text,
     to_csv,
-    to_json,
     to_latex,
 )
 from asdf.runs.files import write_text
@@ -297,7 +296,7 @@ def _write(
         latex += "\n" + seeds_to_latex(over, by_name)
     write_outputs(
         [
-            (args.json, lambda path: write_text(path, json_with_seeds(to_json(summaries), over))),
+            (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
             (args.csv, lambda path: write_text(path, csv_with_seeds(to_csv(summaries), over))),
             (args.latex, lambda path: write_text(path, latex)),
             (

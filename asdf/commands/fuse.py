@@ -19,7 +19,6 @@ the development set.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,7 @@ from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import is_stdout
+from asdf.tables.plain_json import as_json
 
 if TYPE_CHECKING:
     from asdf.metrics.fusion_gain import FusionGain
@@ -167,7 +167,7 @@ def _measure(args: FuseOptions, development: DevelopmentSet) -> FusionGain:
 
 def _json(args: FuseOptions, development: DevelopmentSet, measured: FusionGain) -> str:
     record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    return as_json(record)
 
 
 def _check(args: FuseOptions) -> None:

@@ -18,7 +18,6 @@ frame is the lowest of those in it, so each resolution has a threshold of its ow
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from asdf.commands.outputs import input_name, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.tables.plain_json import as_json
 from asdf.text import aligned, quoted_and_more, read_number
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> int:
     recordings, speakers = _locate(frames, reference, args)
     result = localisation(recordings, resolutions, thresholds)
     intervals = _intervals(recordings, result, speakers, args.replicates)
-    entry = json.dumps(_entry(result, intervals), indent=1) + "\n"
+    entry = as_json(_entry(result, intervals), indent=1)
     write_outputs([(args.json, lambda path: write_text(path, entry))])
     lines = _describe(input_name(args.frames), result, is_own=args.threshold is None)
     if intervals is not None:

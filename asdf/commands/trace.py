@@ -11,7 +11,6 @@ EER of known against unknown by a score of rejection, and OSCR (Dhamija et al., 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +20,7 @@ from asdf.commands.outputs import check_file, check_inputs, show, text_stream, w
 from asdf.commands.score_files import named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
+from asdf.tables.plain_json import as_json
 from asdf.tasks.tracing.classes import BonaFideRule
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     from asdf.tasks.tracing.tables import sources_record, sources_text
 
     records = [sources_record(name, args.set, result) for name, result in results.items()]
-    content = json.dumps(records, indent=1, ensure_ascii=False) + "\n"
+    content = as_json(records, indent=1)
     write_outputs([(args.json, lambda path: write_text(path, content))])
     if args.picture:
         _draw(args.picture, results)

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
         file_configurations,
         json_with_seeds,
         over_seeds_of,
-        over_seeds_text,
         seeds_to_latex,
     )
     from asdf.report.seed_results import OverSeeds
+    from asdf.report.seeds import over_seeds_text
     from asdf.report.tables import summary_text, systems_text
 
 __all__, __getattr__ = open_door(__name__)

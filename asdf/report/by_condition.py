@@ -9,7 +9,7 @@ from typing import Literal
 from asdf.metrics.conditions import Condition
 from asdf.metrics.summary import Summary
 from asdf.report.names import labels_of
-from asdf.tables.table import Column, Value
+from asdf.tables.table import Columns, Value, rate
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ def condition_table(summaries: Sequence[Summary], column: str) -> ConditionTable
 
 def eer_columns(
     summaries: Sequence[Summary], column: str, total: Literal["mean", "pooled"], label: int = 0
-) -> list[tuple[Column, list[Value]]]:
+) -> Columns:
     """Return a column of EERs for each value of `column`, and one of their means or pooled EERs.
 
     Args:
         label: Length that headings are shortened to; 0: they are not.
     """
     conditions = condition_table(summaries, column)
-    columns = []
+    columns: Columns = []
     for value, heading in zip(conditions.values, _headings(conditions.values, label), strict=True):
         eers = conditions.eers(value)
-        columns.append((_in_percent(heading, 3), [Value(eer) for eer in eers]))
+        columns.append((rate(heading, digits=3), [Value(eer) for eer in eers]))
     totals = []
     for summary in summaries:
         # Other systems may lack the column: over no value a mean is not defined, and next to
@@ -73,25 +73,23 @@ def eer_columns(
         if column in summary.columns:
             eer = summary.average(column).eer if total == "mean" else summary.result.eer
         totals.append(Value(eer))
-    return [*columns, (_in_percent(total, 3), totals)]
+    return [*columns, (rate(total, digits=3), totals)]
 
 
-def macro_f1_columns(
-    summaries: Sequence[Summary], column: str, label: int = 0
-) -> list[tuple[Column, list[Value]]]:
+def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) -> Columns:
     """Return a column of macro-F1s for each value of `column`, one of means, one of pooled ones."""
     values = condition_table(summaries, column).values
-    columns = []
+    columns: Columns = []
     for value, heading in zip(values, _headings(values, label), strict=True):
         cells = [Value(_macro_f1(summary, column, value)) for summary in summaries]
-        columns.append((_in_percent(heading, 2), cells))
+        columns.append((rate(heading, digits=2), cells))
     means = []
     pooled = []
     for summary in summaries:
         means.append(Value(summary.average_decisions(column).get("macro_f1")))
         decisions = summary.decisions
         pooled.append(Value(decisions.value("macro_f1") if decisions else None))
-    return [*columns, (_in_percent("mean", 2), means), (_in_percent("pooled", 2), pooled)]
+    return [*columns, (rate("mean", digits=2), means), (rate("pooled", digits=2), pooled)]
 
 
 def value_heading(value: str) -> str:
@@ -102,11 +100,6 @@ def value_heading(value: str) -> str:
 def _headings(values: Sequence[str], label: int) -> list[str]:
     shown = labels_of(values, label) if label else values
     return list(map(value_heading, shown))
-
-
-def _in_percent(heading: str, digits: int) -> Column:
-    # The unit stands above the table.
-    return Column(heading, heading, percent=True, digits=digits, paper_digits=2, states_unit=False)
 
 
 def _macro_f1(summary: Summary, column: str, value: str) -> float | None:

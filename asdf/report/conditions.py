@@ -15,18 +15,8 @@ from asdf.report.by_condition import ConditionTable, columns_of, condition_table
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 from asdf.report.names import labels_of
-from asdf.tables.page import (
-    ABSENT,
-    Cell,
-    PageTable,
-    count_cell,
-    interval_text,
-    name_cell,
-    percent,
-)
-
-HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)
-"""EERs in % at which the colour of a cell changes."""
+from asdf.tables.page import HEAT_STEPS, Cell, PageTable, as_page, count_cell
+from asdf.tables.table import RATE, Columns, Table, Value, rate
 
 _LABEL = 18
 # A table of up to this many values has room next to the DET curves.
@@ -71,43 +61,28 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
     return HeatMaps(maps, step_words(), FEW, is_small)
 
 
-def heat_step(rate: float) -> int:
-    """Return the number of the colour of an EER (a fraction)."""
-    return sum(100 * rate >= step for step in HEAT_STEPS)
-
-
 def _heat_table(
     gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
 ) -> PageTable:
     """Return a row of trial counts, then one for each system; a column for each value."""
-    rows = [_count_row(measured, conditions)]
-    for system, by_value in zip(measured, conditions.systems, strict=True):
-        row = [name_cell(system.system, gathered.labels[system.system])]
-        row.append(heat_cell(system.summary.result.eer))
-        for value in conditions.values:
-            row.append(_condition_cell(by_value.get(value)))
-        rows.append(row)
-    head = [Cell("System"), Cell("all")]
+    pooled = [Value(system.summary.result.eer) for system in measured]
+    columns: Columns = [(rate("all", is_shaded=True), pooled)]
+    numbers = [max(system.summary.result.spoof for system in measured)]
     labels = labels_of(conditions.values, _LABEL)
     for value, label in zip(conditions.values, labels, strict=True):
-        head.append(name_cell(value, label))
+        known = [by_value.get(value) for by_value in conditions.systems]
+        column = rate(value, label, whole_name=value, is_shaded=True)
+        columns.append((column, list(map(_condition_value, known))))
+        # Systems may lack trials; the set has as many as the one that has most.
+        numbers.append(max(found.result.spoof for found in known if found is not None))
+    names = [system.system for system in measured]
+    table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
     against = _bona_fide_words(conditions)
     caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
-    return PageTable(caption, head, rows, "heat")
-
-
-def _count_row(measured: Sequence[Measurement], conditions: ConditionTable) -> list[Cell]:
-    pooled = max(system.summary.result.spoof for system in measured)
+    page = as_page(table, caption, "heat")
     # The page's script keeps a row with this class at the top, whatever the table is sorted by.
-    row = [Cell("Spoof trials", "", "pooled"), count_cell(pooled)]
-    for value in conditions.values:
-        counts = []
-        # Systems may lack trials; the set has as many as the one that has most.
-        for by_value in conditions.systems:
-            if value in by_value:
-                counts.append(by_value[value].result.spoof)
-        row.append(count_cell(max(counts)))
-    return row
+    spoofs = [Cell("Spoof trials", "", "pooled"), *map(count_cell, numbers)]
+    return replace(page, rows=[spoofs, *page.rows])
 
 
 def _bona_fide_words(conditions: ConditionTable) -> str:
@@ -127,22 +102,16 @@ def step_words() -> list[str]:
     return [*words, f"≥ {HEAT_STEPS[-1]:g}"]
 
 
-def _condition_cell(condition: Condition | None) -> Cell:
+def _condition_value(condition: Condition | None) -> Value:
     """Return the EER of a condition with its interval for the pointer; grey over few trials."""
     if condition is None:
-        return Cell(ABSENT)
+        return Value()
     result = condition.result
     words = []
     if condition.interval is not None:
-        words.append(f"95 % interval {interval_text(condition.interval)} %")
+        words.append(f"95 % interval {RATE.format_bounds(condition.interval, '–')} %")
     words.append(f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials")
-    cell = heat_cell(result.eer)
     if condition.few:
         words.append(f"fewer than {FEW} of a class: too few to say anything")
-        cell = replace(cell, css="few")
-    return replace(cell, title="; ".join(words))
-
-
-def heat_cell(rate: float) -> Cell:
-    """Return an EER (a fraction) in %, in its colour."""
-    return Cell(percent(rate), 100 * rate, f"h{heat_step(rate)}")
+    css = "few" if condition.few else ""
+    return Value(result.eer, title="; ".join(words), css=css)

@@ -39,16 +39,9 @@ class DetRange:
     high: float
     ticks: list[float]
 
-    def hold(self, rate: float) -> float:
-        """Return the rate in %, or the end of the axes beyond which it lies."""
-        return min(max(rate, self.low), self.high)
-
 
 def det_range(eers: Sequence[float]) -> DetRange:
-    """Return the axes for curves of these EERs (in %): wider where a curve would lie at their ends.
-
-    The page's script chooses in the same way (`detRange` in det.js).
-    """
+    """Return the axes for curves of these EERs (in %): wider where one would lie at their ends."""
     ticks = list(DET_TICKS)
     low = 0.1
     high = 47.0

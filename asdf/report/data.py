@@ -41,9 +41,17 @@ def page_data(gathered: Gathered) -> dict[str, Any]:
         "systems": gathered.systems,
         "labels": gathered.labels,
         "ticked": gathered.systems[:TICKED],
+        "hidden": sorted(hidden_names(gathered)),
         "sets": sets,
         "runs": list(map(_course_record, training_courses(gathered))),
     }
+
+
+def hidden_names(gathered: Gathered) -> set[str]:
+    """Return the systems and runs that plots do not show until they are ticked."""
+    # Systems that are several networks of one run have longer names than the run.
+    runs = [name for name in gathered.names if name not in gathered.systems]
+    return {*gathered.systems[TICKED:], *runs[TICKED:]}
 
 
 def training_courses(gathered: Gathered) -> list[TrainingCourse]:

@@ -1,277 +1,372 @@
-"""The plots of the page as they stand in it until its script draws them, or where none is run.
+"""The plots of reports as panels: DET curves, histograms of scores, and courses of trainings.
 
-Invariant: they show the systems that are ticked at first, with the numbers of the page's data.
+Invariant: what a paper shows is what the page shows; the page holds all systems and choices at
+once, of which its script shows and hides some, and the first are seen without a script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from asdf.report.courses import TrainingCourse
-from asdf.report.curves import Histogram, det_range, probit
-from asdf.report.data import TICKED, training_courses
-from asdf.report.frames import (
-    Axis,
-    Frame,
-    Label,
-    LegendEntry,
-    Path,
-    Plot,
-    legend_entry,
-    line,
-    marker,
-    nice_ticks,
-)
+from asdf.report.curves import Histogram, ThinnedCurve, det_range, probit
+from asdf.report.data import hidden_names, training_courses
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
+from asdf.tables.panels import Axis, Floats, Line, Panel, Upright, nice_ticks
 
 # The class of plots that stand side by side.
 _SIDE_BY_SIDE = "canvas many"
-# A threshold farther to the right than this has its number on its left.
-_RIGHT_PART = 250
+_POOLED = "all spoofs"
+_EACH = "each attack"
+
+
+@dataclass(frozen=True)
+class Legend:
+    """The names of lines, each with its look.
+
+    Attributes:
+        title: What they are names of; '' where nothing can be ticked.
+        labels: Line -> the name that is shown.
+        choice: Choice that it belongs to; None for any.
+    """
+
+    title: str
+    entries: list[tuple[Line, str]]
+    choice: str | None = None
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Plots with a title and a text; `kind` is what the page's script draws, `set` of which set."""
+    """Panels with a title and a text.
+
+    Attributes:
+        kind: What the values of its lines are, for the page's script.
+        choices: Choices between its parts, by their words; empty where there is none.
+        choose: Words before the choices.
+    """
 
     kind: str
     title: str
     text: str
-    plots: list[Plot]
+    panels: list[Panel]
     set: str = ""
     css: str = _SIDE_BY_SIDE
-    legend: list[LegendEntry] = field(default_factory=list)
+    legends: list[Legend] = field(default_factory=list)
+    choices: dict[str, str] = field(default_factory=dict)
+    choose: str = ""
+
+    @property
+    def chosen(self) -> str | None:
+        """The first choice, which is shown until the reader makes another; None without any."""
+        return next(iter(self.choices), None)
+
+
+class NamedCurve(NamedTuple):
+    """A DET curve, with the name that a reader sees, in the look of a line."""
+
+    curve: ThinnedCurve
+    label: str
+    line: Line
+
+
+def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None = None) -> Panel:
+    """Return DET curves on axes of normal deviates, each with a mark where its EER is taken.
+
+    Args:
+        title: What they are of, for the description.
+    """
+    range_ = det_range([100 * named.curve.eer for named in curves])
+    ends = (range_.low, range_.high, range_.ticks)
+    lines = [Line([range_.low, range_.low, range_.high, range_.high], css="diagonal")]
+    marks = []
+    all_words = []
+    for curve, label, line in curves:
+        words = f"{label}: EER {100 * curve.eer:.2f} %"
+        lines.append(replace(line, points=curve.rates))
+        mark = replace(line, points=curve.eer_point, series="", css="", mark_words=_words(words))
+        marks.append(mark)
+        if not line.is_hidden:
+            all_words.append(words)
+    is_perfect = all(named.curve.eer == 0 for named in curves)
+    return Panel(
+        Axis(*ends, "False alarm: spoof accepted (%)", _deviates),
+        Axis(*ends, "Miss: bona fide rejected (%)", _deviates),
+        500,
+        500,
+        css="det",
+        description=f"DET curves on {title}. {'; '.join(all_words)}",
+        lines=[*lines, *marks],
+        choice=choice,
+        note="No error at the threshold of the EER" if is_perfect else "",
+    )
+
+
+def _deviates(percents: Any) -> Floats:
+    """Return the normal deviates of rates in %, also of those beyond the axes."""
+    return probit(np.asarray(percents) / 100, 0.0, 1.0)
+
+
+def _words(words: str) -> Callable[[float, float], str]:
+    return lambda x, y: words
 
 
 def det_figure(gathered: Gathered, set_name: str) -> Figure:
-    """Return the DET curves over all spoofs, with their legend."""
-    shown = _shown_at_first(gathered, set_name)
-    range_ = det_range([100 * measured.curves[""].eer for measured in shown])
-    frame = Frame(
-        Axis(range_.low, range_.high, range_.ticks, "False alarm: spoof accepted (%)", _deviate),
-        Axis(range_.low, range_.high, range_.ticks, "Miss: bona fide rejected (%)", _deviate),
-        500,
-        500,
-    )
-    all_words = []
-    entries = []
-    for measured in shown:
-        curve = measured.curves[""]
-        eer = 100 * curve.eer
-        # A system has the same look on every set.
-        index = gathered.systems.index(measured.system)
-        label = gathered.labels[measured.system]
-        words = f"{label}: EER {eer:.2f} %"
-        frame.inside.append(line(index, frame.path(curve.rates)))
-        # The mark of a perfect system would lie outside: it stands at the end of the axes.
-        x, y = map(range_.hold, curve.eer_point)
-        frame.marks.append(marker(index, frame.x(x), frame.y(y), words))
-        entries.append(legend_entry(index, label))
-        all_words.append(words)
+    """Return the DET curves over all spoofs, over each attack, and those of a single system."""
+    measured = gathered.on(set_name)
+    attacks = _attacks(measured)
+    choices = {_POOLED: _POOLED}
+    panels = []
+    legends = []
+    if len(measured) == 1 and attacks:
+        choices = {_EACH: _EACH} | choices
+        curves = []
+        for index, attack in enumerate(["", *attacks]):
+            name = attack or _POOLED
+            css = "" if attack else "pooled"
+            line = Line((), index, name, f"0:{attack}", css, _EACH)
+            curves.append(NamedCurve(measured[0].curves[attack], name, line))
+        panels.append(det_panel(curves, set_name, _EACH))
+        legends.append(Legend("Spoofs", [(named.line, named.label) for named in curves], _EACH))
+    # With a sign before it, the name of an attack is never that of one of our choices.
+    choices |= {f"={attack}": f"only {attack}" for attack in attacks}
+    for attack in ("", *attacks):
+        choice = f"={attack}" if attack else _POOLED
+        curves = []
+        for number, known in enumerate(measured):
+            if attack in known.curves:
+                line = replace(_system_line(gathered, known), series=f"{number}:{attack}")
+                label = gathered.labels[known.system]
+                curves.append(NamedCurve(known.curves[attack], label, line))
+        if choice == _POOLED and len(curves) > 1:
+            legends.append(Legend("Systems", [(named.line, named.label) for named in curves]))
+        panels.append(det_panel(curves, set_name, choice))
     return Figure(
-        kind="det",
-        title="DET curves",
-        text="Both axes are normal deviates of the rates. A mark shows where the EER is taken: "
+        "det",
+        "DET curves",
+        "Both axes are normal deviates of the rates. A mark shows where the EER is taken: "
         "it is the mean of the two rates there.",
-        plots=[frame.plot(f"DET curves on {set_name}. {'; '.join(all_words)}", "det")],
-        set=set_name,
-        css="canvas",
-        legend=entries if len(entries) > 1 else [],
+        panels,
+        set_name,
+        "canvas",
+        legends,
+        choices if attacks else {_POOLED: _POOLED},
+        "Curves of",
     )
+
+
+def _system_line(gathered: Gathered, measured: Measurement) -> Line:
+    """Return the look of a system, which is the same on every set."""
+    index = gathered.systems.index(measured.system)
+    is_hidden = measured.system in hidden_names(gathered)
+    return Line((), index, measured.system, is_hidden=is_hidden)
+
+
+def _attacks(measured: Sequence[Measurement]) -> list[str]:
+    """Return the attacks that the page has curves and histograms of."""
+    return list(dict.fromkeys(name for known in measured for name in known.page_attacks))
 
 
 def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
     """Return a histogram for each system, all over the same range of scores."""
-    shown = _shown_at_first(gathered, set_name)
-    histograms = [measured.histogram for measured in shown]
+    measured = gathered.on(set_name)
+    attacks = _attacks(measured)
     # One range for all, so that systems can be compared by eye.
-    low = min(counts.low for counts in histograms)
-    high = max(counts.high for counts in histograms)
-    plots = []
-    for measured in shown:
-        label = gathered.labels[measured.system]
-        plots.append(_draw_histogram(measured, label, low, high))
+    low = min(known.histogram.low for known in measured)
+    high = max(known.histogram.high for known in measured)
+    panels = []
+    for known in measured:
+        counts = known.histogram
+        spoofs = {name: counts.spoof.get(name, counts.spoof[""]) for name in ("", *attacks)}
+        label = gathered.labels[known.system]
+        threshold = known.summary.result.eer_threshold
+        panel = histogram_panel(counts, spoofs, threshold, label, (low, high))
+        line = _system_line(gathered, known)
+        panels.append(replace(panel, name=line.name, is_hidden=line.is_hidden))
+    classes = [(Line((), index), name) for index, name in enumerate(("bona fide", "spoof"))]
     return Figure(
-        kind="histograms",
-        title="Scores",
-        text="Share of each class; the upright line is the threshold of the EER, the outermost "
+        "histograms",
+        "Scores",
+        "Share of each class; the upright line is the threshold of the EER, the outermost "
         "bars hold all beyond them.",
-        plots=plots,
-        set=set_name,
+        panels,
+        set_name,
+        legends=[Legend("", classes)],
+        choices={"": "all attacks"} | {name: name for name in attacks},
+        choose="Spoofs of",
+    )
+
+
+def histogram_panel(
+    counts: Histogram,
+    spoofs: Mapping[str, Sequence[int]] | Mapping[None, Sequence[int]],
+    threshold: float | None = None,
+    title: str = "",
+    ends: tuple[float, float] | None = None,
+) -> Panel:
+    """Return the shares of both classes in bins of scores.
+
+    Args:
+        spoofs: Choice -> counts of the spoofs that it shows; None shows them always.
+        threshold: Score that is marked.
+        ends: Lowest and highest score of the axis; None for those of the bins.
+    """
+    low, high = ends or (counts.low, counts.high)
+    edges = np.linspace(counts.low, counts.high, len(counts.bona_fide) + 1)
+    lines: list[Line] = []
+    top = 0.0
+    for choice, numbers in ((None, counts.bona_fide), *spoofs.items()):
+        # A class without trials has shares of 0.
+        shares = 100 * np.asarray(numbers) / (sum(numbers) or 1)
+        top = max(top, float(shares.max()))
+        # The corners of the bars, from the axis and back to it.
+        corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(shares, 2), 0]], axis=1)
+        index = 1 if lines else 0
+        for is_area in (True, False):
+            lines.append(Line(corners.ravel().tolist(), index, choice=choice, is_area=is_area))
+    top = 1.06 * top
+    uprights = []
+    words = ""
+    if threshold is not None:
+        text = f"{threshold:.4g}".replace("-", "−")
+        uprights.append(Upright(threshold, text, "threshold of the EER"))
+        words = f"; threshold of the EER {text}"
+    return Panel(
+        Axis(low, high, nice_ticks(low, high, 4), "Score (higher: more bona fide)"),
+        Axis(0, top, nice_ticks(0, top, 4), "Share (%)"),
+        360,
+        220,
+        title,
+        "histogram",
+        f"Scores of {title}, bona fide and spoofs{words}",
+        lines,
+        uprights,
     )
 
 
 def training_figure(gathered: Gathered) -> Figure:
-    """Return loss, learning rate and EER on the first validation set, by epoch."""
+    """Return loss, learning rate and EER on each validation set, by epoch."""
     courses = training_courses(gathered)
-    shown = _courses_at_first(gathered, courses)
-    sets: dict[str, None] = {}
-    for course in courses:
-        sets.update(dict.fromkeys([*course.eers, *course.losses]))
-    first_set = next(iter(sets), "")
-    rates = [course.learning_rate for course in courses]
-    plots = [
-        _draw_losses(shown, courses, first_set),
-        _draw_courses(shown, rates, "Learning rate", "rate"),
-        _draw_eers(shown, courses, first_set),
-    ]
-    drawn = list(filter(None, plots))
-    entries = []
+    sets = sets_of_courses(courses)
+    hidden = hidden_names(gathered)
+    choices = {name: name for name in sets}
+    panels: list[Panel | None] = []
+    for name in sets or [""]:
+        choice = name if len(sets) > 1 else None
+        on_set = set_lines(courses, name, "losses", hidden)
+        title = f"Loss (marked: on {name})" if on_set else "Loss"
+        panels.append(course_panel([*loss_lines(courses, hidden), *on_set], title, "Loss", choice))
+    panels.append(course_panel(rate_lines(courses, hidden), "Learning rate", "Learning rate"))
+    for name in sets:
+        choice = name if len(sets) > 1 else None
+        eers = set_lines(courses, name, "eers", hidden)
+        panels.append(course_panel(eers, f"EER on {name}", "EER (%)", choice))
+    legends = []
     # The legend of a single line would say what the page says already.
-    if drawn and len(shown) > 1:
-        entries = [legend_entry(index, courses[index].name) for index in shown]
+    if len(courses) > 1 and any(panels):
+        entries = [(_run_line(courses, i, hidden), c.name) for i, c in enumerate(courses)]
+        legends.append(Legend("Runs", entries))
     return Figure(
-        kind="training",
-        title="Course",
-        text="By epoch; filled marks are the networks whose results are shown.",
-        plots=drawn,
-        legend=entries,
+        "training",
+        "Course",
+        "By epoch; filled marks are the networks whose results are shown.",
+        list(filter(None, panels)),
+        legends=legends,
+        choices=choices,
+        choose="Validation set",
     )
 
 
-def _courses_at_first(gathered: Gathered, courses: Sequence[TrainingCourse]) -> list[int]:
-    """Return the indices of the runs that the plots show at first."""
-    ticked = gathered.systems[:TICKED]
-    shown = [index for index, course in enumerate(courses) if course.name in ticked]
-    # Systems that are several networks of one run have longer names than the run.
-    return shown[:TICKED] or list(range(min(len(courses), TICKED)))
+def sets_of_courses(courses: Sequence[TrainingCourse]) -> list[str]:
+    """Return the validation sets of trainings."""
+    return list(dict.fromkeys(name for known in courses for name in (*known.eers, *known.losses)))
 
 
-def _draw_eers(
-    shown: Sequence[int], courses: Sequence[TrainingCourse], set_name: str
-) -> Plot | None:
-    # A run that was not validated on the set has no line.
-    eers = [course.eers.get(set_name, []) for course in courses]
-    title = f"EER on {set_name}"
-    frame = _course_frame([eers[index] for index in shown], title, "EER (%)")
-    if frame is None:
-        return None
-    _add_lines(frame, shown, eers)
-    for index in shown:
-        _add_marks(frame, index, eers[index], courses[index], " %")
-    return frame.plot(f"{title} by epoch", "eer")
+def _run_line(courses: Sequence[TrainingCourse], index: int, hidden: Collection[str]) -> Line:
+    name = courses[index].name
+    return Line((), index, name, is_hidden=name in hidden)
 
 
-def _draw_losses(
-    shown: Sequence[int], courses: Sequence[TrainingCourse], set_name: str
-) -> Plot | None:
-    """Draw the losses of training, and with marks those on a validation set."""
-    of_training = [course.loss for course in courses]
-    on_set = [course.losses.get(set_name, []) for course in courses]
-    drawn = [points[index] for points in (of_training, on_set) for index in shown]
-    is_validated = any(on_set[index] for index in shown)
-    title = f"Loss (marked: on {set_name})" if is_validated else "Loss"
-    frame = _course_frame(drawn, title, "Loss")
-    if frame is None:
-        return None
-    _add_lines(frame, shown, of_training)
-    _add_lines(frame, shown, on_set)
-    for index in shown:
-        _add_marks(frame, index, on_set[index], courses[index], f" on {set_name}")
-    return frame.plot(f"{title} by epoch", "loss")
+def loss_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) -> list[Line]:
+    """Return the training losses; over one that is long and noisy the means of its stretches."""
+    lines = []
+    for index, course in enumerate(courses):
+        line = replace(_run_line(courses, index, hidden), series=f"{index}:loss:")
+        css = "noise" if course.smooth_loss else ""
+        lines.append(replace(line, points=course.loss, css=css))
+        lines.append(replace(line, points=course.smooth_loss, series=""))
+    return [line for line in lines if line.points]
 
 
-def _add_marks(
-    frame: Frame, index: int, points: Sequence[float], course: TrainingCourse, unit: str
-) -> None:
-    """Mark what was measured on a validation set, in the look of the line number `index`."""
-    for epoch, value in zip(points[::2], points[1::2], strict=True):
+def rate_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) -> list[Line]:
+    """Return the learning rates."""
+    lines = []
+    for index, course in enumerate(courses):
+        line = replace(_run_line(courses, index, hidden), series=f"{index}:rate:")
+        lines.append(replace(line, points=course.learning_rate))
+    return [line for line in lines if line.points]
+
+
+def set_lines(
+    courses: Sequence[TrainingCourse],
+    set_name: str,
+    kind: Literal["eers", "losses"],
+    hidden: Collection[str] = (),
+    first: int = 0,
+) -> list[Line]:
+    """Return what was measured on a validation set, with a mark for each evaluation.
+
+    Args:
+        first: Number of the first line's look.
+    """
+    unit = " %" if kind == "eers" else f" on {set_name}"
+    key = "eer" if kind == "eers" else "losses"
+    lines = []
+    for index, course in enumerate(courses):
+        points = getattr(course, kind).get(set_name, [])
+
+        def words(x: float, y: float, name: str = course.name) -> str:
+            return f"{name}, epoch {x:g}: {y:g}{unit}"
+
+        line = replace(_run_line(courses, index, hidden), series=f"{index}:{key}:{set_name}")
         # The mark of a network whose results are shown is filled.
-        extra = "chosen" if epoch in course.chosen else ""
-        words = f"{course.name}, epoch {epoch:g}: {value:g}{unit}"
-        frame.marks.append(marker(index, frame.x(epoch), frame.y(value), words, extra))
+        marked = replace(line, points=points, mark_words=words, chosen=course.chosen)
+        lines.append(replace(marked, index=first + index))
+    return [line for line in lines if line.points]
 
 
-def _draw_courses(
-    shown: Sequence[int], courses: Sequence[Sequence[float]], label: str, css: str
-) -> Plot | None:
-    frame = _course_frame([courses[index] for index in shown], label, label)
-    if frame is None:
+def course_panel(
+    lines: Sequence[Line], title: str, label: str, choice: str | None = None
+) -> Panel | None:
+    """Return courses by epoch; None where none has a point."""
+    if not lines:
         return None
-    _add_lines(frame, shown, courses)
-    return frame.plot(f"{label} by epoch", css)
-
-
-def _add_lines(frame: Frame, shown: Sequence[int], courses: Sequence[Sequence[float]]) -> None:
-    for index in shown:
-        if courses[index]:
-            frame.inside.append(line(index, frame.path(courses[index])))
-
-
-def _course_frame(courses: Sequence[Sequence[float]], title: str, label: str) -> Frame | None:
-    """Return a frame for courses as [epoch, value, ...]; None where none has a point."""
-    epochs: list[float] = []
-    values: list[float] = []
-    for course in courses:
-        epochs.extend(course[::2])
-        values.extend(course[1::2])
-    if not epochs:
-        return None
+    epochs = [epoch for line in lines for epoch in line.points[::2]]
+    values = [value for line in lines for value in line.points[1::2]]
     # Room beyond the last epoch and the highest value, so that their marks are whole.
     # Not zero: the only records may be those of epoch 0, and losses may all be 0.
     last = max(epochs) * 1.04 or 1.0
     top = max(0.0, *values) * 1.05 or 1.0
     bottom = min(0.0, *values) * 1.05
-    x_axis = Axis(0, last, nice_ticks(0, last, 4), "Epoch")
-    y_axis = Axis(bottom, top, nice_ticks(bottom, top, 5), label)
-    return Frame(x_axis, y_axis, 360, 245, title)
-
-
-def _draw_histogram(measured: Measurement, label: str, low: float, high: float) -> Plot:
-    counts = measured.histogram
-    classes = [_shares(counts.bona_fide), _shares(counts.spoof[""])]
-    top = 1.06 * max(max(shares) for shares in classes)
-    frame = Frame(
-        Axis(low, high, nice_ticks(low, high, 4), "Score (higher: more bona fide)"),
-        Axis(0, top, nice_ticks(0, top, 4), "Share (%)"),
+    words = []
+    for line in lines:
+        if line.series and not line.is_hidden:
+            unit = f" on {line.series.split(':', 2)[2]}" if ":losses:" in line.series else ""
+            x, y = line.points[-2:]
+            words.append(f"{line.name}: {y:.4g}{unit} at epoch {x:.4g}")
+    css = {"Loss": "loss", "Learning rate": "rate"}.get(label, "eer")
+    return Panel(
+        Axis(0, last, nice_ticks(0, last, 4), "Epoch"),
+        Axis(bottom, top, nice_ticks(bottom, top, 5), label),
         360,
-        220,
-        label,
+        245,
+        title,
+        css,
+        f"{title} by epoch. {'; '.join(words)}",
+        list(lines),
+        choice=choice,
     )
-    for index, shares in enumerate(classes):
-        outline = frame.path(_outline(counts, shares))
-        frame.inside.append(Path(f"{outline}Z", f"area c{index}"))
-        frame.inside.append(line(index, outline))
-    threshold = measured.summary.result.eer_threshold
-    frame.inside.append(Path(frame.path([threshold, 0, threshold, top]), "threshold"))
-    # The minus of numbers: a hyphen is half as wide, and easily missed.
-    text = f"{threshold:.4g}".replace("-", "−")
-    frame.labels.append(_threshold_label(text, frame.x(threshold)))
-    words = f"Scores of {label}, bona fide and spoofs; threshold of the EER {text}"
-    return frame.plot(words, "histogram")
-
-
-def _shares(counts: Sequence[int]) -> list[float]:
-    # A class without trials has shares of 0.
-    total = sum(counts) or 1
-    return [100 * count / total for count in counts]
-
-
-def _outline(counts: Histogram, shares: Sequence[float]) -> list[float]:
-    """Return the corners of the bars as [score, share, ...], from the axis and back to it."""
-    width = (counts.high - counts.low) / len(shares)
-    points = [counts.low, 0.0]
-    for number, share in enumerate(shares):
-        start = counts.low + number * width
-        points += [start, share, start + width, share]
-    return [*points, counts.high, 0.0]
-
-
-def _threshold_label(text: str, x: float) -> Label:
-    if x > _RIGHT_PART:
-        return Label(text, f"{x - 4:.1f}", "38", "end", "soft halo")
-    return Label(text, f"{x + 4:.1f}", "38", "start", "soft halo")
-
-
-def _shown_at_first(gathered: Gathered, set_name: str) -> list[Measurement]:
-    ticked = gathered.systems[:TICKED]
-    measured = gathered.on(set_name)
-    shown = [system for system in measured if system.system in ticked]
-    # The systems are ticked by the last set; on another set there may be others only.
-    return shown or measured[:TICKED]
-
-
-def _deviate(percent: float) -> float:
-    return float(probit(percent / 100))

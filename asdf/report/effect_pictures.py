@@ -5,14 +5,14 @@ Invariant: each picture stands next to a table with all its numbers.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from asdf.metrics.over_seeds import Spread
-from asdf.report.conditions import HeatMap, HeatMaps, heat_cell, step_words
+from asdf.report.conditions import HeatMap, HeatMaps, step_words
 from asdf.report.drawing import Figure
 from asdf.report.effects import (
     TOGETHER,
@@ -23,9 +23,10 @@ from asdf.report.effects import (
     rank_correlation,
     scale_of,
 )
-from asdf.report.frames import Axis, Frame, Plot, line, marker, nice_ticks
 from asdf.report.gathering import Gathered
-from asdf.tables.page import ABSENT, Cell, PageTable, head_cells, interval_text, name_cell, percent
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate
 from asdf.text import shorten
 
 _LABEL = 28
@@ -78,17 +79,25 @@ def _confounded_sentence(names: Sequence[str]) -> str:
 
 
 def _points_table(effects: Effects) -> PageTable:
-    head = head_cells(["Systems", *map(_short_name, effects.settings), "Seeds", *effects.sets])
-    rows = []
+    columns: Columns = []
+    for index, setting in enumerate(effects.settings):
+        values = []
+        for point in effects.points:
+            text = point.values[index]
+            shown = shorten(text, _LABEL)
+            values.append(Value(number_of(text), text=shown, title=text))
+        columns.append((Column(setting, _short_name(setting)), values))
+    seeds = []
     for point in effects.points:
-        row = [name_cell(point.name, shorten(point.name, _LABEL))]
-        for text in point.values:
-            number = number_of(text)
-            row.append(Cell(shorten(text, _LABEL), text if number is None else number, title=text))
-        row.append(Cell(max((len(eer.values) for eer in point.eers.values()), default=0)))
-        row += [_eer_cell(point.eers.get(set_name)) for set_name in effects.sets]
-        rows.append(row)
-    return PageTable(f"EER in % by {', '.join(effects.settings)}", head, rows, "effects")
+        seeds.append(max((len(eer.values) for eer in point.eers.values()), default=0))
+    columns.append(counts("Seeds", seeds))
+    for set_name in effects.sets:
+        spreads = [point.eers.get(set_name) for point in effects.points]
+        columns.append((rate(set_name), list(map(Value.of_spread, spreads))))
+    names = [point.name for point in effects.points]
+    labels = [shorten(name, _LABEL) for name in names]
+    table = Table(names, columns, "Systems", labels=labels)
+    return as_page(table, f"EER in % by {', '.join(effects.settings)}", "effects")
 
 
 def _short_name(setting: str) -> str:
@@ -96,53 +105,56 @@ def _short_name(setting: str) -> str:
     return TOGETHER.join(name.rpartition(".")[2] for name in setting.split(TOGETHER))
 
 
-def _eer_cell(eer: Spread | None) -> Cell:
-    if eer is None:
-        return Cell(ABSENT)
-    text = percent(eer.mean)
-    if eer.deviation is not None:
-        text = f"{text} ± {percent(eer.deviation)}"
-    cell = Cell(text, 100 * eer.mean)
-    if eer.interval is None:
-        return cell
-    return replace(cell, interval=interval_text(eer.interval))
-
-
 def _effect_figure(effects: Effects) -> Figure:
+    panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
+    text = "Marks are EERs, means over seeds where there are several; upright lines are their "
+    title = f"Effect of {effects.settings[0]}"
+    return Figure("effect", title, f"{text}95 % intervals.", panels)
+
+
+def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Panel:
+    """Return the EERs on sets by the values of one setting, with their intervals."""
     (setting,) = effects.settings
     scale = scale_of(effects.values(0))
-    plots = []
-    for set_name in effects.sets:
-        plots.append(_draw_effect(effects, set_name, setting, scale))
-    text = "Marks are EERs, means over seeds where there are several; upright lines are their "
-    return Figure("effect", f"Effect of {setting}", f"{text}95 % intervals.", plots)
-
-
-def _draw_effect(effects: Effects, set_name: str, setting: str, scale: Scale) -> Plot:
-    known = [point for point in effects.points if set_name in point.eers]
+    words: list[str] = []
+    lines = []
     rates = [0.0]
-    for point in known:
-        eer = point.eers[set_name]
-        rates.append(100 * max(eer.mean, eer.interval.high if eer.interval else 0))
+    for index, set_name in enumerate(sets):
+        points: list[float] = []
+        described = {}
+        for point in effects.points:
+            if set_name not in point.eers:
+                continue
+            eer = point.eers[set_name]
+            x = scale.positions[point.values[0]]
+            points += [x, 100 * eer.mean]
+            described[x] = f"{setting} = {point.values[0]}: EER {RATE.format(eer.mean)} %"
+            if eer.interval is not None:
+                bounds = [x, 100 * eer.interval.low, x, 100 * eer.interval.high]
+                lines.append(Line(bounds, index, css="interval"))
+                rates.append(bounds[-1])
+        rates += points[1::2]
+        words += described.values()
+        # Values that are no numbers have nothing between them.
+        if scale.is_number and len(points) > 2:
+            lines.append(Line(points, index))
+        marks = partial(_at, described)
+        lines.append(Line(points, index, is_linked=False, mark_words=marks))
     top = 1.05 * max(rates) or 1.0
-    y_axis = Axis(0, top, nice_ticks(0, top, 5), "EER (%)")
-    frame = Frame(_value_axis(scale, setting), y_axis, 360, 245, set_name)
-    words = []
-    path: list[float] = []
-    for point in known:
-        eer = point.eers[set_name]
-        x = scale.positions[point.values[0]]
-        path += [x, 100 * eer.mean]
-        if eer.interval is not None:
-            bounds = [x, 100 * eer.interval.low, x, 100 * eer.interval.high]
-            frame.inside.append(line(0, frame.path(bounds)))
-        described = f"{setting} = {point.values[0]}: EER {percent(eer.mean)} %"
-        frame.marks.append(marker(0, frame.x(x), frame.y(100 * eer.mean), described))
-        words.append(described)
-    # Values that are no numbers have nothing between them.
-    if scale.is_number and len(known) > 1:
-        frame.inside.append(line(0, frame.path(path)))
-    return frame.plot(f"EER on {set_name} by {setting}. {'; '.join(words)}", "effect")
+    return Panel(
+        _value_axis(scale, setting),
+        Axis(0, top, nice_ticks(0, top, 5), "EER (%)"),
+        360,
+        245,
+        title,
+        "effect",
+        f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}",
+        lines,
+    )
+
+
+def _at(described: Mapping[float, str], x: float, _: float) -> str:
+    return described[x]
 
 
 def _value_axis(scale: Scale, setting: str) -> Axis:
@@ -162,7 +174,7 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
         high,
         positions[::step],
         _short_name(setting),
-        math.log if scale.is_log else float,
+        np.log if scale.is_log else np.asarray,
         lambda position: shorten(texts[position], _TICK),
     )
 
@@ -173,56 +185,53 @@ def _effect_maps(effects: Effects) -> HeatMaps:
     maps = []
     for set_name in effects.sets:
         by_values = {point.values: point.eers.get(set_name) for point in effects.points}
-        columns = effects.values(1)
-        rows = []
-        for value in effects.values(0):
-            row = [Cell(f"{_short_name(down)} = {shorten(value, _LABEL)}", title=value)]
-            for other in columns:
-                row.append(_map_cell(by_values.get((value, other))))
-            rows.append(row)
-        head = [Cell("")]
-        for other in columns:
-            head.append(Cell(f"{_short_name(across)} = {shorten(other, _LABEL)}", title=other))
+        names = effects.values(0)
+        columns: Columns = []
+        for other in effects.values(1):
+            heading = f"{_short_name(across)} = {shorten(other, _LABEL)}"
+            values = [_map_value(by_values.get((name, other))) for name in names]
+            columns.append((rate(other, heading, is_shaded=True), values))
+        rows = [f"{_short_name(down)} = {shorten(name, _LABEL)}" for name in names]
         caption = f"EER in % on {set_name} by {down} and {across}"
-        maps.append(HeatMap(f"settings on {set_name}", PageTable(caption, head, rows, "heat")))
+        table = as_page(Table(rows, columns), caption, "heat")
+        maps.append(HeatMap(f"settings on {set_name}", table))
     return HeatMaps(maps, step_words(), 0, is_small=True)
 
 
-def _map_cell(eer: Spread | None) -> Cell:
+def _map_value(eer: Spread | None) -> Value:
     if eer is None:
-        return Cell(ABSENT)
+        return Value()
     words = f"{len(eer.values)} seeds" if len(eer.values) > 1 else "one seed"
     if eer.interval is not None:
-        words += f", 95 % interval {interval_text(eer.interval)} %"
-    return replace(heat_cell(eer.mean), title=words)
+        words += f", 95 % interval {RATE.format_bounds(eer.interval, '–')} %"
+    return Value(eer.mean, title=words)
 
 
 def _ranks_table(effects: Effects) -> PageTable:
     """Return a row for each setting: how the EER goes with its values, over all others."""
-    rows = []
-    for index, setting in enumerate(effects.settings):
-        row = [Cell(setting), Cell(len(effects.values(index)))]
-        for set_name in effects.sets:
-            row.append(_rank_cell(effects, index, set_name))
-        rows.append(row)
+    indices = range(len(effects.settings))
+    columns: Columns = [counts("Values", [len(effects.values(index)) for index in indices])]
+    for set_name in effects.sets:
+        values = [_rank_value(effects, index, set_name) for index in indices]
+        columns.append((Column(set_name, set_name), values))
     caption = (
         "How the mean EER goes with each setting: rank correlation of numbers (Spearman; above 0, "
         "higher values have higher EERs), means in % of other values"
     )
-    return PageTable(caption, head_cells(["Setting", "Values", *effects.sets]), rows, "effects")
+    return as_page(Table(effects.settings, columns, "Setting"), caption, "effects")
 
 
-def _rank_cell(effects: Effects, index: int, set_name: str) -> Cell:
+def _rank_value(effects: Effects, index: int, set_name: str) -> Value:
     known = [point for point in effects.points if set_name in point.eers]
     eers = [point.eers[set_name].mean for point in known]
     numbers = [number_of(point.values[index]) for point in known]
     values = [number for number in numbers if number is not None]
     if len(values) < len(known):
-        return Cell(_means_by_value([point.values[index] for point in known], eers))
+        return Value(text=_means_by_value([point.values[index] for point in known], eers))
     correlation = rank_correlation(values, eers)
     if correlation is None:
-        return Cell(ABSENT)
-    return Cell(f"{correlation:+.2f}".replace("-", "−"), correlation)
+        return Value()
+    return Value(correlation, text=f"{correlation:+.2f}".replace("-", "−"))
 
 
 def _means_by_value(texts: Sequence[str], eers: Sequence[float]) -> str:
@@ -231,5 +240,5 @@ def _means_by_value(texts: Sequence[str], eers: Sequence[float]) -> str:
         by_value.setdefault(text, []).append(eer)
     parts = []
     for text, of_value in by_value.items():
-        parts.append(f"{shorten(text, _LABEL)}: {percent(float(np.mean(of_value)))}")
+        parts.append(f"{shorten(text, _LABEL)}: {RATE.format(float(np.mean(of_value)))}")
     return "; ".join(parts)

@@ -14,7 +14,8 @@ from html import escape
 import numpy as np
 
 from asdf.metrics.projection import MAX_POINTS, choose_points, principal_components, project
-from asdf.tables.page import Cell, PageTable, count_cell, head_cells
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.table import Columns, Table, counts, texts
 from asdf.text import printable, shorten
 from asdf.trials.embeddings import Embeddings
 
@@ -141,10 +142,12 @@ class EmbeddingSection:
 def embedding_section(name: str, embeddings: Embeddings, by: str, method: str) -> EmbeddingSection:
     """Return what the page shows of a file of embeddings. Raises as `embedding_picture`."""
     picture = embedding_picture(embeddings, by, method)
-    rows = []
-    for group in picture.groups:
-        rows.append([Cell(group.name), Cell(group.shape), count_cell(group.count)])
-    table = PageTable(f"{picture.title}: recordings", head_cells((by, "shape", "recordings")), rows)
+    names = [group.name for group in picture.groups]
+    columns: Columns = [
+        texts("shape", [group.shape for group in picture.groups]),
+        counts("recordings", [group.count for group in picture.groups]),
+    ]
+    table = as_page(Table(names, columns, by), f"{picture.title}: recordings")
     return EmbeddingSection(name, picture.svg(), table)
 
 

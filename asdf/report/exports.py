@@ -6,19 +6,17 @@ spreadsheet.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
+from types import SimpleNamespace
 from typing import Any
 
-from asdf.metrics.bootstrap import Interval, Intervals
 from asdf.metrics.catalogue import METRICS
 from asdf.metrics.conditions import Condition
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
 from asdf.metrics.summary import Summary, Tandem
-from asdf.text import csv_text
+from asdf.tables.comma_separated import as_csv
+from asdf.tables.plain_json import as_json, bounds_records
 from asdf.trials.scored_length import UNKNOWN, described
 from asdf.trials.set_roles import role_record
 
@@ -28,13 +26,14 @@ _ELSEWHERE = {*DECISION_METRICS, "threshold", *(field.name for field in fields(T
 _POOLED = tuple(metric.key for metric in METRICS if metric.key not in _RESULT)
 _BOUNDS = ("eer_low", "eer_high", "min_dcf_low", "min_dcf_high")
 _SPEAKER_BOUNDS = tuple(f"speaker_{name}" for name in _BOUNDS)
+_NO_INTERVALS = SimpleNamespace()
 _SCORED = ("scored_length", "scoring_precision", "trained_on", "chose_network")
 CSV_COLUMNS = (*_SYSTEM, *_RESULT, *_POOLED, *_BOUNDS, *_SPEAKER_BOUNDS, *_SCORED)
 
 
 def to_json(summaries: Sequence[Summary]) -> str:
     """Return a list with a record for each summary."""
-    return json.dumps(list(map(record, summaries)), indent=2, ensure_ascii=False) + "\n"
+    return as_json(list(map(record, summaries)))
 
 
 def record(summary: Summary) -> dict[str, Any]:
@@ -53,8 +52,8 @@ def record(summary: Summary) -> dict[str, Any]:
         "decisions": _decisions_record(summary.decisions),
         "tandem": asdict(summary.tandem) if summary.tandem else None,
         "intervals_95": {
-            "trials": _interval_record(summary.intervals),
-            "speakers": _interval_record(summary.speaker_intervals),
+            "trials": bounds_records(vars(summary.intervals or _NO_INTERVALS)),
+            "speakers": bounds_records(vars(summary.speaker_intervals or _NO_INTERVALS)),
         },
         "conditions": [_condition_record(c, summary.is_hard) for c in summary.conditions],
         "means": {column: _means(summary, column) for column in summary.columns},
@@ -68,29 +67,24 @@ def to_csv(summaries: Sequence[Summary]) -> str:
 
     `kind` is pooled, condition or mean; a column that does not apply to a kind is empty.
     """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for summary in summaries:
         common = {
-            "system": csv_text(summary.name),
-            "set": csv_text(summary.set),
+            "system": summary.name,
+            "set": summary.set,
             "scored_length": described(summary.scored.length),
             "scoring_precision": summary.scored.precision or UNKNOWN,
             **role_record(summary.scored.role),
         }
-        for row in [_pooled_row(summary), *_condition_rows(summary)]:
-            writer.writerow({**common, **row})
-    return text.getvalue()
-
-
-def _pooled_row(summary: Summary) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": "pooled", **asdict(summary.result)}
-    for metric in METRICS:
-        row[metric.key] = metric.of(summary)
-    row.update(_bounds(_BOUNDS, summary.intervals))
-    row.update(_bounds(_SPEAKER_BOUNDS, summary.speaker_intervals))
-    return row
+        pooled: dict[str, Any] = {"kind": "pooled", **asdict(summary.result)}
+        for metric in METRICS:
+            pooled[metric.key] = metric.of(summary)
+        for prefix, drawn in (("", summary.intervals), ("speaker_", summary.speaker_intervals)):
+            for key, interval in vars(drawn or _NO_INTERVALS).items():
+                pooled[f"{prefix}{key}_low"] = interval.low
+                pooled[f"{prefix}{key}_high"] = interval.high
+        rows += [{**common, **row} for row in (pooled, *_condition_rows(summary))]
+    return as_csv(CSV_COLUMNS, rows)
 
 
 def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
@@ -99,15 +93,12 @@ def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
     for column in summary.columns:
         conditions = summary.of_column(column)
         for condition in conditions:
-            # Names come from files: none of them may be a formula.
             row = {**_condition_record(condition, summary.is_hard), "kind": "condition"}
-            row.update(row.pop("decisions", None) or {})
-            row["column"] = csv_text(column)
-            row["value"] = csv_text(condition.value)
-            rows.append(row)
-        mean = _means(summary, column)
+            decided = row.pop("decisions", None) or {}
+            rows.append({**row, **decided})
         against = conditions[0].bona_fide
-        rows.append({"kind": "mean", "column": csv_text(column), "against": against, **mean})
+        means = _means(summary, column)
+        rows.append({"kind": "mean", "column": column, "against": against, **means})
     return rows
 
 
@@ -142,36 +133,7 @@ def _decisions_record(decisions: Decisions | None) -> dict[str, Any] | None:
         **asdict(decisions.confusion),
         **decisions.confusion.values(),
         "intervals_95": {
-            "trials": _bounds_by_name(decisions.intervals),
-            "speakers": _bounds_by_name(decisions.speaker_intervals),
+            "trials": bounds_records(decisions.intervals),
+            "speakers": bounds_records(decisions.speaker_intervals),
         },
     }
-
-
-def bounds_record(interval: Interval) -> dict[str, float]:
-    """Return the bounds of an interval, and of how many speakers it is where these were drawn."""
-    bounds = {"low": interval.low, "high": interval.high}
-    if interval.groups is not None:
-        bounds["groups"] = interval.groups
-    return bounds
-
-
-def _bounds_by_name(intervals: Mapping[str, Interval]) -> dict[str, dict[str, float]] | None:
-    if not intervals:
-        return None
-    return {name: bounds_record(interval) for name, interval in intervals.items()}
-
-
-def _interval_record(intervals: Intervals | None) -> dict[str, dict[str, float]] | None:
-    if intervals is None:
-        return None
-    return _bounds_by_name(vars(intervals))
-
-
-def _bounds(names: Sequence[str], intervals: Intervals | None) -> dict[str, float]:
-    """Return the bounds of the EER and the minDCF by their columns; nothing without intervals."""
-    if intervals is None:
-        return {}
-    eer = intervals.eer
-    min_dcf = intervals.min_dcf
-    return dict(zip(names, (eer.low, eer.high, min_dcf.low, min_dcf.high), strict=True))

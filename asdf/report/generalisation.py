@@ -88,6 +88,11 @@ class Generalisation:
     sets: list[SetRow]
     totals: list[TotalRow] = field(default_factory=list)
 
+    @property
+    def rows(self) -> list[SetRow | TotalRow]:
+        """The sets, then what is over several of them."""
+        return [*self.sets, *self.totals]
+
 
 def corpus_of(name: str) -> str:
     """Return 'demo' for 'demo-eval' and 'asvspoof19' for 'asvspoof19:eval'."""

@@ -10,7 +10,7 @@ from asdf.report.by_condition import columns_of, eer_columns, macro_f1_columns
 from asdf.report.names import labels_of
 from asdf.report.tables import LEADS
 from asdf.tables.latex import PACKAGES, as_latex
-from asdf.tables.table import Column, Table, Value, texts
+from asdf.tables.table import Columns, Table, texts
 
 _LABEL = 24
 
@@ -24,11 +24,12 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
     """
     leading = leading or {}
     names = labels_of([summary.name for summary in summaries], _LABEL)
-    columns: list[tuple[Column, list[Value]]] = [*metric_columns(summaries, leading)]
+    columns: Columns = [*metric_columns(summaries, leading)]
     lengths = [summary.scored.describe() for summary in summaries]
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"
     notes = [scored]
-    if any(map(_has_intervals, summaries)):
+    drawn_from = [(s.intervals, s.decisions and s.decisions.intervals) for s in summaries]
+    if any(scores is not None or decisions for scores, decisions in drawn_from):
         notes.append("in brackets: 95 % intervals over trials")
     if leading:
         notes.append(f"bold: {LEADS}")
@@ -45,8 +46,3 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
             table = as_latex(Table(names, f1s, "System", [scored]))
             parts.append(f"% macro-F1 in per cent by {column}\n{table}")
     return PACKAGES + "\n".join(parts)
-
-
-def _has_intervals(summary: Summary) -> bool:
-    decisions = summary.decisions
-    return summary.intervals is not None or bool(decisions and decisions.intervals)

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asdf.metrics.over_seeds import Spread
-from asdf.report.conditions import heat_cell
-from asdf.report.latex_cells import spread_cell
 from asdf.report.left_out import LeftOutSystem
 from asdf.report.names import labels_of
-from asdf.tables.latex import latex_text, tabulars
-from asdf.tables.page import ABSENT, Cell, PageTable, head_cells, name_cell, percent
-from asdf.tables.text import column_blocks
+from asdf.tables.latex import as_latex
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.table import RATE, Columns, Table, Value, counts, rate, texts
+from asdf.tables.text import as_text
 
 _LABEL = 28
-_MEAN = "Mean"
-_WORST = "Worst"
 
 
 @dataclass(frozen=True)
@@ -35,15 +31,9 @@ def left_out_text(systems: Sequence[LeftOutSystem]) -> str:
     """Return the tables as text, each with its sentences below it; '' without a system."""
     parts = []
     for column, of_column in _by_column(systems).items():
-        names = ["", *_labels(of_column)]
-        columns = [["seeds", *(str(len(system.seeds)) for system in of_column)]]
-        columns.append(["mean", *(_mean_text(system.mean, "-") for system in of_column)])
-        columns.append(["worst", *map(_worst_text, of_column)])
-        for value in _values(of_column):
-            columns.append([value, *(_eer_text(system, value, "-") for system in of_column)])
-        blocks = column_blocks(names, columns)
+        table = _table(of_column, ["seeds", "mean", "worst"])
         title = f"EER % by {column}, left out of training"
-        parts.append("\n\n".join([title, *blocks, *left_out_sentences(of_column)]))
+        parts.append("\n\n".join([title, *as_text(table), *table.notes]))
     return "\n\n".join(parts)
 
 
@@ -51,17 +41,9 @@ def left_out_sections(systems: Sequence[LeftOutSystem]) -> list[LeftOutSection]:
     """Return the tables of the page, a row per system."""
     sections = []
     for column, of_column in _by_column(systems).items():
-        values = _values(of_column)
-        rows = []
-        for system, label in zip(of_column, _labels(of_column), strict=True):
-            row = [name_cell(system.name, label), Cell(len(system.seeds))]
-            worst = heat_cell(system.worst.eer)
-            row += [_mean_cell(system.mean), worst, Cell(system.worst.value)]
-            row += [_eer_cell(system, value) for value in values]
-            rows.append(row)
-        head = head_cells(["System", "Seeds", _MEAN, _WORST, f"Worst {column}", *values])
-        table = PageTable(f"EER in % by {column}, left out of training", head, rows, "heat")
-        sections.append(LeftOutSection(table, left_out_sentences(of_column)))
+        table = _table(of_column, ["Seeds", "Mean", "Worst"], column)
+        page = as_page(table, f"EER in % by {column}, left out of training", "heat")
+        sections.append(LeftOutSection(page, list(table.notes)))
     return sections
 
 
@@ -69,20 +51,39 @@ def left_out_latex(systems: Sequence[LeftOutSystem]) -> str:
     """Return the tables in LaTeX, with booktabs; '' without a system."""
     parts = []
     for column, of_column in _by_column(systems).items():
-        columns = [["Seeds", *(str(len(system.seeds)) for system in of_column)]]
-        means = []
-        for system in of_column:
-            mean = system.mean
-            means.append("--" if mean is None else spread_cell(mean, is_best=False))
-        columns.append([_MEAN, *means])
-        columns.append([_WORST, *(latex_text(_worst_text(system)) for system in of_column)])
-        for value in _values(of_column):
-            cells = [_eer_text(system, value, "--") for system in of_column]
-            columns.append([latex_text(value), *cells])
-        names = ["System", *map(latex_text, _labels(of_column))]
-        table = tabulars(names, columns, left_out_sentences(of_column))
+        table = as_latex(_table(of_column, ["Seeds", "Mean", "Worst"]))
         parts.append(f"% EER in per cent by {column}, left out of training\n{table}")
     return "\n".join(parts)
+
+
+def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str = "") -> Table:
+    """Return the EERs of the systems that left out one column.
+
+    Args:
+        headings: Names of the columns before those of the values.
+        worst_of: Column whose worst value has a column of its own; '' for one next to its EER.
+    """
+    seeds, mean, worst = headings
+    columns: Columns = [
+        counts(seeds, [len(system.seeds) for system in systems]),
+        (rate(mean), [Value.of_spread(system.mean) for system in systems]),
+    ]
+    names = [system.worst.value for system in systems]
+    if worst_of:
+        eers = [Value(system.worst.eer) for system in systems]
+        columns.append((rate(worst, is_shaded=True), eers))
+        columns.append(texts(f"Worst {worst_of}", names))
+    else:
+        shown = [f"{RATE.format(system.worst.eer)} ({system.worst.value})" for system in systems]
+        columns.append(texts(worst, shown))
+    for value in sorted({value for system in systems for value in system.values}):
+        known = []
+        for system in systems:
+            known.append(Value(system.eer(value) if value in system.results else None))
+        columns.append((rate(value, is_shaded=True), known))
+    rows = [system.name for system in systems]
+    heading = "" if seeds == "seeds" else "System"
+    return Table(rows, columns, heading, left_out_sentences(systems), labels_of(rows, _LABEL))
 
 
 def left_out_sentences(systems: Sequence[LeftOutSystem]) -> list[str]:
@@ -127,37 +128,3 @@ def _by_column(systems: Sequence[LeftOutSystem]) -> dict[str, list[LeftOutSystem
     for system in systems:
         by_column.setdefault(system.column, []).append(system)
     return by_column
-
-
-def _values(systems: Sequence[LeftOutSystem]) -> list[str]:
-    return sorted({value for system in systems for value in system.values})
-
-
-def _labels(systems: Sequence[LeftOutSystem]) -> list[str]:
-    return labels_of([system.name for system in systems], _LABEL)
-
-
-def _eer_text(system: LeftOutSystem, value: str, absent: str) -> str:
-    return percent(system.eer(value)) if value in system.results else absent
-
-
-def _eer_cell(system: LeftOutSystem, value: str) -> Cell:
-    return heat_cell(system.eer(value)) if value in system.results else Cell(ABSENT)
-
-
-def _mean_text(mean: Spread | None, absent: str) -> str:
-    if mean is None:
-        return absent
-    if mean.deviation is None:
-        return percent(mean.mean)
-    return f"{percent(mean.mean)} ± {percent(mean.deviation)}"
-
-
-def _mean_cell(mean: Spread | None) -> Cell:
-    if mean is None:
-        return Cell(ABSENT)
-    return Cell(_mean_text(mean, ABSENT), 100 * mean.mean)
-
-
-def _worst_text(system: LeftOutSystem) -> str:
-    return f"{percent(system.worst.eer)} ({system.worst.value})"

@@ -17,7 +17,8 @@ from asdf.report.references import (
     comparable,
     of_the_same_length,
 )
-from asdf.tables.page import ABSENT, Cell, PageTable, head_cells
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, texts
 from asdf.trials.scored_length import described
 
 
@@ -78,20 +79,16 @@ def _has_published_trials(set_name: str, measured: Measurement) -> bool:
 
 
 def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTable:
-    rows = []
+    costs = []
     for reference in references:
-        min_tdcf = Cell(ABSENT)
-        if reference.min_tdcf is not None:
-            min_tdcf = Cell(f"{reference.min_tdcf:g}", reference.min_tdcf)
-        rows.append(
-            [
-                Cell(reference.system),
-                Cell(f"{reference.eer:.2f}", reference.eer),
-                min_tdcf,
-                Cell(described(reference.scored)),
-                Cell(reference.paper),
-                Cell(reference.note),
-            ]
-        )
-    head = head_cells(["System", "EER %", "min t-DCF", "Scored", "Source", "Remark"])
-    return PageTable(f"Published results on {known.title}", head, rows, "published")
+        cost = reference.min_tdcf
+        costs.append(Value(cost, text=None if cost is None else f"{cost:g}"))
+    columns: Columns = [
+        (Column("eer", "EER %", paper_digits=2), [Value(known.eer) for known in references]),
+        (Column("min_tdcf", "min t-DCF"), costs),
+        texts("Scored", [described(known.scored) for known in references]),
+        texts("Source", [known.paper for known in references]),
+        texts("Remark", [known.note for known in references]),
+    ]
+    table = Table([known.system for known in references], columns, "System")
+    return as_page(table, f"Published results on {known.title}", "published")

@@ -37,13 +37,8 @@ from asdf.text import and_more
 # In the order in which they build on each other.
 SCRIPTS = (
     "dom",
-    "looks",
-    "axes",
-    "readout",
     "download",
-    "det",
-    "histograms",
-    "training",
+    "figures",
     "tables",
     "settings",
     "theme",

@@ -7,9 +7,10 @@ only where a test says that it is the best.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from asdf.metrics.catalogue import METRICS, Metric, intervals_of, metric_columns
+from asdf.metrics.catalogue import METRICS, Metric, defined, intervals_of
 from asdf.metrics.conditions import Condition
 from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.leading import TESTED
@@ -17,21 +18,11 @@ from asdf.metrics.summary import Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
-from asdf.tables.page import (
-    ABSENT,
-    Cell,
-    PageTable,
-    count_cell,
-    head_cells,
-    interval_text,
-    name_cell,
-    percent,
-    value_cell,
-)
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate, texts
 from asdf.trials.how_scored import in_precision
 from asdf.trials.set_roles import role_words
 
-_EER = next(metric for metric in METRICS if metric.key == "eer")
 _INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
 
 
@@ -75,14 +66,14 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
     return MainSentence(
         set=set_name,
         system=system,
-        eer=percent(summary.result.eer),
-        interval=interval_text(summary.intervals.eer) if summary.intervals else "",
+        eer=RATE.format(summary.result.eer),
+        interval=RATE.format_bounds(summary.intervals.eer, "–") if summary.intervals else "",
         rank=_rank(gathered, set_name),
         bona_fide=f"{summary.result.bona_fide:,}",
         spoof=f"{summary.result.spoof:,}",
         scored=summary.scored.describe_computing(),
         hardest=hardest.value if hardest else "",
-        hardest_eer=percent(hardest.result.eer) if hardest else "",
+        hardest_eer=RATE.format(hardest.result.eer) if hardest else "",
         warnings=summary.scored.warnings(),
     )
 
@@ -131,70 +122,84 @@ def overview(gathered: Gathered) -> PageTable | None:
     """Return the EER of every system on every set; None where nothing was measured."""
     if not gathered.measurements:
         return None
-    rows = []
+    networks = []
     for system in gathered.systems:
-        by_set = {}
-        for measured in gathered.measurements:
-            if measured.system == system:
-                by_set[measured.summary.set] = measured
-        networks = dict.fromkeys(measured.network for measured in by_set.values())
-        row = [name_cell(system, gathered.labels[system]), Cell(", ".join(networks))]
-        for set_name in gathered.sets:
-            known = by_set.get(set_name)
-            row.append(_eer_cell(gathered, known) if known else Cell(ABSENT))
-        rows.append(row)
+        of_system = [known.network for known in gathered.measurements if known.system == system]
+        networks.append(", ".join(dict.fromkeys(of_system)))
     order = ""
-    if len(rows) > 1 and len(gathered.sets) > 1:
+    if len(gathered.systems) > 1 and len(gathered.sets) > 1:
         order = f", sorted by {gathered.sets[-1]}"
-    caption = f"EER in % on each set, with its 95 % interval{order}"
-    return PageTable(caption, head_cells(["System", "Network", *gathered.sets]), rows, "overview")
+    table = _system_table(gathered, gathered.systems, networks, system_columns(gathered))
+    return as_page(table, f"EER in % on each set, with its 95 % interval{order}", "overview")
 
 
-def _eer_cell(gathered: Gathered, measured: Measurement) -> Cell:
-    summary = measured.summary
-    cell = _marked(gathered, measured, _EER, _percent_cell(summary.result.eer))
-    interval = interval_text(summary.intervals.eer) if summary.intervals else ""
-    remark = in_precision(summary.scored.precision) + role_words(summary.scored.role)
-    return replace(cell, remark=remark, interval=interval)
+def _system_table(
+    gathered: Gathered, systems: Sequence[str], networks: Sequence[str], columns: Columns
+) -> Table:
+    labels = [gathered.labels[system] for system in systems]
+    return Table(systems, [texts("Network", networks), *columns], "System", labels=labels)
+
+
+def system_columns(gathered: Gathered) -> Columns:
+    """Return the EER of each system by set, as the page and papers show it."""
+    columns: Columns = []
+    for set_name in gathered.sets:
+        by_system = {measured.system: measured for measured in gathered.on(set_name)}
+        values = []
+        for system in gathered.systems:
+            if system not in by_system:
+                values.append(Value())
+                continue
+            scored = by_system[system].summary.scored
+            remark = in_precision(scored.precision) + role_words(scored.role)
+            value = _marked(gathered, by_system[system], METRICS[0])
+            values.append(replace(value, remark=remark))
+        columns.append((set_column(gathered, set_name), values))
+    return columns
+
+
+def set_column(gathered: Gathered, set_name: str) -> Column:
+    """Return the column of a set, with a mark where the numbers of a system on it are no test."""
+    mark = r"$^\ddagger$" if gathered.set_remarks(set_name) else ""
+    return rate(set_name, paper_mark=mark)
 
 
 def result_table(gathered: Gathered, set_name: str) -> PageTable:
     """Return all metrics of the systems on a set."""
     measured = gathered.on(set_name)
     summaries = [system.summary for system in measured]
-    head = ["System", "Network"]
-    rows = []
-    for system in measured:
-        rows.append(
-            [name_cell(system.system, gathered.labels[system.system]), Cell(system.network)]
-        )
-    for metric, values in metric_columns(summaries, {}):
-        head.append(metric.heading)
-        for system, row, value in zip(measured, rows, values, strict=True):
-            # Its intervals have columns of their own.
-            cell = replace(value_cell(metric, value), interval="")
-            row.append(_marked(gathered, system, metric, cell) if metric.key in TESTED else cell)
+    columns: Columns = []
+    for metric in defined(summaries):
+        values = [_marked(gathered, system, metric) for system in measured]
+        # Their intervals have columns of their own.
+        columns.append((metric, [replace(value, intervals={}) for value in values]))
+        drawn = [intervals_of(metric, summary) for summary in summaries]
         for kind, heading in _INTERVALS.items():
             # Only where any system has them: an empty column would raise the question why.
-            if any(kind in value.intervals for value in values):
-                head.append(heading)
-                for row, summary in zip(rows, summaries, strict=True):
-                    row.append(_interval_cell(metric, intervals_of(metric, summary).get(kind)))
-    head += ["Bona fide", "Spoof", "Scored"]
-    for summary, row in zip(summaries, rows, strict=True):
-        row += [count_cell(summary.result.bona_fide), count_cell(summary.result.spoof)]
-        row.append(Cell(summary.scored.describe()))
-    return PageTable(f"Results on {set_name}", head_cells(head), rows, "metrics")
+            if any(kind in known for known in drawn):
+                cells = [_interval_words(metric, known.get(kind)) for known in drawn]
+                columns.append((Column(kind, heading), [Value(text=words) for words in cells]))
+    columns += [
+        counts("Bona fide", [summary.result.bona_fide for summary in summaries]),
+        counts("Spoof", [summary.result.spoof for summary in summaries]),
+        texts("Scored", [summary.scored.describe() for summary in summaries]),
+    ]
+    systems = [system.system for system in measured]
+    networks = [system.network for system in measured]
+    table = _system_table(gathered, systems, networks, columns)
+    return as_page(table, f"Results on {set_name}", "metrics")
 
 
 def det_table(gathered: Gathered, set_name: str) -> PageTable:
     """Return the DET curves in numbers: miss rates at the false alarm rates of the ticks."""
-    rows = []
-    for measured in gathered.on(set_name):
-        name = name_cell(measured.system, gathered.labels[measured.system])
-        rows.append([name, *map(_percent_cell, measured.misses)])
+    measured = gathered.on(set_name)
+    columns: Columns = []
+    for index, tick in enumerate(DET_TICKS):
+        columns.append((rate(f"{tick:g} %"), [Value(known.misses[index]) for known in measured]))
+    names = [known.system for known in measured]
+    labels = [gathered.labels[name] for name in names]
     caption = f"Miss rate in % on {set_name} where at most so many of the spoofs are accepted"
-    return PageTable(caption, head_cells(["System", *(f"{tick:g} %" for tick in DET_TICKS)]), rows)
+    return as_page(Table(names, columns, "System", labels=labels), caption)
 
 
 def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
@@ -203,29 +208,26 @@ def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
     return len(set(runs.values())) < len(runs)
 
 
-def _marked(gathered: Gathered, measured: Measurement, metric: Metric, cell: Cell) -> Cell:
-    """Mark a value: 'best' where a test says so, 'lowest' where chance may have made it so."""
-    set_name = measured.summary.set
-    if gathered.leading.get(set_name, {}).get(metric.key) == measured.system:
-        return replace(cell, css="best", mark="best")
-    value = metric.of(measured.summary)
-    values = [metric.of(summary) for summary in gathered.summaries_on(set_name)]
-    known = [other for other in values if other is not None]
+def _marked(gathered: Gathered, measured: Measurement, metric: Metric) -> Value:
+    """Return a value: 'best' where a test says so, 'lowest' where chance may have made it so."""
+    summary = measured.summary
+    number = metric.of(summary)
+    bounds = {} if number is None else intervals_of(metric, summary)
+    if metric.key not in TESTED:
+        return Value(number, bounds)
+    is_best = gathered.leading.get(summary.set, {}).get(metric.key) == measured.system
+    others = [metric.of(other) for other in gathered.summaries_on(summary.set)]
+    known = [other for other in others if other is not None]
     # A lowest value that is shared is nobody's.
-    if len(known) > 1 and value == min(known) and known.count(min(known)) == 1:
-        return replace(cell, mark="lowest")
-    return cell
+    is_lowest = len(known) > 1 and number == min(known) and known.count(min(known)) == 1
+    return Value(number, bounds, is_best, is_lowest=is_lowest)
 
 
-def _percent_cell(rate: float) -> Cell:
-    return Cell(percent(rate), 100 * rate)
-
-
-def _interval_cell(metric: Metric, interval: Interval | None) -> Cell:
+def _interval_words(metric: Metric, interval: Interval | None) -> str | None:
     """Return an interval as text, with the number of speakers where these are few."""
     if interval is None:
-        return Cell(ABSENT)
+        return None
     text = metric.format_bounds(interval, "–", paper=True)
     if interval.groups is None or interval.groups >= FEW_GROUPS:
-        return Cell(text)
-    return Cell(f"{text} ({interval.describe_groups('speakers')})")
+        return text
+    return f"{text} ({interval.describe_groups('speakers')})"

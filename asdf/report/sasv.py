@@ -6,19 +6,16 @@ fractions, text and LaTeX rates in per cent.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from asdf.metrics.sasv import SasvCondition, SasvResult, SasvSummary
-from asdf.report.exports import bounds_record
+from asdf.tables.comma_separated import as_csv
 from asdf.tables.latex import PACKAGES, as_latex
-from asdf.tables.table import Column, Table, Value, texts
+from asdf.tables.plain_json import as_json, bounds_records
+from asdf.tables.table import Column, Columns, Table, Value, counts
 from asdf.tables.text import as_lines
-from asdf.text import csv_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,22 +83,18 @@ def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
 
 def sasv_json(summaries: Sequence[SasvSummary]) -> str:
     """Return a list with a record for each system."""
-    return json.dumps(list(map(_record, summaries)), indent=2, ensure_ascii=False) + "\n"
+    return as_json(list(map(_record, summaries)))
 
 
 def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
     """Return a row for each system and each of its conditions."""
-    text = io.StringIO()
-    names = ["system", "column", "value", *asdict(SasvResult(0, 0, 0))]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for summary in summaries:
-        system = csv_text(summary.name)
-        writer.writerow({"system": system, **asdict(summary.result)})
+        rows.append({"system": summary.name, **asdict(summary.result)})
         for condition in summary.conditions:
-            row = {"column": csv_text(condition.column), "value": csv_text(condition.value)}
-            writer.writerow({"system": system, **row, **asdict(condition.result)})
-    return text.getvalue()
+            named = {"column": condition.column, "value": condition.value}
+            rows.append({"system": summary.name, **named, **asdict(condition.result)})
+    return as_csv(["system", "column", "value", *asdict(SasvResult(0, 0, 0))], rows)
 
 
 def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
@@ -116,16 +109,14 @@ def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
     return PACKAGES + "\n".join(parts)
 
 
-def _a_dcf_columns(
-    summaries: Sequence[SasvSummary], column: str
-) -> list[tuple[Column, list[Value]]]:
+def _a_dcf_columns(summaries: Sequence[SasvSummary], column: str) -> Columns:
     by_value: dict[str, list[float | None]] = {}
     for index, summary in enumerate(summaries):
         for condition in _of_column(summary, column):
             known = by_value.setdefault(condition.value, [None] * len(summaries))
             known[index] = condition.result.a_dcf
     by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
-    columns: list[tuple[Column, list[Value]]] = []
+    columns: Columns = []
     for value, numbers in by_value.items():
         columns.append((replace(_A_DCF, name=value), list(map(Value, numbers))))
     return columns
@@ -136,18 +127,14 @@ def _record(summary: SasvSummary) -> dict[str, Any]:
     for condition in summary.conditions:
         names = {"column": condition.column, "value": condition.value}
         conditions.append({**names, **asdict(condition.result)})
-    intervals = {}
-    for kind, drawn in (
-        ("trials", summary.intervals),
-        ("speakers", summary.speaker_intervals),
-    ):
-        bounds = {name: bounds_record(interval) for name, interval in drawn.items()}
-        intervals[kind] = bounds or None
     return {
         "system": summary.name,
         **asdict(summary.result),
         "cost": asdict(summary.cost),
-        "intervals_95": intervals,
+        "intervals_95": {
+            "trials": bounds_records(summary.intervals),
+            "speakers": bounds_records(summary.speaker_intervals),
+        },
         "conditions": conditions,
     }
 
@@ -182,16 +169,14 @@ def _condition_lines(summary: SasvSummary, column: str) -> list[str]:
     conditions = _of_column(summary, column)
     results = [*(condition.result for condition in conditions), summary.result]
     columns = _columns(results, [summary])[:_IN_A_ROW]
-    columns.append(texts("spoof", [str(result.spoof) for result in results]))
+    columns.append(counts("spoof", [result.spoof for result in results]))
     names = [*(condition.value for condition in conditions), "pooled"]
     return as_lines(Table(names, columns, column))
 
 
-def _columns(
-    results: Sequence[SasvResult], summaries: Sequence[SasvSummary]
-) -> list[tuple[Column, list[Value]]]:
+def _columns(results: Sequence[SasvResult], summaries: Sequence[SasvSummary]) -> Columns:
     """Return the values of some results by the metrics of tables that any system has."""
-    columns: list[tuple[Column, list[Value]]] = []
+    columns: Columns = []
     for metric in _METRICS:
         is_known = any(metric.of(summary.result) is not None for summary in summaries)
         if metric.in_papers and is_known:

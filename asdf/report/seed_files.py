@@ -7,20 +7,16 @@ is what it is without seeds.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asdf.metrics.catalogue import Metric, defined
-from asdf.metrics.over_seeds import Spread, spread_of
+from asdf.metrics.catalogue import defined
+from asdf.metrics.over_seeds import spread_of
 from asdf.metrics.summary import Summary
 from asdf.report.configurations import Configuration
-from asdf.report.exports import CSV_COLUMNS
+from asdf.report.exports import CSV_COLUMNS, record
 from asdf.report.grouping import group_runs, recorded_seed
-from asdf.report.latex_cells import SEEDS_LEAD, spread_cell
 from asdf.report.names import labels_of
 from asdf.report.seed_results import (
     Member,
@@ -29,10 +25,12 @@ from asdf.report.seed_results import (
     measure_set,
     validation_cost,
 )
-from asdf.report.seeds import describe_result, difference_sentence
+from asdf.report.seeds import SEEDS_LEAD
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
-from asdf.tables.latex import latex_text, tabulars
-from asdf.text import aligned, csv_text
+from asdf.tables.comma_separated import as_csv
+from asdf.tables.latex import as_latex
+from asdf.tables.plain_json import as_json
+from asdf.tables.table import Columns, Table, Value, counts
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -67,9 +65,13 @@ def file_configurations(
             members[name] = [index]
     configurations = []
     for name, indices in members.items():
-        seeds = tuple(_seed_of(runs[index], names[index]) for index in indices)
+        seeds = []
+        for index in indices:
+            run = runs[index]
+            # A file whose seed is not known has one of its own, which no other is paired with.
+            seeds.append((run and recorded_seed(run)) or names[index])
         systems = tuple(names[index] for index in indices)
-        configurations.append(Configuration(name, systems, seeds, indices[0]))
+        configurations.append(Configuration(name, systems, tuple(seeds), indices[0]))
     return configurations
 
 
@@ -78,11 +80,6 @@ def _run_of(path: Path) -> RunFolder | None:
     if layout is None or not layout.settings.exists():
         return None
     return RunFolder(layout.system)
-
-
-def _seed_of(run: RunFolder | None, name: str) -> str:
-    # A file whose seed is not known has one of its own, which no other is paired with.
-    return (run and recorded_seed(run)) or name
 
 
 def over_seeds_of(
@@ -123,79 +120,32 @@ def _member_of(summary: Summary, seed: str, path: Path, trials: TrialList | None
     return Member(summary.name, seed, summary.result, read, validated)
 
 
-def _results(over: OverSeeds) -> list[SeedResult]:
-    return [result for results in over.by_set.values() for result in results]
-
-
-def over_seeds_text(over: OverSeeds) -> str:
-    """Return the results over seeds as a table of at most 80 columns, and what the test says."""
-    results = _results(over)
-    labels = labels_of([result.name for result in results], _LABEL)
-    rows = [("over seeds", "seeds", "EER %", "deviation", "95 %", "best", "minDCF", "dev.")]
-    for result, label in zip(results, labels, strict=True):
-        best = "-" if result.best is None else f"{100 * result.best.eer:.3f}"
-        cost = result.min_dcf
-        rows.append(
-            (
-                label,
-                str(len(result.seeds)),
-                f"{100 * result.eer.mean:.3f}",
-                _deviation(result.eer, 100, 3),
-                _interval(result.eer),
-                best,
-                f"{cost.mean:.4f}",
-                _deviation(cost, 1, 4),
-            )
-        )
-    lines = aligned(rows, right=range(1, len(rows[0])))
-    chosen_by = [result.best.chosen_by or "this set itself" for result in results if result.best]
-    lines.append(f"best seed by {', '.join(dict.fromkeys(chosen_by))}")
-    for set_name, tested in over.next_tested.items():
-        first, second = over.by_set[set_name][:2]
-        words = difference_sentence(tested, describe_result(first), describe_result(second))
-        lines += ["", words]
-    return "\n".join(lines)
-
-
-def _deviation(spread: Spread, unit: float, digits: int) -> str:
-    return "-" if spread.deviation is None else f"{unit * spread.deviation:.{digits}f}"
-
-
-def _interval(spread: Spread) -> str:
-    if spread.interval is None:
-        return "-"
-    return f"{100 * spread.interval.low:.2f} .. {100 * spread.interval.high:.2f}"
-
-
-def json_with_seeds(records: str, over: OverSeeds) -> str:
+def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
     """Return the JSON of score files with a record for each configuration of several seeds."""
-    groups = [_record(result) for result in _results(over) if len(result.seeds) > 1]
-    if not groups:
-        return records
-    return json.dumps([*json.loads(records), *groups], indent=2, ensure_ascii=False) + "\n"
+    grouped = [_record(result) for result in over.results() if len(result.seeds) > 1]
+    return as_json([*map(record, summaries), *grouped])
 
 
 def _record(result: SeedResult) -> dict[str, Any]:
-    record: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "configuration": result.name,
         "set": result.set,
         "systems": list(result.configuration.systems),
         "seeds": list(result.seeds),
     }
     for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
-        record[f"mean_{name}"] = spread.mean
-        record[f"deviation_{name}"] = spread.deviation
-        bounds = None
-        if spread.interval is not None:
-            bounds = {"low": spread.interval.low, "high": spread.interval.high}
-        record[f"interval_95_{name}"] = bounds
+        fields[f"mean_{name}"] = spread.mean
+        fields[f"deviation_{name}"] = spread.deviation
+        bounds = spread.interval
+        shown = None if bounds is None else {"low": bounds.low, "high": bounds.high}
+        fields[f"interval_95_{name}"] = shown
     if result.best is not None:
-        record["best"] = {
+        fields["best"] = {
             "system": result.best.system,
             "eer": result.best.eer,
             "chosen_by": result.best.chosen_by or "this set itself",
         }
-    return record
+    return fields
 
 
 def csv_with_seeds(rows: str, over: OverSeeds) -> str:
@@ -203,53 +153,40 @@ def csv_with_seeds(rows: str, over: OverSeeds) -> str:
 
     Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
     """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
-    for result in _results(over):
+    records = []
+    for result in over.results():
         if len(result.seeds) < 2:
             continue
-        common = {"system": csv_text(result.name), "set": csv_text(result.set)}
-        mean = {"kind": "seed mean", "eer": result.eer.mean, "min_dcf": result.min_dcf.mean}
+        common = {"system": result.name, "set": result.set}
+        mean: dict[str, Any] = {**common, "kind": "seed mean"}
+        deviation: dict[str, Any] = {**common, "kind": "seed deviation"}
         for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
+            mean[name] = spread.mean
+            deviation[name] = spread.deviation
             if spread.interval is not None:
                 mean[f"{name}_low"] = spread.interval.low
                 mean[f"{name}_high"] = spread.interval.high
-        writer.writerow({**common, **mean})
-        deviations = {"eer": result.eer.deviation, "min_dcf": result.min_dcf.deviation}
-        writer.writerow({**common, "kind": "seed deviation", **deviations})
-    return rows + text.getvalue()
+        records += [mean, deviation]
+    return rows + as_csv(CSV_COLUMNS, records, has_head=False)
 
 
 def seeds_to_latex(over: OverSeeds, summaries: Mapping[str, Summary]) -> str:
     """Return a table of configurations by metric, as mean and standard deviation over seeds."""
-    results = _results(over)
-    columns = [["Seeds", *(str(len(result.seeds)) for result in results)]]
+    results = over.results()
+    columns: Columns = [counts("Seeds", [len(result.seeds) for result in results])]
     for metric in defined(list(summaries.values())):
-        if metric.in_papers:
-            columns.append(_metric_column(metric, over, results, summaries))
+        values = []
+        for result in results:
+            of_systems = [metric.of(summaries[name]) for name in result.configuration.systems]
+            known = [value for value in of_systems if value is not None]
+            spread = spread_of(known) if len(known) == len(of_systems) else None
+            # Of the other metrics no difference over seeds is tested.
+            is_best = metric.key == "eer" and over.is_leading(result)
+            values.append(Value.of_spread(spread, is_best=is_best))
+        columns.append((metric, values))
     notes = ["mean and standard deviation over seeds"]
     if any(map(over.is_leading, results)):
         notes.append(f"bold: {SEEDS_LEAD}")
-    labels = map(latex_text, labels_of([result.name for result in results], _LABEL))
-    return "% over seeds\n" + tabulars(["System", *labels], columns, notes)
-
-
-def _metric_column(
-    metric: Metric,
-    over: OverSeeds,
-    results: Sequence[SeedResult],
-    summaries: Mapping[str, Summary],
-) -> list[str]:
-    column = [latex_text(metric.heading)]
-    unit = 100 if metric.percent else 1
-    for result in results:
-        values = [metric.of(summaries[system]) for system in result.configuration.systems]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
-            column.append("--")
-            continue
-        # Of the other metrics no difference over seeds is tested.
-        is_best = metric.key == "eer" and over.is_leading(result)
-        digits = metric.paper_digits
-        column.append(spread_cell(spread_of(known), is_best=is_best, unit=unit, digits=digits))
-    return column
+    names = [result.name for result in results]
+    table = Table(names, columns, "System", notes, labels_of(names, _LABEL))
+    return "% over seeds\n" + as_latex(table)

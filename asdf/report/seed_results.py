@@ -79,6 +79,10 @@ class OverSeeds:
         """Whether any configuration has several seeds."""
         return any(len(known.systems) > 1 for known in self.configurations)
 
+    def results(self) -> list[SeedResult]:
+        """Return the results of all sets."""
+        return [result for results in self.by_set.values() for result in results]
+
     def is_leading(self, result: SeedResult) -> bool:
         """Whether a result is the lowest of its set, and significantly so."""
         tested = self.next_tested.get(result.set)

@@ -6,16 +6,28 @@ says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from asdf.metrics.over_seeds import SeedDifference, Spread
 from asdf.report.gathering import Gathered
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult, is_worse
-from asdf.tables.page import ABSENT, Cell, PageTable, head_cells, interval_text, name_cell, percent
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate
+from asdf.tables.text import as_lines
 from asdf.text import p_value_text
 
+SEEDS_LEAD = (
+    "significantly better than the next one over seeds and trials (Student's t and bootstrap, and "
+    "from three seeds each on Welch's test over seeds; p < 0.05)"
+)
 _LABEL = 28
+_SHORT_LABEL = 20
+_SEEDS = "EER in % over seeds: mean ± standard deviation"
+# The same columns have shorter names on a terminal.
+_HEADINGS = ("Seeds", "Mean EER", "Deviation", "95 % interval", "Best seed", "Mean minDCF")
+_SHORT = ("seeds", "EER", "deviation", "95 %", "best", "minDCF")
 
 
 def seeds_table(gathered: Gathered) -> PageTable | None:
@@ -27,107 +39,129 @@ def seeds_table(gathered: Gathered) -> PageTable | None:
     groups = [known for known in over.configurations if len(known.systems) > 1]
     if not groups:
         return None
-    rows = []
-    labels = labels_of([group.name for group in groups], _LABEL)
-    for group, label in zip(groups, labels, strict=True):
-        row = [name_cell(group.name, label), Cell(len(group.systems))]
-        for set_name in gathered.sets:
-            row.append(_mean_cell(over, _result_of(over, group.name, set_name)))
-        rows.append(row)
-    caption = "EER in % over seeds: mean ± standard deviation"
-    return PageTable(caption, head_cells(["Systems", "Seeds", *gathered.sets]), rows, "seeds")
+    names = [group.name for group in groups]
+    columns: Columns = [counts("Seeds", [len(group.systems) for group in groups])]
+    for set_name in gathered.sets:
+        values = seed_values(over, names, set_name)
+        # One value has no deviation.
+        shown = [value if value.deviation is not None else Value() for value in values]
+        columns.append((rate(set_name), shown))
+    labels = labels_of(names, _LABEL)
+    return as_page(Table(names, columns, "Systems", labels=labels), _SEEDS, "seeds")
+
+
+def seed_values(over: OverSeeds, names: Sequence[str], set_name: str) -> list[Value]:
+    """Return the EERs of configurations on a set, with what their tests say; 'best' by a test."""
+    results = over.by_set.get(set_name, [])
+    by_name = {result.name: result for result in results}
+    values = []
+    for name in names:
+        if name not in by_name:
+            values.append(Value())
+            continue
+        value = mean_value(over, by_name[name])
+        seeds = len(by_name[name].seeds)
+        if seeds < len(by_name[name].configuration.systems):
+            # The column of seeds has the number of all.
+            value = replace(value, remark=f" ({seeds} seeds)", paper_remark=f" [{seeds}]")
+        values.append(value)
+    return values
+
+
+def mean_value(over: OverSeeds, result: SeedResult) -> Value:
+    """Return the EER of a configuration with the mark that its test allows."""
+    results = over.by_set[result.set]
+    is_lowest = result is results[0] and len(results) > 1
+    return Value.of_spread(
+        result.eer,
+        is_best=over.is_leading(result),
+        is_lowest=is_lowest and results[1].eer.mean > result.eer.mean,
+    )
 
 
 def seed_results_table(gathered: Gathered, set_name: str) -> PageTable | None:
     """Return all that is known over seeds on a set; None without a group on it."""
-    results = gathered.over_seeds.by_set.get(set_name, [])
+    over = gathered.over_seeds
+    results = over.by_set.get(set_name, [])
     if not any(len(result.seeds) > 1 for result in results):
         return None
-    labels = labels_of([result.name for result in results], _LABEL)
-    rows = []
-    for result, label in zip(results, labels, strict=True):
-        rows.append([name_cell(result.name, label), *_result_cells(gathered.over_seeds, result)])
-    head = ["Systems", "Seeds", "Mean EER %", "Deviation", "95 % interval", "Best seed"]
-    head += ["Chosen by", "Mean minDCF", "Deviation"]
-    return PageTable(f"Over seeds on {set_name}", head_cells(head), rows, "over-seeds")
+    columns = over_seeds_columns(over, results, _HEADINGS, "–")
+    chosen_by = []
+    for result in results:
+        chosen = None if result.best is None else result.best.chosen_by or "this set itself"
+        chosen_by.append(Value(text=chosen))
+    columns.insert(5, (Column("chosen_by", "Chosen by"), chosen_by))
+    names = [result.name for result in results]
+    table = Table(names, columns, "Systems", labels=labels_of(names, _LABEL))
+    return as_page(table, f"Over seeds on {set_name}", "over-seeds")
 
 
-def _result_cells(over: OverSeeds, result: SeedResult) -> list[Cell]:
-    best = Cell(ABSENT)
-    chosen_by = Cell(ABSENT)
-    if result.best is not None:
-        text = f"{percent(result.best.eer)} (seed {result.best.seed})"
-        best = Cell(text, 100 * result.best.eer, title=result.best.system)
-        chosen_by = Cell(result.best.chosen_by or "this set itself")
-    mean = _marked(over, result, Cell(percent(result.eer.mean), 100 * result.eer.mean))
-    interval = Cell(ABSENT)
-    if result.eer.interval is not None:
-        interval = Cell(interval_text(result.eer.interval))
-    seeds = Cell(len(result.seeds), title=f"seeds {', '.join(result.seeds)}")
-    min_dcf = result.min_dcf
-    cells = [seeds, mean, _deviation_cell(result.eer, 100, 2), interval, best, chosen_by]
-    return [*cells, Cell(f"{min_dcf.mean:.4f}", min_dcf.mean), _deviation_cell(min_dcf, 1, 4)]
+def over_seeds_columns(
+    over: OverSeeds, results: Sequence[SeedResult], headings: Sequence[str], between: str
+) -> Columns:
+    """Return means, deviations, intervals and best seeds of configurations.
+
+    Args:
+        headings: Names of the columns but that of the last, the deviation of the minDCF.
+        between: Text between the ends of an interval.
+    """
+    seeds, means, deviation, interval, best, cost = headings
+    number, eers, best_seeds = [], [], []
+    for result in results:
+        number.append(Value(len(result.seeds), title=f"seeds {', '.join(result.seeds)}"))
+        eers.append(replace(mean_value(over, result), deviation=None, intervals={}))
+        value = Value()
+        if result.best is not None:
+            seed = f" (seed {result.best.seed})"
+            value = Value(result.best.eer, remark=seed, title=result.best.system)
+        best_seeds.append(value)
+    bounds = [result.eer.interval for result in results]
+    shown = [None if known is None else RATE.format_bounds(known, between) for known in bounds]
+    last = "dev." if seeds == "seeds" else deviation
+    return [
+        (Column("seeds", seeds, is_count=True), number),
+        (rate("mean_eer", means, 3, states_unit=True), eers),
+        (rate("deviation_eer", deviation, 3), [Value(r.eer.deviation) for r in results]),
+        (Column("interval", interval), [Value(text=text) for text in shown]),
+        (rate("best", best, 3), best_seeds),
+        (Column("mean_min_dcf", cost), [Value(r.min_dcf.mean) for r in results]),
+        (Column("deviation_min_dcf", last), [Value(r.min_dcf.deviation) for r in results]),
+    ]
 
 
-def _deviation_cell(spread: Spread, scale: float, digits: int) -> Cell:
-    if spread.deviation is None:
-        return Cell(ABSENT)
-    value = scale * spread.deviation
-    return Cell(f"{value:.{digits}f}", value)
-
-
-def _result_of(over: OverSeeds, name: str, set_name: str) -> SeedResult | None:
-    for result in over.by_set.get(set_name, []):
-        if result.name == name:
-            return result
-    return None
-
-
-def _mean_cell(over: OverSeeds, result: SeedResult | None) -> Cell:
-    # One value has no deviation.
-    if result is None or result.eer.deviation is None:
-        return Cell(ABSENT)
-    text = f"{percent(result.eer.mean)} ± {percent(result.eer.deviation)}"
-    cell = _marked(over, result, Cell(text, 100 * result.eer.mean))
-    if len(result.seeds) < len(result.configuration.systems):
-        cell = replace(cell, remark=f" ({len(result.seeds)} seeds)")
-    if result.eer.interval is None:
-        return cell
-    return replace(cell, interval=interval_text(result.eer.interval))
-
-
-def _marked(over: OverSeeds, result: SeedResult, cell: Cell) -> Cell:
-    """Mark the lowest mean of several: 'best' where the test over seeds says so."""
-    results = over.by_set[result.set]
-    if over.is_leading(result):
-        return replace(cell, css="best", mark="best")
-    is_lowest = result is results[0] and len(results) > 1
-    if is_lowest and results[1].eer.mean > result.eer.mean:
-        return replace(cell, mark="lowest")
-    return cell
+def over_seeds_text(over: OverSeeds) -> str:
+    """Return the results over seeds as a table of at most 80 columns, and what the test says."""
+    results = over.results()
+    labels = labels_of([result.name for result in results], _SHORT_LABEL)
+    columns = over_seeds_columns(over, results, _SHORT, " .. ")
+    lines = as_lines(Table(labels, columns, "over seeds"))
+    chosen_by = [result.best.chosen_by or "this set itself" for result in results if result.best]
+    lines.append(f"best seed by {', '.join(dict.fromkeys(chosen_by))}")
+    for words in tested_sentences(over).values():
+        lines += ["", words]
+    return "\n".join(lines)
 
 
 def seed_sentences(gathered: Gathered) -> list[str]:
     """Return a sentence for each set on which the lowest mean over seeds was tested."""
-    sentences = []
-    over = gathered.over_seeds
+    tested = tested_sentences(gathered.over_seeds)
+    return [f"On {set_name}, {words}" for set_name, words in tested.items()]
+
+
+def tested_sentences(over: OverSeeds) -> dict[str, str]:
+    """Return what the test says on each set where the lowest mean over seeds was tested."""
+    sentences = {}
     for set_name, tested in over.next_tested.items():
-        first, second = over.by_set[set_name][:2]
-        words = difference_sentence(tested, describe_result(first), describe_result(second))
-        sentences.append(f"On {set_name}, {words}")
+        named = [describe_mean(known.name, known.eer) for known in over.by_set[set_name][:2]]
+        sentences[set_name] = difference_sentence(tested, *named)
     return sentences
-
-
-def describe_result(result: SeedResult) -> str:
-    """Return 'net (mean EER 4.10 % of 3 seeds)'."""
-    return describe_mean(result.name, result.eer)
 
 
 def describe_mean(name: str, eer: Spread) -> str:
     """Return 'net (mean EER 4.10 % of 3 seeds)'."""
     if len(eer.values) == 1:
-        return f"{name} (EER {percent(eer.mean)} % of one seed)"
-    return f"{name} (mean EER {percent(eer.mean)} % of {len(eer.values)} seeds)"
+        return f"{name} (EER {RATE.format(eer.mean)} % of one seed)"
+    return f"{name} (mean EER {RATE.format(eer.mean)} % of {len(eer.values)} seeds)"
 
 
 def difference_sentence(tested: SeedDifference, first: str, second: str) -> str:

@@ -7,14 +7,14 @@ what it is computed from: which trials, against which bona fide trials.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from asdf.metrics.catalogue import METRICS, Metric, intervals_of, metric_columns
-from asdf.metrics.results import Result
-from asdf.metrics.summary import Average, Summary
+from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
 from asdf.report.names import labels_of
-from asdf.tables.table import Column, Table, Value, texts
-from asdf.tables.text import BEST, aligned_numbers, as_text
+from asdf.tables.table import Columns, Table, Value, rate, texts
+from asdf.tables.text import BEST, as_lines, as_text
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _LABEL = 24
@@ -23,21 +23,22 @@ _AGAINST = {
     "all": "spoofs of each value against all bona fide trials",
     "same": "trials of each value among themselves",
 }
-_DECISION_HEAD = {
-    "accuracy": "accuracy %",
-    "balanced_accuracy": "balanced %",
-    "macro_f1": "macro-F1 %",
+# Those that a row of 80 characters has room for.
+_DECISION_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced",
+    "macro_f1": "macro-F1",
     "f1_bona_fide": "F1 bona fide",
     "f1_spoof": "F1 spoof",
 }
-_CONDITION_HEAD = ["EER %", "minDCF", "actDCF", "Cllr", "bona fide", "spoof"]
 
 
 def summary_text(summary: Summary) -> str:
     """Return everything of one system on one set; it ends without a line break."""
     rows = _metric_rows(summary)
     width = max(map(len, rows))
-    lines = [_title(summary)]
+    # The set may have no name.
+    lines = [f"{summary.name} on {summary.set}" if summary.set else summary.name]
     for name, value in rows.items():
         lines.append(f"  {name:<{width}}  {value}")
     for column in summary.columns:
@@ -49,11 +50,6 @@ def summary_text(summary: Summary) -> str:
         if summary.decisions:
             lines += ["", *_decision_lines(summary, column)]
     return "\n".join(lines)
-
-
-def _title(summary: Summary) -> str:
-    """Return the system and, if the set has a name, the set."""
-    return f"{summary.name} on {summary.set}" if summary.set else summary.name
 
 
 def _metric_rows(summary: Summary) -> dict[str, str]:
@@ -89,7 +85,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
     """
     names = labels_of([summary.name for summary in summaries], _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]
-    columns: list[tuple[Column, Sequence[Value]]] = [*metric_columns(summaries, leading)]
+    columns: Columns = [*metric_columns(summaries, leading)]
     # What all systems have in common is a line below the table.
     if len(set(lengths)) > 1:
         columns.append(texts("scored", lengths))
@@ -106,44 +102,38 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
 
 
 def _condition_lines(summary: Summary, column: str) -> list[str]:
-    rows = [[column, *_CONDITION_HEAD]]
-    for condition in summary.of_column(column):
-        heading = value_heading(condition.value)
-        rows.append([heading, *_result_cells(condition.result)])
-    mean = summary.average(column)
-    rows.append(["mean", *_metric_cells(mean), "", ""])
-    rows.append(["pooled", *_result_cells(summary.result)])
-    return aligned_numbers(rows)
+    conditions = summary.of_column(column)
+    results = [condition.result for condition in conditions]
+    rows = [*results, summary.average(column), summary.result]
+    columns: Columns = []
+    for metric in METRICS:
+        # Those that have a mean over conditions; no test says which condition is the best.
+        if hasattr(rows[-2], metric.key):
+            values = [Value(getattr(row, metric.key)) for row in rows]
+            columns.append((replace(metric, marked=False), values))
+    for name, key in (("bona fide", "bona_fide"), ("spoof", "spoof")):
+        numbers = [str(getattr(row, key, "")) for row in rows]
+        columns.append(texts(name, numbers))
+    names = [value_heading(condition.value) for condition in conditions]
+    return as_lines(Table([*names, "mean", "pooled"], columns, column))
 
 
 def _decision_lines(summary: Summary, column: str) -> list[str]:
     """Return the metrics of the decisions about each value of a column, in per cent."""
-    rows = [[column, *_DECISION_HEAD.values()]]
+    rows: dict[str, Mapping[str, float]] = {}
     for condition in summary.of_column(column):
         if condition.decisions is not None:
-            values = condition.decisions.values()
-            rows.append([value_heading(condition.value), *_decision_cells(values)])
-    rows.append(["mean", *_decision_cells(summary.average_decisions(column))])
+            rows[value_heading(condition.value)] = condition.decisions.values()
+    rows["mean"] = summary.average_decisions(column)
     if summary.decisions is not None:
-        rows.append(["pooled", *_decision_cells(summary.decisions.confusion.values())])
-    return aligned_numbers(rows)
-
-
-def _decision_cells(values: Mapping[str, float]) -> list[str]:
-    return [f"{100 * values[name]:.2f}" for name in _DECISION_HEAD]
-
-
-def _result_cells(result: Result) -> list[str]:
-    return [*_metric_cells(result), str(result.bona_fide), str(result.spoof)]
-
-
-def _metric_cells(result: Result | Average) -> list[str]:
-    return [
-        f"{100 * result.eer:.3f}",
-        f"{result.min_dcf:.4f}",
-        f"{result.act_dcf:.4f}",
-        f"{result.cllr:.4f}",
-    ]
+        rows["pooled"] = summary.decisions.confusion.values()
+    columns: Columns = []
+    for metric in METRICS:
+        if metric.key in _DECISION_NAMES:
+            heading = _DECISION_NAMES[metric.key]
+            shown = rate(metric.key, heading, states_unit=not heading.startswith("F1"))
+            columns.append((shown, [Value(values[metric.key]) for values in rows.values()]))
+    return as_lines(Table(list(rows), columns, column))
 
 
 def _interval_text(metric: Metric, summary: Summary) -> str:

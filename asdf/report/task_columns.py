@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from asdf.metrics.bootstrap import Interval
 from asdf.report.located import LocatedResult
-from asdf.tables.table import Column, Value
+from asdf.report.task_results import TaskResult
+from asdf.tables.table import Column, Columns, Value, rate
 from asdf.tasks.tracing.measures import SourceResult
 from asdf.tasks.tracing.tables import metric_values
 
-
-def _rate(key: str, name: str, *, lower_is_better: bool = False, in_papers: bool = True) -> Column:
-    return Column(
-        key,
-        name,
-        percent=True,
-        digits=3,
-        paper_digits=2,
-        in_papers=in_papers,
-        lower_is_better=lower_is_better,
-    )
-
+_UNIT: dict[str, Any] = {"states_unit": True, "lower_is_better": False}
 
 _CLOSED = (
-    _rate("accuracy", "Accuracy"),
-    _rate("balanced_accuracy", "Balanced", in_papers=False),
-    _rate("macro_f1", "Macro-F1"),
+    rate("accuracy", "Accuracy", **_UNIT),
+    rate("balanced_accuracy", "Balanced", in_papers=False, **_UNIT),
+    rate("macro_f1", "Macro-F1", **_UNIT),
 )
-_OPEN = (_rate("unknown_eer", "Unknown EER", lower_is_better=True), _rate("oscr", "OSCR"))
+_OPEN = (rate("unknown_eer", "Unknown EER", states_unit=True), rate("oscr", "OSCR", **_UNIT))
 
-RANGE_EER = _rate("range_eer", "Range EER", lower_is_better=True)
-POINT_EER = _rate("point_eer", "Point EER", lower_is_better=True)
+RANGE_EER = rate("range_eer", "Range EER", states_unit=True)
+POINT_EER = rate("point_eer", "Point EER", states_unit=True)
 _FRACTIONS = (
     Column("f1", "F1", lower_is_better=False),
     Column("iou", "IoU", lower_is_better=False),
@@ -40,27 +32,32 @@ _FRACTIONS = (
 )
 
 
-def source_columns(results: Sequence[SourceResult]) -> list[tuple[Column, list[Value]]]:
+def source_columns(entries: Sequence[TaskResult[SourceResult]]) -> Columns:
     """Return the columns of source tracing; those of open sets where any result has one."""
-    columns = []
+    results = [entry.result for entry in entries]
+    columns: Columns = []
     for column in (*_CLOSED, *(_OPEN if any(result.open for result in results) else ())):
-        values = []
-        for result in results:
-            interval = result.intervals.get(column.key)
-            drawn = {} if interval is None else {"trials": interval}
-            values.append(Value(metric_values(result).get(column.key), drawn))
-        columns.append((column, values))
+        numbers = [metric_values(result).get(column.key) for result in results]
+        drawn = [result.intervals.get(column.key) for result in results]
+        columns.append((column, _with_intervals(numbers, drawn)))
     return columns
 
 
-def located_columns(results: Sequence[LocatedResult]) -> list[tuple[Column, list[Value]]]:
+def located_columns(entries: Sequence[TaskResult[LocatedResult]]) -> Columns:
     """Return the columns of localisation."""
-    columns = []
+    results = [entry.result for entry in entries]
+    columns: Columns = []
     for column in (RANGE_EER, POINT_EER, *_FRACTIONS):
-        values = []
-        for result in results:
-            interval = result.intervals.get(column.key)
-            drawn = {} if interval is None else {"trials": interval}
-            values.append(Value(getattr(result, column.key), drawn))
-        columns.append((column, values))
+        numbers = [getattr(result, column.key) for result in results]
+        drawn = [result.intervals.get(column.key) for result in results]
+        columns.append((column, _with_intervals(numbers, drawn)))
     return columns
+
+
+def _with_intervals(
+    numbers: Sequence[float | None], drawn: Sequence[Interval | None]
+) -> list[Value]:
+    values = []
+    for number, interval in zip(numbers, drawn, strict=True):
+        values.append(Value(number, {} if interval is None else {"trials": interval}))
+    return values

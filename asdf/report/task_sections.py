@@ -12,19 +12,12 @@ from dataclasses import dataclass
 from asdf.report.located import LocatedResult
 from asdf.report.names import labels_of
 from asdf.report.task_columns import POINT_EER, located_columns, source_columns
-from asdf.report.task_results import TaskResult, Value, sets_of
-from asdf.tables.page import (
-    ABSENT,
-    Cell,
-    PageTable,
-    count_cell,
-    head_cells,
-    name_cell,
-    percent,
-    value_cell,
-)
+from asdf.report.task_results import TaskResult, sets_of
+from asdf.report.task_results import Value as Result
+from asdf.tables.page import ABSENT, PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, counts, texts
 from asdf.tasks.tracing.measures import SourceResult
-from asdf.tasks.tracing.tables import confusion_svg, has_matrix_table
+from asdf.tasks.tracing.tables import class_table, confusion_svg, has_matrix_table, matrix_table
 
 _LABEL = 28
 # A page of more and larger pictures is one that no browser shows quickly.
@@ -84,57 +77,55 @@ def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Pa
     for set_name in sets_of(located):
         on_set = [entry for entry in located if entry.set == set_name]
         on_set.sort(key=lambda entry: entry.result.range_eer)
-        columns = located_columns([entry.result for entry in on_set])
-        head = ["System", "Network", *(column.heading for column, _ in columns), "Chosen on"]
-        # How long frames are stands behind the point EER, which is theirs.
-        place = head.index(POINT_EER.heading) + 1
-        head.insert(place, "Frames of")
-        rows = []
-        for index, entry in enumerate(on_set):
-            row = _name_cells(entry, labels)
-            row += [value_cell(column, values[index]) for column, values in columns]
-            hop_s = entry.result.hop_s
-            row.insert(place, Cell(f"{1000 * hop_s:g} ms", hop_s))
-            chosen_on = entry.result.threshold_of
-            row.append(Cell("this set itself" if chosen_on == entry.set else chosen_on))
-            rows.append(row)
-        caption = f"Localisation on {set_name}{_drawn(on_set)}"
-        tables.append(PageTable(caption, head_cells(head), rows, "metrics"))
+        columns: Columns = []
+        for column, values in located_columns(on_set):
+            columns.append((column, values))
+            # How long frames are stands behind the point EER, which is theirs.
+            if column is POINT_EER:
+                hops = [Value(e.result.hop_s, text=f"{1000 * e.result.hop_s:g} ms") for e in on_set]
+                columns.append((Column("hop_s", "Frames of"), hops))
+        chosen = [entry.result.threshold_of for entry in on_set]
+        words = ["this set itself" if name == set_name else name for name in chosen]
+        columns.append(texts("Chosen on", words))
+        drawn = dict.fromkeys(entry.result.drawn for entry in on_set if entry.result.drawn)
+        caption = f"Localisation on {set_name}"
+        if drawn:
+            caption += f", with 95 % intervals over {' or '.join(drawn)}"
+        tables.append(as_page(_table(on_set, labels, columns), caption, "metrics"))
     return tables
 
 
-def _labels(entries: Sequence[TaskResult[Value]]) -> dict[str, str]:
+def _labels(entries: Sequence[TaskResult[Result]]) -> dict[str, str]:
     systems = list(dict.fromkeys(entry.system for entry in entries))
     return dict(zip(systems, labels_of(systems, _LABEL), strict=True)) if systems else {}
 
 
-def _name_cells(entry: TaskResult[Value], labels: Mapping[str, str]) -> list[Cell]:
-    return [name_cell(entry.system, labels[entry.system]), Cell(entry.network)]
+def _table(
+    on_set: Sequence[TaskResult[Result]], labels: Mapping[str, str], columns: Columns
+) -> Table:
+    systems = [entry.system for entry in on_set]
+    networks = texts("Network", [entry.network for entry in on_set])
+    return Table(systems, [networks, *columns], "System", labels=[labels[name] for name in systems])
 
 
 def _sources_table(
     set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
 ) -> PageTable:
-    columns = source_columns([entry.result for entry in on_set])
-    has_open = any(entry.result.open for entry in on_set)
-    head = ["System", "Network", "Column", "Classes", "Known", "Unknown"]
-    head += [column.heading for column, _ in columns]
-    if has_open:
-        head.append("Rejected by")
-    rows = []
-    for index, entry in enumerate(on_set):
-        result = entry.result
-        row = [*_name_cells(entry, labels), Cell(result.column)]
-        row += map(count_cell, (len(result.classes), result.known, result.unknown))
-        row += [value_cell(column, values[index]) for column, values in columns]
-        if has_open:
-            row.append(Cell(result.open.rejection if result.open else ABSENT))
-        rows.append(row)
-    has_intervals = any(entry.result.intervals for entry in on_set)
+    results = [entry.result for entry in on_set]
+    columns: Columns = [
+        texts("Column", [result.column for result in results]),
+        counts("Classes", [len(result.classes) for result in results]),
+        counts("Known", [result.known for result in results]),
+        counts("Unknown", [result.unknown for result in results]),
+        *source_columns(on_set),
+    ]
+    if any(result.open for result in results):
+        rejected = [result.open.rejection if result.open else ABSENT for result in results]
+        columns.append(texts("Rejected by", rejected))
     caption = f"Sources on {set_name}"
-    if has_intervals:
+    if any(result.intervals for result in results):
         caption += ", with 95 % intervals over trials"
-    return PageTable(caption, head_cells(head), rows, "metrics")
+    return as_page(_table(on_set, labels, columns), caption, "metrics")
 
 
 def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection:
@@ -145,25 +136,6 @@ def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection
         svg = confusion_svg(title, result, prefix)
     matrix = None
     if has_matrix_table(result):
-        rows = []
-        for name, counts in zip(result.classes, result.confusion_KK.tolist(), strict=True):
-            rows.append([Cell(name), *map(count_cell, counts)])
-        head = head_cells(("Trials of, called", *result.classes))
-        matrix = PageTable(f"Confusion matrix of {title}", head, rows)
-    return ConfusionSection(title, svg, matrix, _class_table(title, result))
-
-
-def _class_table(title: str, result: SourceResult) -> PageTable:
-    rows = []
-    for entry in result.by_class:
-        row = [Cell(entry.name), count_cell(entry.trials)]
-        for rate in (entry.precision, entry.recall, entry.f1):
-            row.append(Cell(percent(rate), 100 * rate))
-        rows.append(row)
-    head = head_cells(("Class", "Trials", "Precision %", "Recall %", "F1 %"))
-    return PageTable(f"Classes of {title}", head, rows)
-
-
-def _drawn(on_set: Sequence[TaskResult[LocatedResult]]) -> str:
-    drawn = dict.fromkeys(entry.result.drawn for entry in on_set if entry.result.drawn)
-    return f", with 95 % intervals over {' or '.join(drawn)}" if drawn else ""
+        matrix = as_page(matrix_table(result, "Trials of, called"), f"Confusion matrix of {title}")
+    classes = class_table(result, ("Class", "Trials", "Precision", "Recall", "F1"))
+    return ConfusionSection(title, svg, matrix, as_page(classes, f"Classes of {title}"))

@@ -11,7 +11,8 @@ from asdf.report.courses import Record, is_finite_number
 from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
-from asdf.tables.page import ABSENT, Cell, PageTable, head_cells
+from asdf.tables.page import PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, counts, rate, texts
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder
 
@@ -46,18 +47,14 @@ def training_section(gathered: Gathered) -> TrainingSection | None:
     records = list(map(RunFolder.training, gathered.runs))
     if not any(records):
         return None
+    groups: dict[str, list[str]] = {}
+    for name, training in zip(gathered.names, records, strict=True):
+        groups.setdefault(_describe_end(training), []).append(name)
     return TrainingSection(
-        ends=_group_ends(gathered.names, records),
+        ends=list(starmap(EndedAlike, groups.items())),
         plot=training_figure(gathered),
         evaluations=_evaluations_table(gathered, records),
     )
-
-
-def _group_ends(names: Sequence[str], records: Sequence[Sequence[Record]]) -> list[EndedAlike]:
-    groups: dict[str, list[str]] = {}
-    for name, training in zip(names, records, strict=True):
-        groups.setdefault(_describe_end(training), []).append(name)
-    return list(starmap(EndedAlike, groups.items()))
 
 
 def _describe_end(training: Sequence[Record]) -> str:
@@ -78,93 +75,50 @@ def _describe_end(training: Sequence[Record]) -> str:
 
 def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> PageTable:
     """Return the evaluations during training, run by run."""
-    names = gathered.names
-    by_run = list(map(_evaluations_of, gathered.runs, records))
-    columns = _columns_of([evaluation for run in by_run for evaluation in run])
-    rows = []
-    for name, evaluations in zip(names, by_run, strict=True):
-        for evaluation in evaluations:
-            row = [Cell(name), Cell(str(evaluation.network))]
-            row += [Cell(evaluation.epoch), Cell(evaluation.step)]
-            rows.append([*row, *columns.cells(evaluation)])
-    return PageTable(
-        "Evaluations during training",
-        head_cells(["Run", "Network", "Epoch", "Step", *columns.head()]),
-        rows,
-    )
-
-
-def _evaluations_of(run: RunFolder, records: Sequence[Record]) -> list[Evaluation]:
-    """Return the evaluations that a training logged, marked as they have been since."""
-    stale = {known.step: known.stale for known in run.evaluations()}
+    names = []
     evaluations = []
-    for evaluation in metrics_evaluations(records):
-        evaluations.append(replace(evaluation, stale=stale.get(evaluation.step, ())))
-    return evaluations
+    for name, run, training in zip(gathered.names, gathered.runs, records, strict=True):
+        stale = {known.step: known.stale for known in run.evaluations()}
+        for evaluation in metrics_evaluations(training):
+            names.append(name)
+            # Marked as they have been since.
+            marked = replace(evaluation, stale=stale.get(evaluation.step, ()))
+            evaluations.append(marked)
+    columns: Columns = [
+        texts("Network", [str(evaluation.network) for evaluation in evaluations]),
+        (Column("epoch", "Epoch", is_count=True), [Value(e.epoch) for e in evaluations]),
+        counts("Step", [evaluation.step for evaluation in evaluations]),
+        *_result_columns(evaluations),
+    ]
+    return as_page(Table(names, columns, "Run"), "Evaluations during training")
 
 
-@dataclass(frozen=True)
-class _ResultColumns:
-    """The columns with results of evaluations.
-
-    Attributes:
-        sets: whose EERs have a column each.
-        others: (metric, set), where networks were chosen by another metric than the EER.
-        losses: sets on which the training's loss is known.
-    """
-
-    sets: list[str]
-    others: list[tuple[str, str]]
-    losses: list[str]
-    with_precision: bool
-
-    def head(self) -> list[str]:
-        head = [f"{set_name} EER %" for set_name in self.sets]
-        head += [f"{set_name} {metric}" for metric, set_name in self.others]
-        head += [f"{set_name} loss" for set_name in self.losses]
-        if self.with_precision:
-            head.append("Scored in")
-        return head
-
-    def cells(self, evaluation: Evaluation) -> list[Cell]:
-        row = []
-        for set_name in self.sets:
-            cell = _eer_cell(evaluation.eers.get(set_name))
-            if set_name in evaluation.stale:
-                cell = replace(cell, remark=", of recordings that were replaced since")
-            row.append(cell)
-        for metric, set_name in self.others:
-            row.append(_value_cell(evaluation.values(metric).get(set_name)))
-        row += [_value_cell(evaluation.losses.get(set_name)) for set_name in self.losses]
-        if self.with_precision:
-            row.append(Cell(evaluation.scoring_precision))
-        return row
-
-
-def _columns_of(evaluations: Sequence[Evaluation]) -> _ResultColumns:
-    sets: dict[str, None] = {}
+def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
+    """Return EERs, values of other metrics that networks were chosen by, and losses, by set."""
+    columns: Columns = []
+    for set_name in dict.fromkeys(name for known in evaluations for name in known.eers):
+        values = []
+        for known in evaluations:
+            is_stale = set_name in known.stale
+            remark = ", of recordings that were replaced since" if is_stale else ""
+            values.append(_value(known.eers.get(set_name), remark))
+        columns.append((rate("eer", f"{set_name} EER", states_unit=True), values))
     others: dict[tuple[str, str], None] = {}
-    losses: dict[str, None] = {}
-    with_precision = False
-    for evaluation in evaluations:
-        sets.update(dict.fromkeys(evaluation.eers))
-        losses.update(dict.fromkeys(evaluation.losses))
-        with_precision = with_precision or bool(in_precision(evaluation.scoring_precision))
-        if evaluation.chosen_by is not None:
-            for set_name in evaluation.chosen_by.values:
-                others[evaluation.metric, set_name] = None
-    return _ResultColumns(list(sets), list(others), list(losses), with_precision)
+    for known in evaluations:
+        if known.chosen_by is not None:
+            others |= {(known.metric, set_name): None for set_name in known.chosen_by.values}
+    for metric, set_name in others:
+        values = [_value(known.values(metric).get(set_name)) for known in evaluations]
+        columns.append((Column(metric, f"{set_name} {metric}"), values))
+    for set_name in dict.fromkeys(name for known in evaluations for name in known.losses):
+        values = [_value(known.losses.get(set_name)) for known in evaluations]
+        columns.append((Column("loss", f"{set_name} loss"), values))
+    precisions = [known.scoring_precision for known in evaluations]
+    if any(map(in_precision, precisions)):
+        columns.append((Column("precision", "Scored in"), [Value(text=p) for p in precisions]))
+    return columns
 
 
-def _eer_cell(eer: float | None) -> Cell:
-    """Return an EER (a fraction) in %; not every network has one on every set."""
-    if not is_finite_number(eer):
-        return Cell(ABSENT)
-    return Cell(f"{100 * eer:.2f}", 100 * eer)
-
-
-def _value_cell(value: float | None) -> Cell:
-    """Return a loss, or a value of the metric that networks were chosen by."""
-    if not is_finite_number(value):
-        return Cell(ABSENT)
-    return Cell(f"{value:.4f}", value)
+def _value(number: float | None, remark: str = "") -> Value:
+    """Return a number of a record; not every network has one on every set."""
+    return Value(number if is_finite_number(number) else None, remark=remark)

@@ -1,7 +1,7 @@
 """The page's files, and the description of the paths as a page without scripts.
 
 Invariant: a page's address is the service's own; what is sent is in this package and read once.
-The style, and the scripts that draw, are those of the report (`asdf.report`).
+The style, and the scripts of elements and themes, are those of the report (`asdf.report`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-_SHARED = ("style.css", "dom.js", "axes.js", "theme.js")
+_SHARED = ("style.css", "dom.js", "theme.js")
 _LOCAL = (
     "service.css",
+    "axes.js",
     "icon.svg",
     "words.js",
     "upload.js",

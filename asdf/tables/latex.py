@@ -39,22 +39,25 @@ def as_latex(table: Table) -> str:
     columns = []
     for column, values in table.columns:
         if column.in_papers:
-            columns.append([latex_text(column.heading), *(_cell(column, v) for v in values)])
-    names = [table.row_heading, *map(latex_text, table.rows)]
-    return tabulars(names, columns, table.notes)
+            heading = latex_text(column.heading) + column.paper_mark
+            columns.append([heading, *(_cell(column, v) for v in values)])
+    names = [table.row_heading, *map(latex_text, table.labels or table.rows)]
+    return _tabulars(names, columns, table.notes)
 
 
 def _cell(column: Column, value: Value) -> str:
     if value.text is not None:
-        return value.text
+        return latex_text(value.text)
     text = column.format(value.number, paper=True, absent="--")
-    # The interval behind the value stays light, so that bold is the value alone.
+    # What stands behind the value stays light, so that bold is the value alone.
     if value.is_best:
         text = f"\\textbf{{{text}}}"
     bounds = value.intervals.get("trials")
-    if bounds is None or value.number is None:
-        return text
-    return f"{text} ({column.format_bounds(bounds, '--', paper=True)})"
+    if value.deviation is not None:
+        text += f" $\\pm$ {column.format(value.deviation, paper=True)}"
+    elif bounds is not None and value.number is not None:
+        text += f" ({column.format_bounds(bounds, '--', paper=True)})"
+    return text + value.paper_remark
 
 
 def latex_text(text: str) -> str:
@@ -62,7 +65,7 @@ def latex_text(text: str) -> str:
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-def tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """Return as many `tabular` as the columns need, the names in each, and the notes below."""
     widths = list(map(_column_width, columns))
     room = _WIDTH_PT - _column_width(names)
@@ -71,13 +74,9 @@ def tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequ
         shown = [names]
         shown += [columns[index] for index in group]
         parts.append(_tabular(rows_of(shown)))
-    note = "\\par\n".join(map(_footnote, notes))
+    note = "\\par\n".join(f"{{\\footnotesize {latex_text(text)}}}" for text in notes)
     parts.append(f"{note}\\par\n")
     return "\n\\par\\medskip\n".join(parts)
-
-
-def _footnote(text: str) -> str:
-    return f"{{\\footnotesize {latex_text(text)}}}"
 
 
 def _tabular(rows: Sequence[Sequence[str]]) -> str:
@@ -99,16 +98,10 @@ def _column_width(column: Sequence[str]) -> float:
 
 
 def _cell_width(cell: str) -> float:
-    width = sum(map(_character_width, _visible_text(cell)))
-    if "\\textbf" in cell:
-        width += _BOLD_PT
-    return width
-
-
-def _visible_text(cell: str) -> str:
-    """Return the characters that are set, with a wide one for each command such as \\ldots{}."""
-    without_bold = cell.replace("\\textbf", "")
-    return re.sub(r"\\[a-z]+\{\}", "m", without_bold).translate(_NO_MARKUP)
+    # A wide character stands for each command such as \ldots{}.
+    visible = re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", "")).translate(_NO_MARKUP)
+    width = sum(map(_character_width, visible))
+    return width + _BOLD_PT if "\\textbf" in cell else width
 
 
 def _character_width(character: str) -> float:

@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from asdf.tables.table import Bounds, Column, Value
+from asdf.tables.table import Column, Table, Value
 
 Text = str | int | float | None
 """What a cell shows; None is nothing."""
 
 ABSENT = "–"
 """Shown where a table has no value; the page's script sorts it last."""
+
+HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)
+"""EERs in % at which the colour of a cell changes."""
 
 
 @dataclass(frozen=True)
@@ -93,30 +96,53 @@ def name_cell(name: str, label: str) -> Cell:
     return Cell(label, name, title=name)
 
 
-def value_cell(column: Column, value: Value) -> Cell:
-    """Return a value as papers round it, with its interval over trials below."""
-    if value.number is None:
-        return Cell(ABSENT)
+def as_page(table: Table, caption: str, css: str = "") -> PageTable:
+    """Return a table of the page, numbers as papers round them, intervals below values."""
+    head = [Cell(table.row_heading)]
+    for column, _ in table.columns:
+        head.append(name_cell(column.whole_name or column.heading, column.heading))
+    rows = []
+    for index, name in enumerate(table.rows):
+        label = table.labels[index] if table.labels else name
+        row = [name_cell(name, label)]
+        row += [_value_cell(column, values[index]) for column, values in table.columns]
+        rows.append(row)
+    return PageTable(caption, head, rows, css)
+
+
+def _value_cell(column: Column, value: Value) -> Cell:
+    number = value.number
+    if number is None:
+        return Cell(ABSENT if value.text is None else value.text, title=value.title)
+    text = value.text
+    if text is None:
+        # The minus of numbers: a hyphen is half as wide, and easily missed.
+        text = column.format(number, paper=True).replace("-", "−")
+    if column.is_count:
+        text = f"{number:,}"
+    if value.deviation is not None:
+        text += f" ± {column.format(value.deviation, paper=True)}"
+    css = f"h{heat_step(number)}" if column.is_shaded else ""
+    mark = "lowest" if value.is_lowest else ""
+    if value.is_best:
+        css = mark = "best"
     bounds = value.intervals.get("trials")
     return Cell(
-        column.format(value.number, paper=True).replace("-", "−"),
-        100 * value.number if column.percent else value.number,
-        interval="" if bounds is None else column.format_bounds(bounds, "–", paper=True),
+        text,
+        100 * number if column.percent else number,
+        value.css or css,
+        value.title,
+        mark,
+        value.remark,
+        "" if bounds is None else column.format_bounds(bounds, "–", paper=True),
     )
+
+
+def heat_step(rate: float) -> int:
+    """Return the number of the colour of an EER (a fraction)."""
+    return sum(100 * rate >= step for step in HEAT_STEPS)
 
 
 def count_cell(count: int) -> Cell:
     """Return a number of trials, its thousands separated."""
     return Cell(f"{count:,}", count)
-
-
-def percent(rate: float) -> str:
-    """Return a fraction in per cent, such as '13.75'."""
-    return f"{100 * rate:.2f}"
-
-
-def interval_text(interval: Bounds, scale: float = 100, digits: int = 2) -> str:
-    """Return the bounds of an interval times `scale`, such as '12.31–15.02'."""
-    low = scale * interval.low
-    high = scale * interval.high
-    return f"{low:.{digits}f}–{high:.{digits}f}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Bounds(Protocol):
@@ -36,6 +36,12 @@ class Column:
         lower_is_better: Direction in which systems are ranked; None: they are not.
         marked: Whether values are marked where a test says that they are the best.
         over: Kinds of intervals that have columns of their own in text, by their heading.
+        is_count: Whether values are numbers of trials, seeds and the like.
+        is_shaded: Whether the page colours values as it colours EERs.
+        is_left: Whether text is aligned to the left.
+        whole_name: Name that `name` shortens; '' where nothing is cut.
+        paper_mark: LaTeX behind the heading, such as a dagger.
+        plus_minus: Sign before a deviation in text.
     """
 
     key: str
@@ -48,6 +54,12 @@ class Column:
     lower_is_better: bool | None = True
     marked: bool = False
     over: Mapping[str, str] = field(default_factory=dict)
+    is_count: bool = False
+    is_shaded: bool = False
+    is_left: bool = False
+    whole_name: str = ""
+    paper_mark: str = ""
+    plus_minus: str = "±"
 
     @property
     def heading(self) -> str:
@@ -56,17 +68,30 @@ class Column:
 
     def format(self, number: float | None, *, paper: bool = False, absent: str = "-") -> str:
         """Return a number in the unit of the heading; `absent` for None."""
-        if number is None:
-            return absent
-        return self._rounded(number, paper)
+        return absent if number is None else self._rounded(number, paper)
 
     def format_bounds(self, bounds: Bounds, between: str, *, paper: bool = False) -> str:
         """Return both ends of an interval in the unit of the heading."""
         return f"{self._rounded(bounds.low, paper)}{between}{self._rounded(bounds.high, paper)}"
 
     def _rounded(self, number: float, paper: bool) -> str:
+        if self.is_count:
+            return str(number)
         shown = 100 * number if self.percent else number
         return f"{shown:.{self.paper_digits if paper else self.digits}f}"
+
+
+class Spread(Protocol):
+    """A mean over seeds, such as `asdf.metrics.over_seeds.Spread`."""
+
+    @property
+    def mean(self) -> float: ...
+
+    @property
+    def deviation(self) -> float | None: ...
+
+    @property
+    def interval(self) -> Bounds | None: ...
 
 
 @dataclass(frozen=True)
@@ -77,13 +102,37 @@ class Value:
         number: Number with all its digits; None: not defined.
         intervals: Intervals of 95 % by what they are over, such as 'trials'.
         is_best: Whether a test says that it is the best of its column.
-        text: Text in place of a number.
+        text: Text in place of a number, by which the page still sorts.
+        deviation: Standard deviation over seeds, of which the number is the mean.
+        is_lowest: Whether it is the lowest of its column, maybe by chance.
+        remark: Text behind it on the page, without a gap.
+        paper_remark: Text behind it in a paper, without a gap.
+        title: Text that the page shows where the pointer rests.
+        css: Class on the page, instead of that of its colour.
     """
 
     number: float | None = None
     intervals: Mapping[str, Bounds] = field(default_factory=dict)
     is_best: bool = False
     text: str | None = None
+    deviation: float | None = None
+    is_lowest: bool = False
+    remark: str = ""
+    paper_remark: str = ""
+    title: str = ""
+    css: str = ""
+
+    @classmethod
+    def of_spread(cls, spread: Spread | None, **options: Any) -> Value:
+        """Return a mean over seeds with its deviation and interval; `options` are attributes."""
+        if spread is None:
+            return cls()
+        intervals = {} if spread.interval is None else {"trials": spread.interval}
+        return cls(spread.mean, intervals, deviation=spread.deviation, **options)
+
+
+Columns = list[tuple[Column, Sequence[Value]]]
+"""Columns with their values, one per row of a table."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +144,14 @@ class Table:
         columns: Columns with their values, one per row.
         row_heading: Heading of the names.
         notes: Sentences below it.
+        labels: Shorter names that are shown instead; empty: the names.
     """
 
     rows: Sequence[str]
     columns: Sequence[tuple[Column, Sequence[Value]]]
     row_heading: str = ""
     notes: Sequence[str] = ()
+    labels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for column, values in self.columns:
@@ -108,7 +159,28 @@ class Table:
                 raise ValueError(f"{column.key}: {len(values)} values for {len(self.rows)} rows")
 
 
-def texts(key: str, cells: Sequence[str], *, in_papers: bool = True) -> tuple[Column, list[Value]]:
-    """Return a column of texts, whose heading is its key."""
-    column = Column(key, key, in_papers=in_papers, lower_is_better=None)
-    return column, [Value(text=cell) for cell in cells]
+def texts(key: str, cells: Sequence[str], **options: Any) -> tuple[Column, list[Value]]:
+    """Return a column of texts, whose heading is its key; `options` are attributes of a column."""
+    return Column(key, key, lower_is_better=None, **options), [Value(text=cell) for cell in cells]
+
+
+def counts(key: str, numbers: Sequence[int], **options: Any) -> tuple[Column, list[Value]]:
+    """Return a column of numbers of trials, seeds and the like, whose heading is its key."""
+    column = Column(key, key, is_count=True, lower_is_better=None, **options)
+    return column, list(map(Value, numbers))
+
+
+def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:
+    """Return a column of rates in per cent, whose unit stands above the table.
+
+    Args:
+        name: Heading; '' is the key.
+        digits: Decimals in text; papers have two.
+        options: Attributes of the column.
+    """
+    options = {"percent": True, "states_unit": False, "digits": digits, "paper_digits": 2} | options
+    return Column(key, name or key, **options)
+
+
+RATE = rate("rate")
+"""A rate in per cent with two decimals, for sentences."""

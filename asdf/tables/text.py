@@ -16,32 +16,39 @@ _GAP = 2
 
 def as_text(table: Table) -> list[str]:
     """Return blocks of lines, each of which begins with the names of the rows."""
-    return column_blocks(_names(table), _columns(table))
+    names = _names(table)
+    columns = [cells for _, cells in _columns(table)]
+    widths = [_GAP + max(map(len, column)) for column in columns]
+    blocks = []
+    for group in group_columns(widths, _WIDTH - max(map(len, names))):
+        shown = [names, *(columns[index] for index in group)]
+        blocks.append("\n".join(aligned(rows_of(shown), right=range(1, len(shown)))))
+    return blocks
 
 
 def as_lines(table: Table) -> list[str]:
     """Return the lines of a table as one block, however wide it is."""
-    return aligned_numbers(rows_of([_names(table), *_columns(table)]))
+    columns = _columns(table)
+    right = [index for index, (column, _) in enumerate(columns, 1) if not column.is_left]
+    return aligned(rows_of([_names(table), *(cells for _, cells in columns)]), right=right)
 
 
 def _names(table: Table) -> list[str]:
-    return [table.row_heading, *table.rows]
+    return [table.row_heading, *(table.labels or table.rows)]
 
 
-def _columns(table: Table) -> list[list[str]]:
+def _columns(table: Table) -> list[tuple[Column, list[str]]]:
     columns = []
     for column, values in table.columns:
-        columns.append([f"{column.heading}{_mark(column)}", *_cells(column, values)])
-        columns += _interval_columns(column, values)
+        cells = [f"{column.heading}{_mark(column)}"]
+        for value in values:
+            shown = column.format(value.number) if value.text is None else value.text
+            if value.deviation is not None:
+                shown += f" {column.plus_minus} {column.format(value.deviation)}"
+            cells.append(shown + _mark(column, value.is_best))
+        columns.append((column, cells))
+        columns += [(column, cells) for cells in _interval_columns(column, values)]
     return columns
-
-
-def _cells(column: Column, values: Sequence[Value]) -> list[str]:
-    cells = []
-    for value in values:
-        shown = column.format(value.number) if value.text is None else value.text
-        cells.append(shown + _mark(column, value.is_best))
-    return cells
 
 
 def _mark(column: Column, is_best: bool = False) -> str:
@@ -64,22 +71,6 @@ def _interval_columns(column: Column, values: Sequence[Value]) -> list[list[str]
             cells.append(shown + _mark(column))
         columns.append(cells)
     return columns
-
-
-def column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
-    """Return columns as blocks of lines of at most 80 characters; the names begin each block."""
-    widths = [_GAP + max(map(len, column)) for column in columns]
-    room = _WIDTH - max(map(len, names))
-    blocks = []
-    for group in group_columns(widths, room):
-        shown = [names, *(columns[index] for index in group)]
-        blocks.append("\n".join(aligned_numbers(rows_of(shown))))
-    return blocks
-
-
-def aligned_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines, all columns but the first aligned to the right."""
-    return aligned(rows, right=range(1, len(rows[0])))
 
 
 def rows_of(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

@@ -74,6 +74,15 @@ def data(browser) -> dict:
     return json.loads(browser.find_element(By.ID, "data").get_attribute("textContent"))
 
 
+SHOWN = ":not(.unticked, .unchosen, .unchosen *)"
+LINES = f"svg.det path.line[data-name]{SHOWN}"
+
+
+def names_of_lines(browser, section: str) -> list[str]:
+    lines = browser.find_elements(By.CSS_SELECTOR, f"{section} {LINES}")
+    return [line.get_attribute("data-name") for line in lines]
+
+
 def column(browser, table: str, number: int) -> list[str]:
     return browser.execute_script(
         "return [...document.querySelector(arguments[0]).tBodies[0].rows]"
@@ -83,8 +92,8 @@ def column(browser, table: str, number: int) -> list[str]:
 
 
 def test_curves_are_drawn_point_by_point(opened):
-    curves = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det path.line")
-    assert [curve.get_attribute("data-curve") for curve in curves] == ["large", "small", "third"]
+    curves = opened.find_elements(By.CSS_SELECTOR, f"#set-0 {LINES}")
+    assert names_of_lines(opened, "#set-0") == ["large", "small", "third"]
     sent = data(opened)["sets"]["dev"]
     x_of = {}
     for curve, system in zip(curves, sent, strict=True):
@@ -98,13 +107,24 @@ def test_curves_are_drawn_point_by_point(opened):
         for (x, _), rate in zip(drawn, rates[::2], strict=True):
             assert x_of.setdefault(rate, x) == x
     ticks = [
-        text.text for text in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det text.soft")
+        text.text
+        for text in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) text.soft")
     ]
     assert ticks[:9] == ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "40"]
 
 
+def test_the_script_draws_nothing_again(opened, page):
+    figures = page.read_text().partition("<main>")[2].partition("<script")[0]
+    drawn = "figure.plot svg[role=img] path:not(.readout *)"
+    opened.find_element(By.CSS_SELECTOR, "#set-0 .legend input[data-name=large]").click()
+    paths = opened.find_elements(By.CSS_SELECTOR, drawn)
+    sent = set(re.findall(r' d="([^"]*)"', figures))
+    assert len(paths) > 100
+    assert {path.get_attribute("d") for path in paths} <= sent
+
+
 def test_both_axes_are_normal_deviates(opened):
-    lines = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det path.grid")
+    lines = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) path.grid")
     marks = [re.match(r"M([-\d.]+),([-\d.]+)", line.get_attribute("d")) for line in lines]
     upright, level = [float(mark[1]) for mark in marks[:9]], [float(mark[2]) for mark in marks[9:]]
     deviates = (-3.0902, -2.8782, -2.5758, -2.3263, -2.0537, -1.6449, -1.2816, -0.8416, -0.2533)
@@ -143,32 +163,27 @@ def test_tables_sort_by_click_and_by_keyboard(opened):
 def test_an_attack_is_chosen_for_curves_and_histograms(opened):
     chooser = opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] select")
     chooser.send_keys("only A03")
-    names = [
-        e.get_attribute("data-curve")
-        for e in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .line")
-    ]
-    assert names == ["small", "third"]
-    drawn = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .line").get_attribute("d")
+    assert names_of_lines(opened, "#set-0") == ["small", "third"]
+    drawn = opened.find_element(By.CSS_SELECTOR, f"#set-0 {LINES}").get_attribute("d")
     assert len(points(drawn)) == len(data(opened)["sets"]["dev"][1]["curves"]["A03"]) // 2
-    before = opened.find_element(
-        By.CSS_SELECTOR, "#set-0 svg.histogram:nth-of-type(2) .line.c1"
-    ).get_attribute("d")
+    spoofs = f"#set-0 figure[data-plot=histograms] svg[data-name=small] .line.c1{SHOWN}"
+    (before,) = opened.find_elements(By.CSS_SELECTOR, spoofs)
+    assert before.get_attribute("data-choice") == ""
     opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=histograms] select").send_keys(
         "A03"
     )
-    assert (
-        opened.find_element(
-            By.CSS_SELECTOR, "#set-0 svg.histogram:nth-of-type(2) .line.c1"
-        ).get_attribute("d")
-        != before
-    )
+    (after,) = opened.find_elements(By.CSS_SELECTOR, spoofs)
+    assert after.get_attribute("data-choice") == "A03"
+    assert after.is_displayed() and not before.is_displayed()
+    assert after.get_attribute("d") != before.get_attribute("d")
 
 
 def test_a_system_is_switched_off_everywhere(opened):
     opened.find_element(By.CSS_SELECTOR, "#set-0 .legend input[data-name=large]").click()
-    for kind in ("#set-0 svg.det .line", "#set-1 svg.det .line"):
-        names = [e.get_attribute("data-curve") for e in opened.find_elements(By.CSS_SELECTOR, kind)]
-        assert names == ["small", "third"]
+    for section in ("#set-0", "#set-1"):
+        assert names_of_lines(opened, section) == ["small", "third"]
+        curve = opened.find_element(By.CSS_SELECTOR, f"{section} svg.det path[data-name=large]")
+        assert not curve.is_displayed()
     assert not opened.find_element(
         By.CSS_SELECTOR, "#training .legend input[data-name=large]"
     ).is_selected()
@@ -275,7 +290,7 @@ def test_nothing_sticks_out_at_any_width(opened, width):
 def test_plots_have_words_and_headings_are_in_order(opened):
     labels = [
         e.get_attribute("aria-label")
-        for e in opened.find_elements(By.CSS_SELECTOR, "svg[role=img]")
+        for e in opened.find_elements(By.CSS_SELECTOR, f"svg[role=img]{SHOWN}")
     ]
     # The runs differ in one setting, whose effect is drawn first, on both sets.
     assert len(labels) == 2 + 2 * (1 + 3) + 3
@@ -295,11 +310,11 @@ def test_plots_have_words_and_headings_are_in_order(opened):
 
 
 def test_the_pointer_reads_out_rates_and_threshold(opened):
-    drawing = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det")
+    drawing = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen)")
     opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", drawing)
-    mark = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .marker")
+    mark = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) .marker")
     ActionChains(opened).move_to_element(mark).perform()
-    read = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .read tspan")
+    read = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) .read tspan")
     system = data(opened)["sets"]["dev"][0]
     rates, thresholds = system["curves"][""], system["thresholds"][""]
     points_in_words = [
@@ -312,7 +327,9 @@ def test_the_pointer_reads_out_rates_and_threshold(opened):
     ]
     assert [line.text for line in read] in points_in_words
     ActionChains(opened).move_to_element(opened.find_element(By.TAG_NAME, "nav")).perform()
-    assert not opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .readout").is_displayed()
+    assert not opened.find_element(
+        By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) .readout"
+    ).is_displayed()
 
 
 def test_figures_are_saved_with_their_looks(opened):
@@ -433,10 +450,10 @@ def test_of_many_systems_the_best_are_ticked_and_others_can_be(browser, tmp_path
     browser.get(page.as_uri())
 
     def shown() -> int:
-        return len(browser.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .line"))
+        return len(names_of_lines(browser, "#set-0"))
 
     assert shown() == 8
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#set-0 svg.histogram")) == 8
+    assert len(browser.find_elements(By.CSS_SELECTOR, f"#set-0 svg.histogram{SHOWN}")) == 8
     best, every, none = browser.find_elements(By.CSS_SELECTOR, "#set-0 figure .choices button")
     every.click()
     assert shown() == 11

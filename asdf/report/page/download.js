@@ -4,8 +4,9 @@ const LOOKS = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-lin
 
 function withLooks(drawn) {
   const copy = drawn.cloneNode(true);
-  copy.querySelectorAll('.readout').forEach((one) => one.remove());
-  const from = [drawn, ...drawn.querySelectorAll('*:not(.readout, .readout *)')], to = [copy, ...copy.querySelectorAll('*')];
+  copy.querySelectorAll('.readout, .unticked, .unchosen').forEach((one) => one.remove());
+  const shown = [...drawn.querySelectorAll('*')].filter((element) => !element.closest('.readout, .unticked, .unchosen'));
+  const from = [drawn, ...shown], to = [copy, ...copy.querySelectorAll('*')];
   to.forEach((element, i) => {
     const style = getComputedStyle(from[i]);
     for (const name of LOOKS) element.setAttribute(name, style.getPropertyValue(name));
@@ -16,7 +17,7 @@ function withLooks(drawn) {
 
 function asOneSvg(canvas) {
   const outer = canvas.getBoundingClientRect();
-  const drawings = [...canvas.querySelectorAll(':scope > svg')].map((drawn) => {
+  const drawings = [...canvas.querySelectorAll(':scope > svg:not(.unticked, .unchosen)')].map((drawn) => {
     const box = drawn.getBoundingClientRect(), copy = withLooks(drawn);
     for (const [name, value] of Object.entries({ x: box.x - outer.x, y: box.y - outer.y, width: box.width, height: box.height })) {
       copy.setAttribute(name, value.toFixed(1));

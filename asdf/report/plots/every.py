@@ -13,12 +13,9 @@ from asdf.report.data import training_courses
 from asdf.report.effects import find_effects
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
-from asdf.report.plots.det import det_plot
-from asdf.report.plots.effects import effect_map, effect_plot
 from asdf.report.plots.figures import save_figure
-from asdf.report.plots.heat_map import heat_map
-from asdf.report.plots.histograms import score_histograms
-from asdf.report.plots.training import training_curves
+from asdf.report.plots.matrices import effect_map, heat_map
+from asdf.report.plots.panels import det_plot, effect_plot, score_histograms, training_curves
 from asdf.trials.how_scored import in_precision
 from asdf.trials.set_roles import role_words
 

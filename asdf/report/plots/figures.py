@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from asdf.errors import UsageError
 from asdf.runs.files import atomic_write
+from asdf.tables.panels import Line, Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,23 +105,62 @@ def new_figure(
     return figure, figure.subplots(**grid)
 
 
-def line_style(index: int) -> dict[str, Any]:
-    """Return colour and dashes of the line number `index`; no two of 45 lines share both."""
-    return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index % len(DASHES)]}
+def draw_panel(axes: Any, panel: Panel) -> None:
+    """Draw a panel of the page onto axes of matplotlib, in positions of its own scales."""
+    x, y = panel.x, panel.y
+    for line in panel.lines:
+        if line.css == "diagonal":
+            style: dict[str, Any] = {"color": "0.7", "linewidth": 0.6, "zorder": 0}
+        else:
+            style = line_style(line)
+        xs = x.scale(line.points[::2])
+        ys = y.scale(line.points[1::2])
+        if line.is_area:
+            # Hatched, so that classes differ in grey too.
+            hatch = "//" if line.index % 2 else ""
+            axes.fill(xs, ys, alpha=0.3, color=style["color"], hatch=hatch)
+            continue
+        # A single point may lie beyond the axes: its mark stands at their ends.
+        if len(xs) == 1:
+            xs = np.clip(xs, *x.scale([x.low, x.high]))
+            ys = np.clip(ys, *y.scale([y.low, y.high]))
+            style |= {"zorder": 3, "clip_on": False, "markersize": 4.5}
+        axes.plot(xs, ys, **style)
+    for upright in panel.uprights:
+        axes.axvline(x.scale(upright.x), color="0.3", linewidth=0.8, linestyle=":")
+        place = axes.get_xaxis_transform()
+        label = f" {upright.label}"
+        axes.text(x.scale(upright.x), 1, label, transform=place, va="top", fontsize=6, color="0.3")
+    axes.set_xticks(x.scale(x.ticks), list(map(x.text, x.ticks)))
+    axes.set_yticks(y.scale(y.ticks), list(map(y.text, y.ticks)))
+    axes.set(xlim=x.scale([x.low, x.high]), ylim=y.scale([y.low, y.high]))
+    axes.set(xlabel=x.label, ylabel=y.label, title=panel.title)
+    axes.grid(True)
 
 
-def mark_style(index: int) -> dict[str, Any]:
-    """Return the mark of the line number `index`, which has the shape that the report's page uses.
+def line_style(line: Line) -> dict[str, Any]:
+    """Return colour, dashes and mark of a line; no two of 45 numbers share colour and dashes."""
+    index = line.index
+    style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": "none"}
+    if line.is_linked:
+        style["linestyle"] = DASHES[index % len(DASHES)]
+    if line.css in ("interval", "noise"):
+        style["linewidth"] = 0.8
+    if line.css == "noise":
+        style["alpha"] = 0.3
+    if line.mark_words is not None:
+        # Shapes differ, so that marks on each other can be distinguished.
+        style["marker"] = MARKS[index % len(MARKS)]
+        style |= {"markersize": 3, "markerfacecolor": "white"}
+    return style
 
-    Shapes differ, so that marks on each other can be distinguished.
-    """
-    return {
-        "marker": MARKS[index % len(MARKS)],
-        "linestyle": "none",
-        "color": COLOURS[index % len(COLOURS)],
-        "markersize": 4.5,
-        "markerfacecolor": "white",
-    }
+
+def add_legend(figure: Figure, entries: Mapping[str, Line], columns: int = 1) -> None:
+    """Add a legend below the axes: names, each with the look of a line."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], label=name, **line_style(line)) for name, line in entries.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
 @styled

@@ -11,6 +11,8 @@ from dataclasses import asdict
 from typing import Any
 from xml.sax.saxutils import escape
 
+from asdf.tables.table import Columns, Table, Value, counts, rate
+from asdf.tables.text import as_lines
 from asdf.tasks.tracing.measures import FALSE_POSITIVE_RATES, SourceResult
 from asdf.text import aligned, shorten
 
@@ -21,6 +23,7 @@ _NAMES = {
     "unknown_eer": "EER of known against unknown",
     "oscr": "OSCR, area",
 }
+_RATE = rate("rate", digits=3)
 # A matrix of more classes is no table that anybody reads; the picture and JSON have it.
 _MOST_COLUMNS = 16
 _LABEL = 16
@@ -37,11 +40,10 @@ def sources_text(title: str, result: SourceResult) -> str:
         f"trials of known sources, {result.unknown} of unknown ones, {result.of_no_class} of none",
         *aligned(_metric_rows(result), right={1}),
         "",
-        *aligned(_class_rows(result), right={1, 2, 3, 4}),
+        *as_lines(class_table(result, ("class", "trials", "precision", "recall", "F1"))),
     ]
     if has_matrix_table(result):
-        rows = _matrix_rows(result)
-        lines += ["", *aligned(rows, right=set(range(1, len(rows[0]))))]
+        lines += ["", *as_lines(matrix_table(result, "trials of, called"))]
     return "\n".join(lines)
 
 
@@ -157,33 +159,37 @@ def _metric_rows(result: SourceResult) -> list[list[str]]:
         interval = result.intervals.get(name)
         between = ""
         if interval is not None:
-            between = f"[{_percent(interval.low)}, {_percent(interval.high)}]"
-        rows.append([f"{_NAMES[name]} %", _percent(value), between])
+            between = f"[{_RATE.format_bounds(interval, ', ')}]"
+        rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
     if result.open is not None:
         for rate, value in zip(FALSE_POSITIVE_RATES, result.open.correct_at, strict=True):
             what = f"classified correctly with {100 * rate:g} % of the unknown accepted, %"
-            rows.append([what, _percent(value), ""])
+            rows.append([what, _RATE.format(value), ""])
         rows.append([f"rejected by: {result.open.rejection}", "", ""])
     return rows
 
 
-def _class_rows(result: SourceResult) -> list[list[str]]:
-    rows = [["class", "trials", "precision %", "recall %", "F1 %"]]
-    for entry in result.by_class:
-        values = [_percent(value) for value in (entry.precision, entry.recall, entry.f1)]
-        rows.append([entry.name, str(entry.trials), *values])
-    return rows
+def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
+    """Return precision, recall and F1 of each class.
+
+    Args:
+        headings: Names of the class, of its number of trials, and of the three rates.
+    """
+    known = result.by_class
+    name, trials, *rates = headings
+    columns: Columns = [counts(trials, [entry.trials for entry in known])]
+    for key, heading in zip(("precision", "recall", "f1"), rates, strict=True):
+        values = [Value(getattr(entry, key)) for entry in known]
+        columns.append((rate(key, heading, 3, states_unit=True), values))
+    return Table([entry.name for entry in known], columns, name)
 
 
-def _matrix_rows(result: SourceResult) -> list[list[str]]:
-    rows = [["trials of, called", *result.classes]]
-    for name, counts in zip(result.classes, result.confusion_KK.tolist(), strict=True):
-        rows.append([name, *map(str, counts)])
-    return rows
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.3f}"
+def matrix_table(result: SourceResult, heading: str) -> Table:
+    """Return the confusion matrix: a row per class of the trials, a column per class called."""
+    columns: Columns = []
+    for name, called in zip(result.classes, result.confusion_KK.T.tolist(), strict=True):
+        columns.append(counts(name, called))
+    return Table(result.classes, columns, heading)
 
 
 def _thinned(result: SourceResult, points: int = 200) -> list[Sequence[float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from torch import nn
 from asdf.data.clip_frames import ClipFrames
 from asdf.networks.extras import Extra
 from asdf.runs.files import write_text
+from asdf.tables.plain_json import as_json
 from asdf.tasks.tracing.heads import Traced
 from asdf.tasks.tracing.measures import describe_traced, evaluate_sources
 from asdf.tasks.tracing.score_files import (
@@ -93,6 +93,5 @@ class SourceTracing(Task):
             return ""
         text = "\n\n".join(texts)
         write_text(results / "sources.txt", text + "\n")
-        content = json.dumps(records, indent=1, ensure_ascii=False)
-        write_text(results / "sources.json", content + "\n")
+        write_text(results / "sources.json", as_json(records, indent=1))
         return f"sources\n{text}"

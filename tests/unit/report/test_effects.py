@@ -42,13 +42,14 @@ def test_one_setting_is_a_plot_on_a_logarithmic_axis(one_setting):
     mean = np.mean([eer_of(folder) for folder in one_setting[2:4]])
     assert effects.points[0].eers["eval"].mean == mean
     section = effect_section(gathered)
-    (plot,) = section.figure.plots
-    assert f"network.initial_learning_rate = 1e-05: EER {100 * mean:.2f} %" in plot.description
-    marks = [float(mark.x) for mark in plot.marks]
+    (panel,) = section.figure.panels
+    assert f"network.initial_learning_rate = 1e-05: EER {100 * mean:.2f} %" in panel.description
+    marks = [float(mark.x) for line in panel.lines for mark in panel.marks(line)]
     # Powers of ten are equally far apart.
     assert marks[1] - marks[0] == pytest.approx(marks[2] - marks[1], abs=0.2)
-    assert [line.label.text for line in plot.grid][:3] == ["1e-05", "0.0001", "0.001"]
-    assert len(plot.inside) == 4
+    assert [panel.x.text(tick) for tick in panel.x.ticks] == ["1e-05", "0.0001", "0.001"]
+    # The intervals of three means, and the line through them.
+    assert len(list(filter(None, map(panel.path, panel.lines)))) == 4
     assert (
         section.points.rows[0][3].shown
         == f"{100 * mean:.2f} ± " + section.points.rows[0][3].shown.partition("± ")[2]
@@ -148,11 +149,12 @@ def test_runs_that_differ_in_nothing_or_in_too_much_are_no_sweep(tmp_path):
 
 
 def test_plots_for_papers_have_them(one_setting, tmp_path):
-    plots = pytest.importorskip("asdf.report.plots.effects")
+    plots = pytest.importorskip("asdf.report.plots")
     pytest.importorskip("matplotlib")
     figure = plots.effect_plot(find_effects(gathered_of(one_setting)))
     axes = figure.axes[0]
-    assert axes.get_xscale() == "log"
+    # Powers of ten are equally far apart.
+    assert np.diff(axes.get_xticks()) == pytest.approx([np.log(10)] * 2)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1e-05", "0.0001", "0.001"]
-    drawn = axes.lines[0].get_ydata()
+    (drawn,) = [line.get_ydata() for line in axes.lines if line.get_marker() == "o"]
     assert drawn[0] == pytest.approx(100 * np.mean([eer_of(f) for f in one_setting[2:4]]))

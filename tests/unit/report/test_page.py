@@ -17,7 +17,6 @@ from asdf.evaluation import Result, Scores, evaluate, read_scores
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import Summary
 from asdf.report import gather, report_page, runs_in
-from asdf.report.conditions import heat_step
 from asdf.report.curves import Histogram
 from asdf.report.data import as_json
 from asdf.report.folding import ReportFinding, fold_findings
@@ -25,6 +24,7 @@ from asdf.report.literature import published_results
 from asdf.report.measurement import Measurement
 from asdf.report.page import render
 from asdf.report.references import KNOWN_SETS, comparable
+from asdf.tables.page import heat_step
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from tests.unit.report.folders import HOSTILE, make_run
@@ -282,11 +282,14 @@ def test_plots_stand_in_the_page_without_a_script(page):
     )
     assert body.count('class="marker') > 4
     label, _ = drawings[8]
-    assert label == "Loss (marked: on dev) by epoch"
+    assert label == (
+        "Loss (marked: on dev) by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; "
+        "small: 0.75 on dev at epoch 2; large: 0.75 on dev at epoch 2"
+    )
     loss = body[body.index(f'aria-label="{label}"') :]
     loss = loss[: loss.index("Learning rate by epoch")]
     # Two runs: lines of training and of the set, and a mark for each evaluation.
-    assert len(re.findall(r'class="line c\d"', loss)) == 4
+    assert len(re.findall(r'class="line c\d"', loss[: loss.index('class="frame"')])) == 4
     words = re.findall(r"<title>(.*?)</title>", loss)
     assert words == [
         f"{name}, epoch {epoch}: {1.5 / epoch:g} on dev"

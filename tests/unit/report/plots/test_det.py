@@ -49,7 +49,8 @@ def test_a_det_plot_marks_the_eer_of_each_system():
 
 def test_a_det_plot_draws_the_curve_of_the_page_from_end_to_end():
     (axes,) = det_plot(ONE).axes
-    drawn = axes.lines[0].get_xydata()
+    # After the diagonal.
+    drawn = axes.lines[1].get_xydata()
     rates = np.array(ONE["one"].rates).reshape(-1, 2) / 100
     assert len(drawn) == len(rates)
     # Rates of 0 and 1 have no deviate: they lie beyond the axes.

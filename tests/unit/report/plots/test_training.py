@@ -37,6 +37,6 @@ def test_training_curves_show_every_record():
     # In the look of its set.
     assert losses.lines[1].get_xydata().tolist() == [[1.0, 0.9]] and len(losses.lines) == 2
     assert losses.lines[1].get_marker() == eers.lines[1].get_marker()
-    assert losses.get_ylabel() == "loss"
+    assert losses.get_ylabel() == "Loss"
     assert rates.lines[0].get_ydata().tolist() == [0.1, 0.05]
     assert [line.get_xydata().tolist() for line in eers.lines] == [[[1.0, 25.0]], [[1.0, 50.0]]]

@@ -1,0 +1,215 @@
+"""A plot described once: axes and lines, written as SVG on the page and by matplotlib in papers.
+
+Invariant: nothing here knows where it is drawn. Values stand in the units of the axes; a writer
+asks for positions, so both outputs show the same points. Lines differ by colour, dashes and marks,
+so that no eye and no printer depends on colour.
+
+page/plots.html writes the SVG, asdf.report.plots.figures draws by matplotlib.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_DASHES = ("", "7 4", "2 3", "9 3 2 3")
+_MARKS = (
+    "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0Z",
+    "M-4,-4H4V4H-4Z",
+    "M0,-5L5,4H-5Z",
+    "M0,-5.5L5.5,0L0,5.5L-5.5,0Z",
+    "M0,5L5,-4H-5Z",
+)
+_COLOURS = 9
+_RIGHT_MARGIN = 14
+_BOTTOM_MARGIN = 42
+# Pixels of a digit of an axis.
+_DIGIT = 6.6
+
+
+def tick_text(value: float) -> str:
+    """Return a value of an axis; its minus is that of numbers, since a hyphen is easily missed."""
+    return f"{value:g}".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The values that an axis shows; `scale` maps them to positions, `text` one to its name."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    label: str
+    scale: Callable[[Any], Any] = np.asarray
+    text: Callable[[float], str] = tick_text
+
+    def positions(self, values: Any, start: float, end: float) -> Floats:
+        """Return where values lie on an axis from `start` to `end`, in pixels."""
+        low, high = self.scale([self.low, self.high])
+        # An axis of a single value has no span: everything lies at its start.
+        shares = (self.scale(values) - low) / ((high - low) or 1)
+        positions: Floats = start + shares * (end - start)
+        return positions
+
+    def hold(self, value: float) -> float:
+        """Return a value, or the end of the axis beyond which it lies."""
+        return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, or the marks of single points.
+
+    Attributes:
+        points: Points as [x, y, x, y, ...].
+        index: Number of its look.
+        name: Name by which a reader shows or hides it; '' for a line that stays.
+        series: Key of its values in the page's data; '' where the pointer reads out none.
+        css: More classes on the page.
+        choice: Choice that it belongs to; None for any.
+        is_area: Whether it is filled and has no outline.
+        is_linked: Whether its points are joined.
+        is_hidden: Whether the page hides it until its name is ticked.
+        mark_words: Words of the mark at a point; None without marks.
+        chosen: Values of x whose marks are filled.
+    """
+
+    points: Sequence[float]
+    index: int = 0
+    name: str = ""
+    series: str = ""
+    css: str = ""
+    choice: str | None = None
+    is_area: bool = False
+    is_linked: bool = True
+    is_hidden: bool = False
+    mark_words: Callable[[float, float], str] | None = None
+    chosen: Collection[float] = ()
+
+    @property
+    def colour(self) -> str:
+        """The class of its colour."""
+        return f"c{self.index % _COLOURS}"
+
+    @property
+    def dashes(self) -> str:
+        """The dashes of the line; '' for a whole one."""
+        return "" if self.is_area or self.css == "noise" else _DASHES[self.index % len(_DASHES)]
+
+    @property
+    def mark(self) -> str:
+        """The outline of its marks, around the origin."""
+        return _MARKS[self.index % len(_MARKS)]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A mark at a point in pixels; `words` are shown where the pointer rests on it."""
+
+    x: str
+    y: str
+    words: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Upright:
+    """An upright line with its value, such as a threshold."""
+
+    x: float
+    label: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A frame with two axes and what is drawn inside.
+
+    Attributes:
+        width, height: Size in pixels, with the texts around the frame.
+        css: Kind of the panel, its class on the page.
+        name: Name by which a reader shows or hides the whole of it; '' where it stays.
+        choice: Choice that it belongs to; None for any.
+        note: Sentence in its middle.
+    """
+
+    x: Axis
+    y: Axis
+    width: int
+    height: int
+    title: str = ""
+    css: str = ""
+    description: str = ""
+    lines: list[Line] = field(default_factory=list)
+    uprights: list[Upright] = field(default_factory=list)
+    name: str = ""
+    choice: str | None = None
+    is_hidden: bool = False
+    note: str = ""
+
+    @cached_property
+    def left(self) -> int:
+        """Left end of the frame: the values of the upright axis stand before it."""
+        return round(32 + _DIGIT * max(map(len, map(self.y.text, self.y.ticks)), default=0))
+
+    @property
+    def right(self) -> int:
+        """Right end of the frame."""
+        return self.width - _RIGHT_MARGIN
+
+    @property
+    def top(self) -> int:
+        """Upper end of the frame."""
+        return 26 if self.title else 10
+
+    @property
+    def bottom(self) -> int:
+        """Lower end of the frame."""
+        return self.height - _BOTTOM_MARGIN
+
+    def at_x(self, values: Any) -> Any:
+        """Return where values of the horizontal axis lie, in pixels."""
+        return self.x.positions(values, self.left, self.right)
+
+    def at_y(self, values: Any) -> Any:
+        """Return where values of the upright axis lie, in pixels."""
+        return self.y.positions(values, self.bottom, self.top)
+
+    def path(self, line: Line) -> str:
+        """Return a line as the commands of a path; '' where no points are joined."""
+        if len(line.points) < 4 or not line.is_linked:
+            return ""
+        xs = self.at_x(line.points[::2]).tolist()
+        ys = self.at_y(line.points[1::2]).tolist()
+        corners = "L".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
+        return f"M{corners}Z" if line.is_area else f"M{corners}"
+
+    def marks(self, line: Line) -> list[Mark]:
+        """Return the marks of a line; those beyond the axes stand at their ends."""
+        marks = []
+        if line.mark_words is not None:
+            for x, y in zip(line.points[::2], line.points[1::2], strict=True):
+                place = (f"{self.at_x(self.x.hold(x)):.1f}", f"{self.at_y(self.y.hold(y)):.1f}")
+                marks.append(Mark(*place, line.mark_words(x, y), x in line.chosen))
+        return marks
+
+
+def nice_ticks(low: float, high: float, about: int) -> list[float]:
+    """Return about `about` round numbers from `low` to `high`."""
+    # An axis of no length has a tick too.
+    rough = (high - low) / about or 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    # A step that is too small by rounding alone is wide enough.
+    wide_enough = rough * (1 - 1e-9)
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wide_enough)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
