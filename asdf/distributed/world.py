@@ -73,7 +73,10 @@ class World:
 
     def agree(self, value: T) -> T:
         """Return the main rank's `value` on every rank."""
-        return self._broadcast([value])[0]
+        objects = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(objects, src=0, group=self._control)
+        return objects[0]
 
     def run_on_main(self, function: Callable[[], T]) -> T:
         """Run `function` on the main rank while the others wait.
@@ -155,11 +158,6 @@ class World:
             f"rank {self.rank} of {self.size}: host {socket.gethostname()}, "
             f"local rank {self.local_rank}, device {device}"
         )
-
-    def _broadcast(self, objects: list[T]) -> list[T]:
-        if self.size > 1:
-            dist.broadcast_object_list(objects, src=0, group=self._control)
-        return objects
 
 
 @contextmanager

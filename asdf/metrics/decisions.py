@@ -171,7 +171,12 @@ def decide(
     confusion = Confusion.at(scores.bona_fide, scores.spoof, threshold.value)
     if not replicates:
         return Decisions(threshold, confusion)
-    blocks = _blocks_at(scores, threshold.value)
+    # All that matters of a trial is how it was decided.
+    blocks = Blocks(
+        of_bona_fide=(scores.bona_fide >= threshold.value).astype(np.intp),
+        of_spoof=(scores.spoof >= threshold.value).astype(np.intp),
+        count=2,
+    )
     draws = block_draws(blocks, replicates, np.random.default_rng(seed))
     over_trials = _intervals(confusion, draws)
     over_speakers: dict[str, Interval] = {}
@@ -196,15 +201,6 @@ def find_turned(decisions: Decisions) -> list[Finding]:
             "1 means bona fide.",
         )
     ]
-
-
-def _blocks_at(scores: Scores, threshold: float) -> Blocks:
-    """Put the trials into two blocks: all that matters of a trial is how it was decided."""
-    return Blocks(
-        of_bona_fide=(scores.bona_fide >= threshold).astype(np.intp),
-        of_spoof=(scores.spoof >= threshold).astype(np.intp),
-        count=2,
-    )
 
 
 def _intervals(

@@ -316,7 +316,11 @@ class _Bootstrap:
             drawn.append([float((self._weights @ rates).min()), *self._eers(*weights)])
             if self._progress is not None:
                 self._progress(1)
-        groups = self._fewest_speakers() if over_speakers else None
+        groups = (
+            max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
+            if over_speakers
+            else None
+        )
         a_dcfs, *eers = np.array(drawn).T
         of_best = Rates(
             values=self._best_rates,
@@ -331,10 +335,6 @@ class _Bootstrap:
             rate = getattr(self._result, name)
             intervals[name] = rate_interval(rate, values, trials=fewest, groups=groups)
         return intervals
-
-    def _fewest_speakers(self) -> int:
-        """Return how many speakers the kind of trials with the fewest has; at least 2."""
-        return max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
 
     def _trial_draws(self, rng: np.random.Generator) -> Iterator[list[Counts]]:
         while True:

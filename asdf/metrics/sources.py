@@ -285,7 +285,14 @@ class _Trials:
         }
         if self.curve is not None:
             values["unknown_eer"] = self._eer(weights)
-            values["oscr"] = self._oscr(weights)
+            # The area under CCR over FPR: the proportion of pairs of a known and an unknown trial
+            # of which the known one is classified correctly and scores higher; a tie counts half.
+            drawn_unknown = weights[~self.is_known][self._unknown_order]
+            totals = np.concatenate([[0.0], np.cumsum(drawn_unknown)])
+            below, not_above = self._ranks
+            wins = totals[below] + totals[not_above]
+            pairs = weights[self.is_known].sum() * totals[-1]
+            values["oscr"] = float((weights[self.is_correct] * wins).sum() / 2 / pairs)
         return values
 
     def _eer(self, weights: Floats) -> float:
@@ -293,17 +300,6 @@ class _Trials:
         times = weights.astype(np.int64)
         sums = self._blocks.sums(times[known], times[~known])
         return float(weighted_metrics(sums.bona_fide[None], sums.spoof[None])[0, 0])
-
-    def _oscr(self, weights: Floats) -> float:
-        """Return the area under CCR over FPR: the proportion of pairs of a known and an unknown
-        trial of which the known one is classified correctly and scores higher; a tie counts half.
-        """
-        drawn_unknown = weights[~self.is_known][self._unknown_order]
-        totals = np.concatenate([[0.0], np.cumsum(drawn_unknown)])
-        below, not_above = self._ranks
-        wins = totals[below] + totals[not_above]
-        pairs = weights[self.is_known].sum() * totals[-1]
-        return float((weights[self.is_correct] * wins).sum() / 2 / pairs)
 
 
 def _open_set(trials: _Trials, rejection: str) -> OpenSet:

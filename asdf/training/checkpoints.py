@@ -59,7 +59,10 @@ def collect_checkpoint(
     # The parts of a divided network are gathered, in which all ranks take part.
     if not (world.is_main or is_sharded(network)):
         return None
-    scaler_on_host = _queue_scaler(scaler, copies)
+    # To ask a scaler on a GPU for its state would wait for the GPU once per number.
+    scaler_on_host = type(scaler).__new__(type(scaler))
+    tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
+    vars(scaler_on_host).update({**vars(scaler), **copies.queue(tensors)})
     file = NetworkFile.from_network(
         network, settings, optimiser_state=optimiser_state(optimiser), progress=progress.state()
     )
@@ -69,17 +72,6 @@ def collect_checkpoint(
     # Only now: until `take` has waited, the scale may not have arrived on the host.
     copied.scaler_state = scaler_on_host.state_dict()
     return copied if world.is_main else None
-
-
-def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp.GradScaler:
-    """Return a copy of the loss scale on the host.
-
-    To ask a scaler on a GPU for its state would wait for the GPU once per number.
-    """
-    on_host = type(scaler).__new__(type(scaler))
-    tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
-    vars(on_host).update({**vars(scaler), **copies.queue(tensors)})
-    return on_host
 
 
 def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:

@@ -62,7 +62,12 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
     # Its draws, if any, must not change those of the network.
     with torch.random.fork_rng(devices=[]):
         try:
-            whole, shape = _try_steps(named)
+            parameter = _make_parameter()
+            optimiser = _build(named, parameter)
+            for number in range(_STEPS):
+                _take_step(optimiser, parameter, number)
+            whole = parameter.detach()
+            shape = _state_shape(optimiser)
             interrupted = _try_resumed(named)
         except AsdfError:
             raise
@@ -93,15 +98,6 @@ def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
             "computing.shard_network = True cannot divide over the processes. Set it to False, or "
             "choose another optimiser."
         )
-
-
-def _try_steps(named: NamedOptimiser) -> tuple[Tensor, StateShape]:
-    """Return the parameter after `_STEPS` steps, and what the optimiser then holds of it."""
-    parameter = _make_parameter()
-    optimiser = _build(named, parameter)
-    for number in range(_STEPS):
-        _take_step(optimiser, parameter, number)
-    return parameter.detach(), _state_shape(optimiser)
 
 
 def _try_resumed(named: NamedOptimiser) -> Tensor:

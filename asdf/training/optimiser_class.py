@@ -89,16 +89,11 @@ def find_optimiser(settings: Sections, folder: Path | None) -> NamedOptimiser | 
     # torch states no types for the class's constructor, which mypy takes for an abstract one.
     kind: type[torch.optim.Optimizer] = find_class(path, folder, SETTING, torch.optim.Optimizer)
     options = inspect.signature(kind).parameters
-    arguments = _section_arguments(settings)
+    section = getattr(settings, "optimizer", None)
+    arguments = {} if section is None else dict(vars(section))
     if "lr" in options:
         arguments["lr"] = training.initial_learning_rate
     if "weight_decay" in options:
         arguments["weight_decay"] = training.weight_decay
     rate = training.initial_learning_rate
     return NamedOptimiser(path, kind, arguments, rate, training.weight_decay)
-
-
-def _section_arguments(settings: Sections) -> dict[str, Any]:
-    """Return the settings of the section `optimizer`, which are arguments of the class."""
-    section = getattr(settings, "optimizer", None)
-    return {} if section is None else dict(vars(section))
