@@ -240,8 +240,7 @@ def _differentiate_window(
     size = embeddings_BE.shape[1] + logits_B2.shape[1]
     outputs_NX = torch.empty(window, size)
     targets = targets_without_list(loss, window)
-    gradients_NX: Tensor = differentiate(Objective(loss), outputs_NX, targets)[1]
-    return gradients_NX
+    return differentiate(Objective(loss), outputs_NX, targets)[1]
 
 
 def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:

@@ -71,14 +71,6 @@ def _balanced_accuracy(counts: Confusion) -> Any:
     return (_recall_bona_fide(counts) + _recall_spoof(counts)) / 2
 
 
-def _precision_bona_fide(counts: Confusion) -> Any:
-    return _precision(counts.accepted_bona_fide, counts.accepted_spoof)
-
-
-def _precision_spoof(counts: Confusion) -> Any:
-    return _precision(counts.rejected_spoof, counts.rejected_bona_fide)
-
-
 def _precision(right: Any, wrong: Any) -> Any:
     # Where a class is never decided, both are 0: 0 / 1 is scikit-learn's zero_division=0.
     return right / np.maximum(right + wrong, 1)
@@ -116,9 +108,9 @@ _FORMULAS: Mapping[str, Callable[[Confusion], Any]] = {
     "macro_f1": _macro_f1,
     "f1_bona_fide": _f1_bona_fide,
     "f1_spoof": _f1_spoof,
-    "precision_bona_fide": _precision_bona_fide,
+    "precision_bona_fide": lambda c: _precision(c.accepted_bona_fide, c.accepted_spoof),
     "recall_bona_fide": _recall_bona_fide,
-    "precision_spoof": _precision_spoof,
+    "precision_spoof": lambda c: _precision(c.rejected_spoof, c.rejected_bona_fide),
     "recall_spoof": _recall_spoof,
 }
 DECISION_METRICS = tuple(_FORMULAS)

@@ -175,8 +175,7 @@ def _group_interval(value: float, drawn: Floats, groups: int, level: float) -> I
 
 def _log_odds(rates: npt.ArrayLike) -> Floats:
     shares = np.asarray(rates, np.float64)
-    odds: Floats = np.log(shares) - np.log1p(-shares)
-    return odds
+    return np.log(shares) - np.log1p(-shares)
 
 
 def lowest_interval(
@@ -250,8 +249,7 @@ def _effective_trials(rates: Rates, drawn: Floats, groups: int | None, level: fl
         without = np.full(of_one.size, float(groups))
     counts = np.divide(of_one, variance, out=np.full(of_one.size, np.nan), where=variance > 0)
     most = rates.trials * rates.networks
-    effective: Floats = np.where(np.isnan(counts), without, np.clip(counts, 1, most))
-    return effective
+    return np.where(np.isnan(counts), without, np.clip(counts, 1, most))
 
 
 def tested_interval(

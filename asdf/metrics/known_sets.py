@@ -30,10 +30,6 @@ def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
         parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
         what = f"{trials:,} trials of all subsets ({parts})"
         return [_warning(what, "its protocol", counts[SUBSET])]
-    return _judge_number(trials)
-
-
-def _judge_number(trials: int) -> list[Finding]:
     for corpus, title in TITLES.items():
         sizes = PUBLISHED[corpus]
         for subset, size in sizes.items():

@@ -92,9 +92,7 @@ class SasvFusion:
 
 def spoof_share_of(cost: TandemCost) -> float:
     """Return the share of spoofs among impostors, each weighed by what accepting it costs."""
-    nontargets = cost.false_alarm * cost.nontarget_prior
-    spoofs = cost.spoof_false_alarm * cost.spoof_prior
-    return spoofs / (nontargets + spoofs)
+    return cost.spoof_weight / (cost.nontarget_weight + cost.spoof_weight)
 
 
 def fit_fusion(

@@ -21,7 +21,7 @@ from asdf.metrics.detection import DetCurve, Floats, auc, eer
 from asdf.metrics.sources import evaluate_sources
 from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import check_whole, describe_error, find_named
+from asdf.settings.class_path import UserErrors, check_whole, find_named
 from asdf.settings.sections import Sections
 from asdf.trials.source_scores import SourceScores
 
@@ -202,20 +202,13 @@ class ChosenMetric:
         Raises:
             AsdfError: it fails, or is no finite number.
         """
-        try:
-            value = self._value(bona_fide, spoof)
-            number = float(value)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING} = {self.name!r} failed on the scores of {set_name}: "
-                f"{describe_error(error, __file__)}. Mend it, or choose another."
-            ) from error
+        failed = f"{SETTING} = {self.name!r} failed on the scores of {set_name}"
+        with UserErrors(failed, "Fix it, or choose another."):
+            number = float(self._value(bona_fide, spoof))
         if not math.isfinite(number):
             raise AsdfError(
                 f"{SETTING} = {self.name!r} is {number} on {set_name}; networks are chosen by a "
-                "finite number. Mend it, or choose another."
+                "finite number. Fix it, or choose another."
             )
         return number
 
@@ -224,14 +217,8 @@ class ChosenMetric:
             raise self._no_metric(kind)
         path = class_path_of(SETTING, self.name)
         check_whole(kind, path, SETTING, ValidationMetric)
-        try:
+        with UserErrors(f"{SETTING}: {self.name}(settings) failed"):
             return kind(settings)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING}: {self.name}(settings) failed: {describe_error(error, __file__)}."
-            ) from error
 
     def _no_metric(self, named: object) -> UsageError:
         return UsageError(

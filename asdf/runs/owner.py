@@ -53,7 +53,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise AsdfError(
             f"cannot write in the system folder {folder}: {error.strerror or error}. Choose "
-            "another paths.output_folder, free some space, or mend the folder's permissions."
+            "another paths.output_folder, free some space, or fix the folder's permissions."
         ) from error
     ended = threading.Event()
     # A daemon: it must not keep a process alive that wants to end.

@@ -22,7 +22,7 @@ from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class, is_ours
+from asdf.settings.class_path import UserErrors, describe_error, find_class, is_ours
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.losses.base import Loss, Targets
@@ -189,18 +189,14 @@ def _check_computing(kind: type[Loss], settings: Sections) -> None:
 
 def _construct(kind: type[Loss], settings: Sections, dimension: int) -> Loss:
     """Return the loss, whose random weights follow from the seed alone."""
-    with torch.random.fork_rng(devices=[]):
+    failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
+    advice = (
+        "A loss's constructor takes the settings and the dimension of an embedding; see "
+        "asdf.training.losses.Loss."
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
-        try:
-            return kind(settings, dimension)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed: "
-                f"{describe_error(error, __file__)}. A loss's constructor takes the settings and "
-                "the dimension of an embedding; see asdf.training.losses.Loss."
-            ) from error
+        return kind(settings, dimension)
 
 
 def _dimension_of(embeddings: Any, settings: Sections) -> int:
