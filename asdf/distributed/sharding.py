@@ -46,7 +46,7 @@ class ShardedNetwork:
 
         Args:
             units: parts of the network that are gathered one at a time; the rest is another unit.
-            dtype: in which `units` are gathered and computed; gradients are added up in float32.
+            dtype: Type in which `units` are gathered and computed; gradients are summed in float32.
         """
         # The import takes seconds, which only a sharded run should wait for.
         from torch.distributed.device_mesh import DeviceMesh

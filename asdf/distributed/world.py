@@ -138,7 +138,7 @@ class World:
         """Raise `Stopped` on every rank if any of them got a request to stop.
 
         Args:
-            when: for the message, such as 'after step 3'.
+            when: Time in words for the message, such as 'after step 3'.
         """
         if self.sum([float(bool(stop))])[0]:
             raise Stopped(self.agree(stop.reason), when)

@@ -90,7 +90,7 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
 
 @dataclass
 class _Course:
-    """How far a group has come: the step under way, and the last words that are no finding."""
+    """How far a group has come: the step under way, and the last words that are not a finding."""
 
     step: str
     mend: str = ""

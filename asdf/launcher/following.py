@@ -90,7 +90,7 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
     """Return why a run failed, the reason first: a table shows only as much as its line holds.
 
     Args:
-        status: as `subprocess` reports it; -9 where SIGKILL ended the run.
+        status: Exit status as `subprocess` reports it; -9 where SIGKILL ended the run.
         lines: Lines of the log; the last that names an error is the reason. A last line of another
             kind is shown as what it is: how far the run came, not why it ended.
     """

@@ -75,7 +75,7 @@ class RunningJob:
         elif status == 0:
             job.state = "done"
             job.detail = ""
-            # Results of an earlier run are none of this one, which may have stages without any.
+            # Results of an earlier run do not count: this one may have stages without any.
             has_new_results = _file_version(job.layout.results_json) != self._results_before
             job.results = read_results(job.layout.results_json) if has_new_results else []
         else:

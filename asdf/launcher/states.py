@@ -86,7 +86,7 @@ class Job:
         detail: Words that the table shows behind the state.
         results: the rows of the run's results.json.
         name: Name of the run, where it has another one than its config.
-        settings: those that its outcome depends on; see `outcome_settings`.
+        settings: Settings that its outcome depends on; see `outcome_settings`.
         modules: the folder of the recipe, where the user's own modules lie.
     """
 

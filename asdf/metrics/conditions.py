@@ -33,7 +33,7 @@ class Condition:
     Attributes:
         bona_fide: Bona fide trials that its spoofs are compared with.
         interval: Interval of the EER, over trials; None where it was not requested.
-        decisions: at the threshold of the system; None where it has none.
+        decisions: Decisions at the threshold of the system; None where it has none.
     """
 
     column: str
@@ -153,6 +153,6 @@ def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tu
     """Return the scores of the (bona fide, spoof) trials of a condition.
 
     Args:
-        values: as for `conditions_of`.
+        values: See `conditions_of`.
     """
     return condition_trials(scores, np.asarray(values), condition.value, condition.bona_fide)

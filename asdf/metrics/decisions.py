@@ -130,7 +130,7 @@ class Decisions:
     """The decisions about one set at a threshold.
 
     Attributes:
-        intervals, speaker_intervals: by the name of the metric, over trials and over speakers;
+        intervals, speaker_intervals: Intervals by the metric's name, over trials and over speakers;
             empty where not requested, or where no speakers are known.
     """
 

@@ -225,5 +225,5 @@ def _rises(ranks: Ranks) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    # True counts as a number in Python, and is none in a file.
+    # True counts as a number in Python, and does not in a file.
     return isinstance(value, int | float) and math.isfinite(value) and value is not True

@@ -39,7 +39,7 @@ class HomeDistance:
         low, high: its 95 % interval over the recordings, or speakers, of both sets.
         home: the mean distance of held-out training recordings.
         home_high: the distance that 97.5 % of their draws stay below.
-        recordings: in each part that is compared.
+        recordings: Number of recordings in each part that is compared.
         axes: principal axes of the training set that were used.
         by_speakers: whether whole speakers were held out and drawn.
     """

@@ -190,7 +190,7 @@ def lowest_interval(
 
     Args:
         minima: (replicates,), the lowest cost of each replicate.
-        rates: at the threshold of `value`.
+        rates: Rates at the threshold of `value`.
         groups: Number of speakers that were drawn; None where trials were drawn.
     """
     mean = float(minima.mean())

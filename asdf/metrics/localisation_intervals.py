@@ -50,7 +50,7 @@ def localisation_intervals(
     Args:
         threshold: Threshold of F1 and intersection over union.
         speakers: Speaker of each recording; None: recordings are drawn.
-        progress: called with the number of replicates drawn since its last call.
+        progress: Function called with the number of replicates drawn since its last call.
 
     Raises:
         AsdfError: too few recordings or speakers are spoofed, or are bona fide.

@@ -53,7 +53,7 @@ class SeedDifference:
     """The difference second - first of two means over seeds; below zero the second is better.
 
     Attributes:
-        difference: with intervals and p-values over seeds and trials.
+        difference: Difference with intervals and p-values over seeds and trials.
         is_paired: both have the same seeds, whose differences are taken.
         seeds: Number that each has.
         eer_welch_p: p-value of Welch's test of the EERs over seeds alone; None with fewer than

@@ -159,7 +159,7 @@ def condition_trials(
 
     Args:
         column: (trials,), of which the spoofs of `value` are taken.
-        bona_fide: as for `by_condition`.
+        bona_fide: See `by_condition`.
     """
     is_of_value = column == value
     spoof = scores.scores[(scores.labels == 0) & is_of_value]
@@ -172,7 +172,7 @@ def results_table(rows: Sequence[AnyRow]) -> str:
     """Return the rows as aligned text, with a header; it ends with a line break.
 
     A metric that networks were chosen by has a column behind the EER. Below stands of which sets
-    the numbers are no test.
+    the numbers are not a test.
     """
     complete = [_as_row(row) for row in rows]
     metrics = dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by)

@@ -208,7 +208,7 @@ def summarise_sasv(
         by: columns of the trials; in 'attack', and others that only spoofs have values of, the
             spoofs of each value meet all targets and nontargets.
         replicates: Replicates of each bootstrap; 0: no intervals.
-        progress: called after each replicate.
+        progress: Function called after each replicate.
     """
     intervals: dict[str, Interval] = {}
     speaker_intervals: dict[str, Interval] = {}

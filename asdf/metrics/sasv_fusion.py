@@ -114,7 +114,7 @@ def fit_fusion(
         AsdfError: a system has no scores there, or higher scores do not mean targets.
     """
     if kind not in FUSIONS:
-        raise ValueError(f"{kind!r} is none of {FUSIONS}")
+        raise ValueError(f"{kind!r} is not one of {FUSIONS}")
     if kind == "sum":
         return SasvFusion(kind)
     if development is None:

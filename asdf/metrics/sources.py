@@ -62,7 +62,7 @@ class OpenSet:
 
     Attributes:
         rejection: the score by which they are.
-        eer: where as many known trials are rejected as unknown ones are accepted.
+        eer: Error rate at which as many known trials are rejected as unknown ones are accepted.
         threshold: Threshold of that EER.
         oscr: the area under the curve.
         false_positive_rates, correct_rates: the curve, from the highest threshold to the lowest.
@@ -87,7 +87,7 @@ class SourceResult:
         known, unknown, of_no_class: numbers of trials.
         closed: `CLOSED_METRICS` by name.
         open: None where a set has no unknown trials.
-        intervals: by the names of metrics; empty where not requested.
+        intervals: Intervals by the names of metrics; empty where not requested.
     """
 
     classes: tuple[str, ...]
@@ -207,10 +207,10 @@ class _Trials:
     """Known and unknown trials, in the order of their file.
 
     Attributes:
-        rows: in the file.
+        rows: Rows in the file.
         truths: the index of each trial's class; -1 for unknown ones.
         calls: the index of the class that each is called.
-        scores: by which unknown sources are rejected.
+        scores: Scores by which unknown sources are rejected.
         curve: Curve of known trials against unknown ones; None without unknown ones.
     """
 

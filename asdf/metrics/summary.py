@@ -84,7 +84,7 @@ class Summary:
     Attributes:
         name: Name of the system, or of its score file.
         set: the set's name.
-        scores: with the attacks of the trials, where they are known.
+        scores: Scores with the attacks of the trials, where they are known.
         curve: the DET curve of `scores`.
         result: the pooled metrics, EER as a fraction.
         tandem: None without ASV scores.
@@ -93,7 +93,7 @@ class Summary:
         conditions: column by column in the order requested, values in alphabetical order.
         findings: warnings; errors are raised.
         scored: Way in which the scores were computed, where it is known.
-        decisions: at a threshold that was chosen elsewhere; None without one.
+        decisions: Decisions at a threshold that was chosen elsewhere; None without one.
         is_hard: whether the scores are nothing but decisions, 1 and 0; then only metrics of
             decisions mean anything.
     """
@@ -192,8 +192,8 @@ def summarise(  # noqa: PLR0913
         replicates: Replicates of each bootstrap; 0: no intervals. The same seed gives the same
             intervals.
         condition_replicates: Replicates of the bootstrap of each condition's EER.
-        threshold: at which trials are decided; None: no decisions.
-        is_hard: see `Summary`.
+        threshold: Threshold at which trials are decided; None: no decisions.
+        is_hard: See `Summary`.
 
     Raises:
         AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials`

@@ -1,7 +1,7 @@
 """Thresholds for decisions, chosen on the scores of a set that is not the one to be judged.
 
 Invariant: a threshold lies halfway between the last score that it rejects and the first one that
-it accepts, so that it is no score of its set, and no rounding of a score moves a decision. Of
+it accepts, so that it is not a score of its set, and no rounding of a score moves a decision. Of
 several equally good thresholds the lowest is taken.
 """
 

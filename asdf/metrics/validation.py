@@ -200,7 +200,7 @@ class ChosenMetric:
         """Return the metric of the scores of the set called `set_name`.
 
         Raises:
-            AsdfError: it fails, or is no finite number.
+            AsdfError: it fails, or is not a finite number.
         """
         failed = f"{SETTING} = {self.name!r} failed on the scores of {set_name}"
         with UserErrors(failed, "Fix it, or choose another."):
@@ -228,7 +228,7 @@ class ChosenMetric:
 
 
 def check_metric(settings: Sections, folder: Path | None) -> None:
-    """Find the metric, and compute it of a few scores: what fails is to fail before training.
+    """Find the metric, and compute it of a few scores: errors surface before training.
 
     Raises:
         UsageError, AsdfError: as of `ChosenMetric` and its `value`.

@@ -38,7 +38,7 @@ def environment_record(
 
     Args:
         devices: one line for each process, as its rank describes itself.
-        recipe_folder: where run.py lies; its repository may be another one than the project's.
+        recipe_folder: Folder of run.py; its repository may be another one than the project's.
         libraries: versions of what a GPU is used with.
     """
     variables = {

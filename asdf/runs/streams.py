@@ -34,7 +34,7 @@ class OutputError(AsdfError):
 
 
 class NobodyReadsError(BrokenPipeError):
-    """Standard output is a pipe that nobody reads any more (`| head`), which is no failure."""
+    """Standard output is a pipe that nobody reads any more (`| head`), which is not a failure."""
 
 
 def open_streams() -> None:

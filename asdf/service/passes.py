@@ -73,7 +73,7 @@ class SharedPasses:
         """Start the thread.
 
         Args:
-            observe: called with the number of pieces of each forward pass.
+            observe: Function called with the number of pieces of each forward pass.
         """
         self._scoring = scoring
         self._observe = observe

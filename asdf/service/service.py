@@ -60,9 +60,9 @@ class Service:
 
     Attributes:
         limits: Limits of recordings and requests.
-        counts: for Prometheus.
+        counts: Counts for Prometheus.
         rates: Number of requests, and of seconds of audio, that a client may send.
-        stopping: whether new recordings are refused, since the service is to end.
+        stopping: True where new recordings are refused, since the service is to end.
     """
 
     def __init__(self, detector: Detector, make_document: Document, limits: ServiceLimits) -> None:

@@ -33,8 +33,8 @@ class Training:
     """What a callback sees of a training. It may look at everything and should change nothing.
 
     Attributes:
-        network: as it is trained, on the main process's device.
-        optimiser: with a parameter group per learning rate and weight decay.
+        network: Network as it is trained, on the main process's device.
+        optimiser: Optimiser with a parameter group per learning rate and weight decay.
         progress: Progress of the run.
     """
 

@@ -78,10 +78,10 @@ def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
     """Read a network file, onto the CPU; nothing in the file is executed.
 
     Args:
-        mapped: as in `read_network_file`.
+        mapped: See `read_network_file`.
 
     Raises:
-        AsdfError: no such file exists, or it is no network.
+        AsdfError: no such file exists, or it is not a network.
     """
     if not path.exists():
         raise AsdfError(

@@ -366,7 +366,7 @@ class Step:
             batch = next(clips)
         if batch.unboosted is None:
             return batch.boosted()
-        # RawBoost is computed by the device now: that is no waiting for data.
+        # RawBoost is computed by the device now: that is not waiting for data.
         with self.clock.part(FORWARD):
             return batch.boosted()
 

@@ -56,7 +56,7 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
         recording: its name, for messages.
 
     Raises:
-        AsdfError: the part fails, or returns what is no clip.
+        AsdfError: the part fails, or returns what is not a clip.
     """
     where = f"{SETTING}: {_name(type(part))}.apply, for the recording {recording},"
     samples = len(clip)

@@ -31,8 +31,8 @@ class Vocoders:
     """Vocoders by their names in the settings: plain values, for worker processes.
 
     Attributes:
-        folder: where modules with vocoders of the user's own are looked for first, by worker
-            processes too.
+        folder: Folder in which modules with vocoders of the user's own are looked for first, by
+            worker processes too.
     """
 
     by_name: Mapping[str, Vocoder] = field(default_factory=dict)

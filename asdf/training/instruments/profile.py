@@ -38,7 +38,7 @@ class StepProfile:
 
     Args:
         steps: numbers of the first and the last one; None: none.
-        folder: for `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table.
+        folder: Folder of `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table.
 
     Raises:
         UsageError: the first step comes after the last.

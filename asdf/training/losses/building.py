@@ -179,7 +179,7 @@ def _check_computing(kind: type[Loss], settings: Sections) -> None:
     if kind.is_joint and computing.cuda_graphs:
         reasons.append("computing.cuda_graphs: its steps have two passes")
     if kind.columns and computing.cuda_graphs:
-        reasons.append("computing.cuda_graphs: it takes columns of the list, which are no tensors")
+        reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
     if reasons:
         raise UsageError(
             f"{SETTING} = {settings.network.loss!r} cannot be combined with {reasons[0]}. Set it "
