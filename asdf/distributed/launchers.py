@@ -31,7 +31,7 @@ class Launch:
         local_rank: Index among the processes of its node, or None if the launcher does not say.
         local_size: Number of those, or None.
         launcher: 'torchrun', 'srun', 'mpirun' ..., or '' if the user started the process directly.
-        address, port: where rank 0 listens; '' and 0 for a process alone.
+        address, port: Address at which rank 0 listens; '' and 0 for a process alone.
     """
 
     rank: int = 0

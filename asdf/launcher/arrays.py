@@ -33,7 +33,7 @@ class Submission:
     Attributes:
         job: its number.
         file: File of runs, a line for each task.
-        folder: where it was submitted; the script's output lies there.
+        folder: Folder in which it was submitted; the script's output lies there.
     """
 
     job: str

@@ -62,7 +62,7 @@ class Table:
                 # A line for each epoch of each run would bury the others; it is in the run's log.
                 words = f"log {shown_path(job.log)}"
             line = ", ".join(filter(None, [f"{job.label}: {job.state}", words]))
-            # All jobs wait at first, which is no news.
+            # All jobs wait at first, which is not news.
             if line != self._printed.get(job.label, f"{job.label}: waiting"):
                 self.print_line(line)
             self._printed[job.label] = line

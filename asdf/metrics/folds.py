@@ -46,7 +46,7 @@ def make_folds(
     """
     groups = _groups(ids, labels, speakers, seed)
     count = min(count, len(groups))
-    groups.sort(key=_size_and_chance)
+    groups.sort(key=lambda group: (-len(group.trials), group.digest))
     totals = np.sum([group.counts for group in groups], axis=0)
     loads = np.zeros((count, 2))
     folds = np.zeros(len(ids), np.int64)
@@ -73,10 +73,6 @@ def _groups(
         group.trials.append(trial)
         group.counts[labels[trial]] += 1
     return list(groups.values())
-
-
-def _size_and_chance(group: _Group) -> tuple[int, bytes]:
-    return -len(group.trials), group.digest
 
 
 def _check_folds(folds: Folds, labels: Labels, count: int, by_speaker: bool) -> None:

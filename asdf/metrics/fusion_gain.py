@@ -34,7 +34,7 @@ class Member:
         result: Result of its scores.
         cllr: Cllr of its LLRs, calibrated on the other folds; None where it cannot be calibrated.
         weight: Weight that it has in the fusion of all trials.
-        fold_weights: those of the fusions without each fold.
+        fold_weights: Weights in the fusions without each fold.
     """
 
     name: str
@@ -52,7 +52,7 @@ class FusionGain:
         fusion: fitted to all trials.
         llrs: LLRs of the trials by the fusions that were fitted without them.
         result: Result of these.
-        members: in the order of the fusion.
+        members: Systems in the order of the fusion.
         best: the index of the system with the lowest EER.
         gain: fused less best; below zero the fusion is better. None without replicates.
     """

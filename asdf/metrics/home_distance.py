@@ -39,7 +39,7 @@ class HomeDistance:
         low, high: its 95 % interval over the recordings, or speakers, of both sets.
         home: the mean distance of held-out training recordings.
         home_high: the distance that 97.5 % of their draws stay below.
-        recordings: in each part that is compared.
+        recordings: Number of recordings in each part that is compared.
         axes: principal axes of the training set that were used.
         by_speakers: whether whole speakers were held out and drawn.
     """
@@ -77,17 +77,12 @@ def frechet_distance(first_NE: Floats, second_ME: Floats) -> float:
     first = np.atleast_2d(np.cov(first_NE, rowvar=False))
     second = np.atleast_2d(np.cov(second_ME, rowvar=False))
     # The eigenvalues of C1 C2 are those of the symmetric C1^(1/2) C2 C1^(1/2).
-    root = _square_root(first)
+    values, vectors = np.linalg.eigh(first)
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     eigenvalues = np.linalg.eigvalsh(root @ second @ root)
     overlap = np.sqrt(np.maximum(eigenvalues, 0)).sum()
     distance = means @ means + np.trace(first) + np.trace(second) - 2 * overlap
     return float(max(distance, 0.0))
-
-
-def _square_root(covariance: Floats) -> Floats:
-    values, vectors = np.linalg.eigh(covariance)
-    root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    return root
 
 
 def measure_distance(
@@ -125,7 +120,8 @@ def measure_distance(
     for _ in range(draws):
         order = rng.permutation(len(training_groups))
         half = len(order) // 2
-        reference = training[_rows(training_groups, order[:half])]
+        chosen = order[:half]
+        reference = training[np.concatenate([training_groups[index] for index in chosen.tolist()])]
         held_out = [training_groups[index] for index in order[half:]]
         sample = training[_draw(held_out, size, rng)]
         home.append(frechet_distance(reference, sample))
@@ -172,12 +168,6 @@ def _group(count: int, speakers: Sequence[str] | None) -> list[npt.NDArray[np.in
     if len(names) < 4:
         raise AsdfError(f"{len(names)} speakers are too few for an interval over speakers.")
     return [np.flatnonzero(index == number) for number in range(len(names))]
-
-
-def _rows(
-    groups: Sequence[npt.NDArray[np.int64]], chosen: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    return np.concatenate([groups[index] for index in chosen.tolist()])
 
 
 def _draw(

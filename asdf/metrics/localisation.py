@@ -101,8 +101,8 @@ class PointResult:
         hop_s: the length of a frame.
         eer, eer_threshold: over frames; the threshold is the highest score that is rejected.
         bona_fide, spoof: Number of frames.
-        threshold: from this score on a frame counts as bona fide.
-        agreement: at that threshold.
+        threshold: Lowest score of a frame that counts as bona fide.
+        agreement: Agreement at that threshold.
     """
 
     hop_s: float
@@ -119,8 +119,8 @@ class Localisation:
     """The result of a detector on a set of recordings.
 
     Attributes:
-        threshold: from this score on a frame counts as bona fide.
-        agreement: in seconds, at the threshold.
+        threshold: Lowest score of a frame that counts as bona fide.
+        agreement: Agreement in seconds, at the threshold.
         points: a result per resolution.
     """
 
@@ -158,7 +158,7 @@ def localisation(
         resolutions: lengths of frames in seconds for the point metrics, each a multiple of that of
             the scores: the score of a longer frame is the lowest of those in it, as its label is;
             () means that of the scores.
-        threshold: from which score on a frame is bona fide, for all, or one per resolution, the
+        threshold: Lowest score of a frame that is bona fide, for all, or one per resolution, the
             first also for the range metrics; None: those of the EERs here. The score of a coarser
             frame is the lowest of several and thus lower, so it has a threshold of its own, that
             of the EER over such frames; frames of the scores have that of the range EER.
@@ -304,8 +304,8 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, npt.N
     times = round(hop_s / recording.hop_s)
     if not 1 <= times <= _MAX_TIMES or abs(times * recording.hop_s - hop_s) > _MAX_GAP_S:
         raise AsdfError(
-            f"a resolution of {hop_s:g} s is no multiple of the {recording.hop_s:g} s that frames "
-            "of the scores have. Name one, such as "
+            f"a resolution of {hop_s:g} s is not a multiple of the {recording.hop_s:g} s that "
+            "frames of the scores have. Name one, such as "
             f"{recording.hop_s:g}, {2 * recording.hop_s:g} or {8 * recording.hop_s:g}."
         )
     hop_samples = round(hop_s * SAMPLE_RATE)

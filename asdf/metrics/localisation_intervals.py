@@ -50,7 +50,7 @@ def localisation_intervals(
     Args:
         threshold: Threshold of F1 and intersection over union.
         speakers: Speaker of each recording; None: recordings are drawn.
-        progress: called with the number of replicates drawn since its last call.
+        progress: Function called with the number of replicates drawn since its last call.
 
     Raises:
         AsdfError: too few recordings or speakers are spoofed, or are bona fide.
@@ -91,8 +91,7 @@ def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> npt.NDArray
     values = stretches.recording
     if speakers is not None:
         values = np.unique(np.asarray(speakers), return_inverse=True)[1][values]
-    numbers: npt.NDArray[np.intp] = np.unique(values, return_inverse=True)[1]
-    return numbers
+    return np.unique(values, return_inverse=True)[1]
 
 
 class _SortedStretches:
@@ -136,5 +135,4 @@ def _sums_at(
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
-    shares: Floats = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
-    return shares
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

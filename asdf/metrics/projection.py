@@ -85,8 +85,7 @@ def _tsne(values_NE: Points) -> Points:
         raise _missing("scikit-learn") from None
     perplexity = min(_PERPLEXITY, (len(values_NE) - 1) / 3)
     model = TSNE(2, perplexity=perplexity, init="pca", random_state=SEED)
-    points: Points = np.asarray(model.fit_transform(values_NE), np.float64)
-    return points
+    return np.asarray(model.fit_transform(values_NE), np.float64)
 
 
 def _umap(values_NE: Points) -> Points:
@@ -98,8 +97,7 @@ def _umap(values_NE: Points) -> Points:
     # With few points its spectral start fails; with a seed it computes in one thread anyway.
     start = "spectral" if len(values_NE) > 2 * _NEIGHBOURS else "random"
     model = UMAP(n_neighbors=neighbours, random_state=SEED, n_jobs=1, init=start)
-    points: Points = np.asarray(model.fit_transform(values_NE), np.float64)
-    return points
+    return np.asarray(model.fit_transform(values_NE), np.float64)
 
 
 def _missing(package: str) -> UsageError:

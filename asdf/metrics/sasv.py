@@ -24,7 +24,7 @@ from asdf.errors import AsdfError
 from asdf.metrics.blocks import Counts, into_blocks
 from asdf.metrics.detection import DetCurve, Floats, eer
 from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
-from asdf.metrics.resampling import weighted_metrics
+from asdf.metrics.resampling import replicate_eer, times_drawn
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -103,21 +103,17 @@ class SasvSummary:
 
 def bayes_threshold(cost: TandemCost) -> float:
     """Return the threshold of the log-likelihood ratio of targets against all impostors."""
-    impostors = cost.false_alarm * cost.nontarget_prior + cost.spoof_false_alarm * cost.spoof_prior
-    return float(np.log(impostors / (cost.miss * cost.target_prior)))
+    return float(np.log((cost.nontarget_weight + cost.spoof_weight) / cost.target_weight))
 
 
 def act_a_dcf(kinds: Kinds, cost: TandemCost) -> float:
     """Return the normalised a-DCF at the Bayes threshold; `kinds` are log-likelihood ratios."""
     target, nontarget, spoof = kinds
     threshold = bayes_threshold(cost)
-    miss = cost.miss * cost.target_prior
-    nontargets = cost.false_alarm * cost.nontarget_prior
-    spoofs = cost.spoof_false_alarm * cost.spoof_prior
-    paid = miss * np.mean(target < threshold)
-    paid += nontargets * np.mean(nontarget >= threshold)
-    paid += spoofs * np.mean(spoof >= threshold)
-    return float(paid / min(miss, nontargets + spoofs))
+    paid = cost.target_weight * np.mean(target < threshold)
+    paid += cost.nontarget_weight * np.mean(nontarget >= threshold)
+    paid += cost.spoof_weight * np.mean(spoof >= threshold)
+    return float(paid / min(cost.target_weight, cost.nontarget_weight + cost.spoof_weight))
 
 
 def sasv_result(
@@ -212,7 +208,7 @@ def summarise_sasv(
         by: columns of the trials; in 'attack', and others that only spoofs have values of, the
             spoofs of each value meet all targets and nontargets.
         replicates: Replicates of each bootstrap; 0: no intervals.
-        progress: called after each replicate.
+        progress: Function called after each replicate.
     """
     intervals: dict[str, Interval] = {}
     speaker_intervals: dict[str, Interval] = {}
@@ -293,12 +289,8 @@ class _Bootstrap:
         names, index = np.unique(np.asarray(scores.trials.speakers), return_inverse=True)
         self._speakers = names.size
         self._speaker_of = [index[self._kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]
-        miss = cost.miss * cost.target_prior
-        impostor_weights = np.array(
-            [cost.false_alarm * cost.nontarget_prior, cost.spoof_false_alarm * cost.spoof_prior]
-        )
-        default = min(miss, impostor_weights.sum())
-        self._weights: Floats = np.append(miss, impostor_weights) / default
+        weights = np.array([cost.target_weight, cost.nontarget_weight, cost.spoof_weight])
+        self._weights: Floats = weights / min(weights[0], weights[1:].sum())
         rates = self._rates(*(np.ones(size, np.int64) for size in self._sizes))
         self._best = int(np.argmin(self._weights @ rates))
         self._best_rates = rates[:, self._best]
@@ -316,7 +308,9 @@ class _Bootstrap:
             drawn.append([float((self._weights @ rates).min()), *self._eers(*weights)])
             if self._progress is not None:
                 self._progress(1)
-        groups = self._fewest_speakers() if over_speakers else None
+        groups = None
+        if over_speakers:
+            groups = max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
         a_dcfs, *eers = np.array(drawn).T
         of_best = Rates(
             values=self._best_rates,
@@ -332,17 +326,13 @@ class _Bootstrap:
             intervals[name] = rate_interval(rate, values, trials=fewest, groups=groups)
         return intervals
 
-    def _fewest_speakers(self) -> int:
-        """Return how many speakers the kind of trials with the fewest has; at least 2."""
-        return max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
-
     def _trial_draws(self, rng: np.random.Generator) -> Iterator[list[Counts]]:
         while True:
-            yield [_times_drawn(size, rng) for size in self._sizes]
+            yield [times_drawn(size, rng) for size in self._sizes]
 
     def _speaker_draws(self, rng: np.random.Generator) -> Iterator[list[Counts]]:
         while True:
-            times = _times_drawn(self._speakers, rng)
+            times = times_drawn(self._speakers, rng)
             weights = [times[speakers] for speakers in self._speaker_of]
             # A draw that lacks a kind of trials has no a-DCF and is drawn again.
             if all(counts.any() for counts in weights):
@@ -352,9 +342,9 @@ class _Bootstrap:
         """Return the EERs of `DRAWN` of one replicate, from how often each trial is drawn."""
         impostors = np.concatenate([nontarget, spoof])
         return [
-            _rate(self._all.sums(target, impostors)),
-            _rate(self._nontargets.sums(target, nontarget)),
-            _rate(self._spoofs.sums(target, spoof)),
+            replicate_eer(self._all.sums(target, impostors)),
+            replicate_eer(self._nontargets.sums(target, nontarget)),
+            replicate_eer(self._spoofs.sums(target, spoof)),
         ]
 
     def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
@@ -377,13 +367,3 @@ def _rejected(block: npt.NDArray[np.intp], weights: Counts, blocks: int) -> Floa
     totals = np.concatenate([[0.0], np.cumsum(sums)])
     shares: Floats = totals / totals[-1]
     return shares
-
-
-def _rate(sums: tuple[Counts, Counts]) -> float:
-    bona_fide, spoof = sums
-    return float(weighted_metrics(bona_fide[None], spoof[None])[0, 0])
-
-
-def _times_drawn(count: int, rng: np.random.Generator) -> Counts:
-    """Draw `count` of `count` things with replacement; return how often each is drawn."""
-    return np.bincount(rng.integers(count, size=count), minlength=count)

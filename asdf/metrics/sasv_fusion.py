@@ -92,9 +92,7 @@ class SasvFusion:
 
 def spoof_share_of(cost: TandemCost) -> float:
     """Return the share of spoofs among impostors, each weighed by what accepting it costs."""
-    nontargets = cost.false_alarm * cost.nontarget_prior
-    spoofs = cost.spoof_false_alarm * cost.spoof_prior
-    return spoofs / (nontargets + spoofs)
+    return cost.spoof_weight / (cost.nontarget_weight + cost.spoof_weight)
 
 
 def fit_fusion(
@@ -116,7 +114,7 @@ def fit_fusion(
         AsdfError: a system has no scores there, or higher scores do not mean targets.
     """
     if kind not in FUSIONS:
-        raise ValueError(f"{kind!r} is none of {FUSIONS}")
+        raise ValueError(f"{kind!r} is not one of {FUSIONS}")
     if kind == "sum":
         return SasvFusion(kind)
     if development is None:

@@ -20,7 +20,7 @@ from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.detection import DetCurve, Floats, auc, eer
 from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import check_whole, describe_error, find_named
+from asdf.settings.class_path import UserErrors, check_whole, find_named
 from asdf.settings.sections import Sections
 
 SETTING = "network.validation_metric"
@@ -191,22 +191,15 @@ class ChosenMetric:
         """Return the metric of the scores of the set called `set_name`.
 
         Raises:
-            AsdfError: it fails, or is no finite number.
+            AsdfError: it fails, or is not a finite number.
         """
-        try:
-            value = self._value(bona_fide, spoof)
-            number = float(value)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING} = {self.name!r} failed on the scores of {set_name}: "
-                f"{describe_error(error, __file__)}. Mend it, or choose another."
-            ) from error
+        failed = f"{SETTING} = {self.name!r} failed on the scores of {set_name}"
+        with UserErrors(failed, "Fix it, or choose another."):
+            number = float(self._value(bona_fide, spoof))
         if not math.isfinite(number):
             raise AsdfError(
                 f"{SETTING} = {self.name!r} is {number} on {set_name}; networks are chosen by a "
-                "finite number. Mend it, or choose another."
+                "finite number. Fix it, or choose another."
             )
         return number
 
@@ -215,14 +208,8 @@ class ChosenMetric:
             raise self._no_metric(kind)
         path = class_path_of(SETTING, self.name)
         check_whole(kind, path, SETTING, ValidationMetric)
-        try:
+        with UserErrors(f"{SETTING}: {self.name}(settings) failed"):
             return kind(settings)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING}: {self.name}(settings) failed: {describe_error(error, __file__)}."
-            ) from error
 
     def _no_metric(self, named: object) -> UsageError:
         return UsageError(

@@ -37,8 +37,8 @@ class ChosenBy:
     """The metric that networks are chosen by, where it is not the EER, and its values.
 
     Attributes:
-        metric: as `network.validation_metric` names it.
-        values: by validation set, as the EERs.
+        metric: Metric as `network.validation_metric` names it.
+        values: Values by validation set, as the EERs.
     """
 
     metric: str
@@ -259,10 +259,10 @@ def last_improvement(
 ) -> Improvement | None:
     """Return when the metric on the first validation set last improved, for stopping early.
 
-    Unlike `best_first`, the first of equals counts: to reach the same EER again is no improvement.
+    Unlike `best_first`, the first of equals counts: the same EER again is not an improvement.
 
     Args:
-        evaluations: in the order of training.
+        evaluations: Evaluations in the order of training.
         metric: None: that of the latest evaluation.
 
     Returns:
@@ -353,7 +353,7 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
         # A list with one damaged record might leave out the best network.
         if len(evaluations) == len(records):
             return evaluations
-    return _recover_evaluations(layout, "is no list of evaluations")
+    return _recover_evaluations(layout, "is not a list of evaluations")
 
 
 def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:

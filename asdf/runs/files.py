@@ -79,7 +79,7 @@ def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
             yield file
     except OSError as error:
         if isinstance(error, BrokenPipeError) and descriptor == STDOUT:
-            # `--json - | head`, which is no failure
+            # `--json - | head`, which is not a failure
             raise NobodyReadsError(*error.args) from None
         raise AsdfError(stream_advice(descriptor, error)) from error
 

@@ -75,7 +75,7 @@ class SharedPasses:
         """Start the thread.
 
         Args:
-            observe: called with the number of pieces of each forward pass.
+            observe: Function called with the number of pieces of each forward pass.
         """
         self._hearing = hearing
         self._observe = observe

@@ -60,9 +60,9 @@ class Service:
 
     Attributes:
         limits: Limits of recordings and requests.
-        counts: for Prometheus.
+        counts: Counts for Prometheus.
         rates: Number of requests, and of seconds of audio, that a client may send.
-        stopping: whether new recordings are refused, since the service is to end.
+        stopping: True where new recordings are refused, since the service is to end.
     """
 
     def __init__(self, detector: Detector, make_document: Document, limits: ServiceLimits) -> None:
@@ -159,7 +159,9 @@ class Service:
         try:
             decoded = await _wait_for(reading, gone, wait)
             # Not by the file's size: minutes of silence are some kilobytes.
-            self.rates.charge(client, self._heard_s(decoded.pieces))
+            self.rates.charge(
+                client, sum(map(self._hearing.batch_length, decoded.pieces.all)) / SAMPLE_RATE
+            )
             passing = self._passes.submit(decoded.pieces, upload.name or "-")
             result, windows = await _wait_for(passing, gone, wait)
         except UsageError as error:
@@ -190,10 +192,6 @@ class Service:
         shape = outline(waveform, points) if points else None
         pieces = self._hearing.cut(waveform, not question.trial, question.window)
         return _Decoded(pieces, shape, recording_digest(upload.content))
-
-    def _heard_s(self, pieces: Pieces) -> float:
-        """Return the seconds that the network hears of a recording, parts of it several times."""
-        return sum(map(self._hearing.batch_length, pieces.all)) / SAMPLE_RATE
 
     def _check_work(self, samples: int, question: Question) -> None:
         """Refuse windows that would take the network too long."""

@@ -29,7 +29,7 @@ from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from inspect import isfunction
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
@@ -312,6 +312,29 @@ def searched_first(folder: Path | None) -> Iterator[None]:
 
 def _is_derived(value: object, base: type) -> bool:
     return isinstance(value, type) and issubclass(value, base)
+
+
+class UserErrors:
+    """A block that calls a class or function of the user's; what fails in it becomes one message.
+
+    The project's own errors pass as they are.
+    """
+
+    def __init__(self, failed: str, advice: str = "", kind: type[AsdfError] = AsdfError) -> None:
+        """Take what the message says before the reason, and what it says behind it."""
+        self._failed = failed
+        self._advice = advice
+        self._kind = kind
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if trace is None or not isinstance(error, Exception) or isinstance(error, AsdfError):
+            return
+        reason = describe_error(error, trace.tb_frame.f_code.co_filename)
+        raise self._kind(f"{self._failed}: {reason}. {self._advice}".rstrip()) from error
 
 
 def describe_error(error: Exception, skip_file: str = __file__) -> str:

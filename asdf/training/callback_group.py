@@ -54,7 +54,7 @@ class CallbackGroup:
 
     Args:
         required: the project's own, whose failures end the run.
-        users: those that `network.callbacks` names; only the main rank needs to have any.
+        users: Callbacks that `network.callbacks` names; only the main rank needs to have any.
         needs: Needs of `users`, on every rank.
         failures_end_training: a failure of one of `users` ends the run, too.
     """
@@ -152,7 +152,7 @@ def build_callbacks(
 
     Args:
         folder: the system folder of the run.
-        recipe_folder: where the user's modules lie.
+        recipe_folder: Folder of the user's modules.
 
     Raises:
         AsdfError: a callback cannot be made; on every rank.

@@ -22,7 +22,7 @@ import torch
 
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_function
+from asdf.settings.class_path import UserErrors, find_function
 from asdf.settings.sections import SCHEDULES, Network, Sections
 from asdf.training.progress import Progress
 
@@ -135,12 +135,8 @@ class Schedule:
             AsdfError: the function fails, or returns something other than a number from 0 on.
         """
         about = f"{SETTING}: {self.path} at step {progress.step + 1}"
-        try:
+        with UserErrors(f"{about} failed"):
             factor = self.function(settings, progress)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(f"{about} failed: {describe_error(error, __file__)}.") from error
         if not isinstance(factor, Real) or not math.isfinite(factor) or factor < 0:
             raise AsdfError(
                 f"{about} gave {factor!r}. It must return the share of the learning rate, a finite "

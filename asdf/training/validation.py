@@ -43,7 +43,7 @@ class Validation:
 
     Args:
         step: whose network is scored.
-        profile: ends before a scoring, which is no training step.
+        profile: Profile, which ends before a scoring: that is not a training step.
         saving: Saving of the networks, whose timer starts anew after a scoring.
     """
 

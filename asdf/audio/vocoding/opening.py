@@ -19,7 +19,7 @@ from asdf.audio.noise_trial import TRIAL, second_of_noise
 from asdf.audio.vocoding.vocoder import Vocoder
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class, is_ours, searched_first
+from asdf.settings.class_path import UserErrors, find_class, is_ours, searched_first
 from asdf.settings.sections import Sections
 
 SETTING = "vocoding.vocoders"
@@ -31,8 +31,8 @@ class Vocoders:
     """Vocoders by their names in the settings: plain values, for worker processes.
 
     Attributes:
-        folder: where modules with vocoders of the user's own are looked for first, by worker
-            processes too.
+        folder: Folder in which modules with vocoders of the user's own are looked for first, by
+            worker processes too.
     """
 
     by_name: Mapping[str, Vocoder] = field(default_factory=dict)
@@ -56,12 +56,8 @@ class Vocoders:
         if power == 0:
             return speech
         where = f"{SETTING}: {name}.vocode, for the recording {recording},"
-        try:
+        with UserErrors(f"{where} failed"):
             copy = self.by_name[name].vocode(speech, rng)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(f"{where} failed: {describe_error(error, __file__)}.") from error
         _check_copy(copy, len(speech), where)
         return _fit_level(copy, power)
 
@@ -80,13 +76,8 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
     for name in settings.vocoding.vocoders:
         path = class_path_of(SETTING, name)
         kind = find_class(path, folder, SETTING, Vocoder)  # type: ignore[type-abstract]
-        try:
+        with UserErrors(f"{SETTING}: {name} cannot be made"):
             by_name[name] = kind(settings)
-        except AsdfError:
-            raise
-        except Exception as error:
-            what = f"{SETTING}: {name} cannot be made"
-            raise AsdfError(f"{what}: {describe_error(error, __file__)}.") from error
         _check_sendable(by_name[name], name)
     return Vocoders(by_name, folder)
 

@@ -10,10 +10,10 @@ Shapes: N trials, K classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from asdf.errors import AsdfError
 from asdf.metrics.blocks import Blocks, into_blocks
 from asdf.metrics.detection import DetCurve, Floats
 from asdf.metrics.intervals import Interval, rate_interval
-from asdf.metrics.resampling import weighted_metrics
+from asdf.metrics.resampling import replicate_eer
 from asdf.tasks.tracing.classes import NO_CLASS
 from asdf.tasks.tracing.score_files import SourceScores
 
@@ -62,7 +62,7 @@ class OpenSet:
 
     Attributes:
         rejection: the score by which they are.
-        eer: where as many known trials are rejected as unknown ones are accepted.
+        eer: Error rate at which as many known trials are rejected as unknown ones are accepted.
         threshold: Threshold of that EER.
         oscr: the area under the curve.
         false_positive_rates, correct_rates: the curve, from the highest threshold to the lowest.
@@ -87,7 +87,7 @@ class SourceResult:
         known, unknown, of_no_class: numbers of trials.
         closed: `CLOSED_METRICS` by name.
         open: None where a set has no unknown trials.
-        intervals: by the names of metrics; empty where not requested.
+        intervals: Intervals by the names of metrics; empty where not requested.
     """
 
     classes: tuple[str, ...]
@@ -207,10 +207,10 @@ class _Trials:
     """Known and unknown trials, in the order of their file.
 
     Attributes:
-        rows: in the file.
+        rows: Rows in the file.
         truths: the index of each trial's class; -1 for unknown ones.
         calls: the index of the class that each is called.
-        scores: by which unknown sources are rejected.
+        scores: Scores by which unknown sources are rejected.
         curve: Curve of known trials against unknown ones; None without unknown ones.
     """
 
@@ -284,26 +284,18 @@ class _Trials:
             "macro_f1": macro_f1_of(confusion),
         }
         if self.curve is not None:
-            values["unknown_eer"] = self._eer(weights)
-            values["oscr"] = self._oscr(weights)
+            times = weights.astype(np.int64)
+            sums = self._blocks.sums(times[self.is_known], times[~self.is_known])
+            values["unknown_eer"] = replicate_eer(sums)
+            # The area under CCR over FPR: the proportion of pairs of a known and an unknown trial
+            # of which the known one is classified correctly and scores higher; a tie counts half.
+            drawn_unknown = weights[~self.is_known][self._unknown_order]
+            totals = np.concatenate([[0.0], np.cumsum(drawn_unknown)])
+            below, not_above = self._ranks
+            wins = totals[below] + totals[not_above]
+            pairs = weights[self.is_known].sum() * totals[-1]
+            values["oscr"] = float((weights[self.is_correct] * wins).sum() / 2 / pairs)
         return values
-
-    def _eer(self, weights: Floats) -> float:
-        known = self.is_known
-        times = weights.astype(np.int64)
-        sums = self._blocks.sums(times[known], times[~known])
-        return float(weighted_metrics(sums.bona_fide[None], sums.spoof[None])[0, 0])
-
-    def _oscr(self, weights: Floats) -> float:
-        """Return the area under CCR over FPR: the proportion of pairs of a known and an unknown
-        trial of which the known one is classified correctly and scores higher; a tie counts half.
-        """
-        drawn_unknown = weights[~self.is_known][self._unknown_order]
-        totals = np.concatenate([[0.0], np.cumsum(drawn_unknown)])
-        below, not_above = self._ranks
-        wins = totals[below] + totals[not_above]
-        pairs = weights[self.is_known].sum() * totals[-1]
-        return float((weights[self.is_correct] * wins).sum() / 2 / pairs)
 
 
 def _open_set(trials: _Trials, rejection: str) -> OpenSet:
@@ -388,18 +380,14 @@ def _draw_all_kinds(
     Raises:
         AsdfError: too few speakers have both.
     """
-    for weights in _tries(draw, is_known, rng):
+    for _ in range(_MOST_TRIES):
+        weights = draw(is_known, rng)
         if weights[is_known].any() and (is_known.all() or weights[~is_known].any()):
             return weights
     raise AsdfError(
         "hardly any draw of speakers has trials of known and of unknown sources: there are too few "
         "speakers for intervals over them."
     )
-
-
-def _tries(draw: _Draw, is_known: Any, rng: np.random.Generator) -> Iterator[Floats]:
-    for _ in range(_MOST_TRIES):
-        yield draw(is_known, rng)
 
 
 def _trial_draw(is_known: npt.NDArray[np.bool_], rng: np.random.Generator) -> Floats:

@@ -26,7 +26,7 @@ from asdf.networks.outputs import Outputs
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.classes import (
     BONA_FIDE_CLASS,
@@ -163,19 +163,14 @@ def construct_head(
         UsageError, AsdfError: as `find_head_class`; its constructor fails.
     """
     kind = find_head_class(settings, folder)
-    with torch.random.fork_rng(devices=[]):
+    failed = f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed"
+    advice = (
+        "A head's constructor takes the settings, the dimension of an embedding and the number of "
+        "classes; see asdf.networks.ClassHead."
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
-        try:
-            return kind(settings, dimension, classes)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed: "
-                f"{describe_error(error, __file__)}. A head's constructor takes the settings, the "
-                "dimension of an embedding and the number of classes; see "
-                "asdf.networks.ClassHead."
-            ) from error
+        return kind(settings, dimension, classes)
 
 
 def _dimension_of(embeddings: Any, settings: Sections) -> int:
@@ -189,13 +184,8 @@ def _dimension_of(embeddings: Any, settings: Sections) -> int:
 
 
 def _check_logits(head: ClassHead, embeddings_BE: Tensor, classes: int, settings: Sections) -> None:
-    try:
+    with UserErrors(f"{HEAD}: {settings.source.head} fails"):
         logits = head.logits(embeddings_BE)
-    except AsdfError:
-        raise
-    except Exception as error:
-        reason = describe_error(error, __file__)
-        raise AsdfError(f"{HEAD}: {settings.source.head} fails: {reason}.") from error
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if shape != (len(embeddings_BE), classes) or not logits.isfinite().all():
         raise AsdfError(

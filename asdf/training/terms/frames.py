@@ -61,8 +61,7 @@ class FrameTerm(Term):
         spoofed, bona_fide = self._class_weights
         # Of numbers, not of tensors made here: a captured pass may send none to the device.
         weights_BF = spoofed + (bona_fide - spoofed) * labels_BF.to(kind)
-        means_B: Tensor = (weights_BF * values_BF).mean(dim=1)
-        return means_B
+        return (weights_BF * values_BF).mean(dim=1)
 
 
 def build_frame_term(
