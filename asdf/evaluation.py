@@ -10,7 +10,6 @@ from asdf.metrics.checks import Finding, check_scores, tied_proportion
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
 from asdf.metrics.detection import DetCurve, auc, det_curve, eer
-from asdf.metrics.localisation import LocatedRecording, localisation
 from asdf.metrics.results import (
     Result,
     Row,
@@ -34,6 +33,7 @@ from asdf.metrics.tandem import (
     t_eer_path,
 )
 from asdf.metrics.thresholds import choose_threshold
+from asdf.tasks.localisation.measures import LocatedRecording, localisation
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores

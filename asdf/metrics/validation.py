@@ -34,13 +34,9 @@ class ValidationMetric(ABC):
 
     Args:
         settings: all sections of the run's settings.
-
-    Attributes:
-        of_frames: the scores are those of frames, not of trials.
     """
 
     lower_is_better = True
-    of_frames = False
 
     def __init__(self, settings: Sections) -> None:
         self.settings = settings
@@ -55,12 +51,6 @@ class EER(ValidationMetric):
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         return eer(bona_fide, spoof)[0]
-
-
-class FrameEER(EER):
-    """The equal error rate of the frames of all trials, of a network with a frame-level head."""
-
-    of_frames = True
 
 
 class MinDCF(ValidationMetric):
@@ -127,7 +117,7 @@ class TaskMetric(ValidationMetric):
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         """Raise: the scores of detection say nothing about it."""
         raise UsageError(
-            f"{SETTING} is of the task {self.task!r}, which this network has not: {self.advice}."
+            f"{SETTING} is of the task {self.task!r}, which this network does not have: {self.advice}."
         )
 
     @abstractmethod
@@ -153,7 +143,6 @@ class ChosenMetric:
         self._value: Callable[[Floats, Floats], Any]
         self.task: str | None = None
         self._of_scores: Callable[[Any], float] | None = None
-        self.of_frames = False
         if isinstance(named, type):
             metric = self._build(named, settings)
             self._value = metric.value
@@ -161,7 +150,6 @@ class ChosenMetric:
                 self.task = metric.task
                 self._of_scores = metric.of_scores
             self.lower_is_better = bool(metric.lower_is_better)
-            self.of_frames = bool(metric.of_frames)
         elif callable(named):
             self._value = named
             self.lower_is_better = bool(getattr(named, "lower_is_better", True))
@@ -228,10 +216,5 @@ def check_metric(settings: Sections, folder: Path | None, tasks: Collection[str]
         UsageError, AsdfError: as of `ChosenMetric` and its `value`.
     """
     metric = ChosenMetric(settings, folder)
-    if metric.of_frames and not settings.localisation.enabled:
-        raise UsageError(
-            f"{SETTING} = {metric.name!r} is of the scores of frames, which only a network with "
-            "localisation.enabled = True gives."
-        )
     if metric.task not in tasks:
         metric.value(_BONA_FIDE, _SPOOF, "a trial run")

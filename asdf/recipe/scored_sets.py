@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asdf.errors import AsdfError
-from asdf.recipe.located_sets import divide_frames, replace_frames
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import ChosenBy, ValidationResult
 from asdf.runs.log import LOG
@@ -154,6 +153,7 @@ def _write_scores(
 ) -> _SetResult:
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
+    from asdf.training.task import allow_one_class
     from asdf.trials.known_roles import training_words
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
@@ -165,21 +165,18 @@ def _write_scores(
     # Removed first: a run that is killed here must not leave a description of other scores.
     remove_how_scored(path)
     tasks.remove(path)
-    replace_frames(run.folders.frames(name, utterances.name), computed.over_time.get("frames"))
     write_scores(path, utterances.ids, utterances.labels, scores)
     write_how_scored(path, replace(scored, trials=len(utterances)))
     if utterances.columns:
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
-    of_tasks = tasks.write(path, utterances, computed.extras)
+    of_tasks = tasks.write(path, utterances, {**computed.extras, **computed.over_time})
     # A task may score lists of one class as well.
-    is_whole = not of_tasks or (len(bona_fide) and len(spoof))
+    is_whole = not allow_one_class(tasks.tasks, of_tasks) or (len(bona_fide) and len(spoof))
     rate = eer(bona_fide, spoof)[0] if is_whole else math.nan
     value = rate
     if metric is not None:
-        if metric.of_frames and computed.over_time:
-            bona_fide, spoof = divide_frames(computed.over_time["frames"], utterances)
         value = metric.of_set(bona_fide, spoof, of_tasks, utterances.name)
     return _SetResult(rate, value, tasks.describe(of_tasks) + training_words(path))
 
@@ -208,7 +205,7 @@ def value_of(
     from asdf.metrics.results import MetricValue
 
     # A metric of frames is in the results of localisation.
-    if metric.is_eer or metric.of_frames:
+    if metric.is_eer or metric.task == "frames":
         return None
     try:
         value = metric.of_set(scores.bona_fide, scores.spoof, of_tasks, corpus)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.located_sets import report_localisation
 from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
@@ -203,7 +202,6 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     for sentence in describe_stale(read_evaluations(run.folders.layout)):
         LOG.warning("warning: %s", sentence)
     _report_tasks(run, tasks, networks, sets)
-    report_localisation(run, networks, sets)
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])
@@ -217,17 +215,22 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
 
 
 def _report_tasks(
-    run: Run, tasks: Sequence[Task], networks: Iterable[str], sets: Sequence[str]
+    run: Run, tasks: Sequence[Task], networks: Sequence[str], sets: Sequence[str]
 ) -> None:
     """Log and write the results of the tasks that networks have."""
     from asdf.training.task import ScoredSet
 
-    scored = []
-    for network in networks:
-        name = str(NetworkName.parse(network))
-        scored += [ScoredSet(name, corpus, run.folders.scores(network, corpus)) for corpus in sets]
+    def sets_of(names: Sequence[str]) -> list[ScoredSet]:
+        scored = []
+        for network in networks:
+            name = str(NetworkName.parse(network))
+            for corpus in names:
+                paths = run.folders.scores(network, corpus), run.folders.trials(corpus)
+                scored.append(ScoredSet(name, corpus, *paths))
+        return scored
+
     for task in tasks:
-        text = task.report(scored, run.folders.results)
+        text = task.report(sets_of(sets), sets_of(run.validation_sets), run.folders.results)
         if text:
             LOG.info("%s", text)
 
@@ -243,7 +246,7 @@ def _result_row(
         AsdfError: there is no score file.
     """
     from asdf.metrics.results import Row, evaluate
-    from asdf.training.task import read_task_scores
+    from asdf.training.task import allow_one_class, read_task_scores
     from asdf.trials.score_file import missing_class, read_scores
     from asdf.trials.scored_files import how_scored
 
@@ -251,7 +254,7 @@ def _result_row(
     if not path.exists():
         raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
     of_tasks = read_task_scores(tasks, path)
-    scores = read_scores(path, both_classes=not of_tasks)
+    scores = read_scores(path, both_classes=not allow_one_class(tasks, of_tasks))
     if missing_class(scores.labels):
         LOG.info("%s has trials of one class: %s alone are reported", corpus, ", ".join(of_tasks))
         return None

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from asdf.report.latex import to_latex
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.left_out_tables import left_out_text
-    from asdf.report.located import located_record
     from asdf.report.names import names_of, numbered
     from asdf.report.page import report_page
     from asdf.report.sasv import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from asdf.report.folding import ReportFinding
-from asdf.report.located import LocatedResult, located_result, read_intervals
 from asdf.runs.network_names import NetworkName
+from asdf.tasks.localisation.record import LocatedResult, located_result, read_intervals
 from asdf.tasks.tracing.measures import (
     CLOSED_METRICS,
     FALSE_POSITIVE_RATES,

@@ -31,7 +31,7 @@ from asdf.training.terms.base import Term
 from asdf.trials.trial_list import TrialList
 
 SETTING = "network.tasks"
-OURS = ("asdf.tasks.tracing.task.SourceTracing",)
+OURS = ("asdf.tasks.tracing.task.SourceTracing", "asdf.tasks.localisation.task.Localisation")
 """Class paths of the tasks of ASDF, in the order of their terms."""
 
 
@@ -43,11 +43,13 @@ class ScoredSet:
         network: Name of the network, as 'epoch.20'.
         corpus: Name of the set.
         score_file: Path of the score file, next to which a task writes its own.
+        trials_file: Path of the labels and columns of the trials, which sets without columns lack.
     """
 
     network: str
     corpus: str
     score_file: Path
+    trials_file: Path
 
 
 class Task(ABC):
@@ -60,9 +62,11 @@ class Task(ABC):
         key: Key of the extra that the task's head gives.
         settings: All sections, as plain dataclasses.
         folder: Folder of the recipe, where modules of users lie; None: there is none.
+        scores_one_class: Whether it scores lists of bona fide trials or of spoofs alone, too.
     """
 
     key: ClassVar[str]
+    scores_one_class: ClassVar[bool] = False
 
     def __init__(self, settings: Sections, folder: Path | None = None) -> None:
         self.settings = settings
@@ -76,8 +80,10 @@ class Task(ABC):
     @abstractmethod
     def build_term(
         self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
-    ) -> Term:
+    ) -> Term | None:
         """Attach the head to `network`, and return the term of the loss that trains it.
+
+        None where the settings do not ask for the task.
 
         Args:
             utterances: Training list.
@@ -127,13 +133,12 @@ class Task(ABC):
         """Return the path of the task's scores, which lie next to a score file."""
         return score_file.with_name(f"{score_file.stem}.{self.key}.npz")
 
-    def write(
-        self, score_file: Path, utterances: TrialList, values: np.ndarray, extra: Extra
-    ) -> Any:
+    def write(self, score_file: Path, utterances: TrialList, values: Any, extra: Extra) -> Any:
         """Write the values of a set next to its score file; return the scores.
 
         Args:
-            values: Rows of the extra, (trials, numbers) float32.
+            values: Rows of the extra, (trials, numbers) float32; the `FrameTable` of one that
+                follows time.
             extra: Extra of the network.
         """
         with atomic_write(self.scores_file(score_file), "wb") as file:
@@ -152,10 +157,16 @@ class Task(ABC):
         """Return what the log says of the scores of a set, after its EER, such as '; known 3 %'."""
         return ""
 
-    def report(self, scored: Sequence[ScoredSet], results: Path) -> str:
+    def report(
+        self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
+    ) -> str:
         """Write the results of networks on sets to the folder `results`; return them for the log.
 
         '' where there is nothing to say.
+
+        Args:
+            scored: Sets that are reported, by network.
+            validated: Validation sets of the same networks, on which thresholds may be chosen.
         """
         return ""
 
@@ -203,7 +214,7 @@ class TaskScores:
             task.scores_file(score_file).unlink(missing_ok=True)
 
     def write(
-        self, score_file: Path, utterances: TrialList, values: Mapping[str, np.ndarray]
+        self, score_file: Path, utterances: TrialList, values: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Write what the network gives for a set; return the scores by key.
 
@@ -227,3 +238,8 @@ def read_task_scores(tasks: Sequence[Task], score_file: Path) -> dict[str, Any]:
     """Return the scores of tasks that belong to a score file, by key."""
     read = {task.key: task.read(score_file) for task in tasks}
     return {key: scores for key, scores in read.items() if scores is not None}
+
+
+def allow_one_class(tasks: Sequence[Task], scores: Mapping[str, Any]) -> bool:
+    """Return whether a set with these scores of tasks may lack bona fide trials or spoofs."""
+    return any(task.scores_one_class for task in tasks if task.key in scores)

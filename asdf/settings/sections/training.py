@@ -38,7 +38,7 @@ SCHEDULES = {
 
 VALIDATION_METRICS = {
     "eer": "asdf.metrics.validation.EER",
-    "frame_eer": "asdf.metrics.validation.FrameEER",
+    "frame_eer": "asdf.tasks.localisation.validation.FrameEER",
     "min_dcf": "asdf.metrics.validation.MinDCF",
     "act_dcf": "asdf.metrics.validation.ActDCF",
     "cllr": "asdf.metrics.validation.Cllr",

@@ -37,6 +37,7 @@ class SourceTracing(Task):
     """The classes of a column of the trial list, learnt next to detection."""
 
     key = "sources"
+    scores_one_class = True
 
     @property
     def is_requested(self) -> bool:
@@ -44,7 +45,9 @@ class SourceTracing(Task):
 
     def build_term(
         self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
-    ) -> SourceTerm:
+    ) -> SourceTerm | None:
+        if not self.is_requested:
+            return None
         return build_source_term(network, utterances, self.settings, self.folder, frames)
 
     def check(self) -> None:
@@ -73,7 +76,9 @@ class SourceTracing(Task):
     def describe(self, scores: SourceScores) -> str:
         return describe_traced(scores)
 
-    def report(self, scored: Sequence[ScoredSet], results: Path) -> str:
+    def report(
+        self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
+    ) -> str:
         """Measure the sources; write text, JSON and pictures.
 
         Sets without a trial of a known class are left out.

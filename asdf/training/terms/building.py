@@ -13,9 +13,8 @@ from torch import nn
 from asdf.data.clip_frames import ClipFrames
 from asdf.runs.seeds import derived_seed
 from asdf.settings.sections import Sections
-from asdf.training.task import requested_tasks
+from asdf.training.task import find_tasks
 from asdf.training.terms.base import Term
-from asdf.training.terms.frames import build_frame_term
 from asdf.trials.trial_list import TrialList
 
 
@@ -38,11 +37,10 @@ def build_terms(
         AsdfError: a head cannot be built.
     """
     terms: list[Term] = []
-    for task in requested_tasks(settings, folder):
+    for task in find_tasks(settings, folder):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed(settings.recipe.seed, f"head of {task.key}"))
-            terms.append(task.build_term(network, utterances, frames))
-    of_frames = build_frame_term(network, settings.localisation, frames)
-    if of_frames is not None:
-        terms.append(of_frames)
+            term = task.build_term(network, utterances, frames)
+        if term is not None:
+            terms.append(term)
     return tuple(terms)

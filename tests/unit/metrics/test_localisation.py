@@ -7,14 +7,14 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.localisation import (
+from asdf.segments import WHOLE, Segment, merged
+from asdf.tasks.localisation.measures import (
     Agreement,
     LocatedRecording,
     localisation,
     pooled_stretches,
     range_eer,
 )
-from asdf.segments import WHOLE, Segment, merged
 
 # 30 recordings with the range EER that WeDefense's code computes of them, in bins of scores.
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"

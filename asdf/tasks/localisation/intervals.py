@@ -18,7 +18,7 @@ import numpy.typing as npt
 from asdf.errors import AsdfError
 from asdf.metrics.detection import Floats
 from asdf.metrics.intervals import Interval, rate_interval
-from asdf.metrics.localisation import Stretches, agreement_of, range_eer
+from asdf.tasks.localisation.measures import Stretches, agreement_of, range_eer
 
 
 @dataclass(frozen=True)
