@@ -92,15 +92,17 @@ def report_page(
     left_out = left_out_sections(gathered.left_out)
     sources = source_sections(gathered.tasks.traced)
     localisation = localisation_tables(gathered.tasks.located)
-    style = _style(has_matrices=bool(sources))
-    script = _join_scripts()
+    style = _read_text("style.css") + (_read_text("matrix.css") if sources else "")
+    # All scripts in one function, so that their names are seen by nothing else.
+    scripts = "\n".join(_read_text(f"{name}.js") for name in SCRIPTS)
+    script = f"(() => {{\n'use strict';\n{scripts}}})();\n"
     sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
     page = render(
         "page.html",
         # blob: a plot becomes a PNG by way of an image that the page has made itself.
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src blob:; base-uri 'none'",
-        title=title or _default_title(gathered),
+        title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
         when=environments.when_and_how(gathered.runs),
         counts=environments.counts_of(gathered),
         command=command,
@@ -194,21 +196,6 @@ def _contents(
     for name in ("Training", "Settings", "Environment"):
         links.append(Link(name.lower(), name))
     return links
-
-
-def _default_title(gathered: Gathered) -> str:
-    return f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}"
-
-
-def _style(*, has_matrices: bool) -> str:
-    style = _read_text("style.css")
-    return style + _read_text("matrix.css") if has_matrices else style
-
-
-def _join_scripts() -> str:
-    """Return all scripts in one function, so that their names are seen by nothing else."""
-    scripts = "\n".join(_read_text(f"{name}.js") for name in SCRIPTS)
-    return f"(() => {{\n'use strict';\n{scripts}}})();\n"
 
 
 def _hash(text: str) -> str:
