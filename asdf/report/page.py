@@ -8,11 +8,12 @@ its policy names their hashes and forbids everything else. Every text is escaped
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.report import environments, results
@@ -32,7 +33,11 @@ from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
 from asdf.report.task_sections import SourceSection, localisation_tables, source_sections
 from asdf.report.trainings import training_section
 from asdf.tables.page import PageTable
+from asdf.tables.panels import Panel
 from asdf.text import and_more
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # In the order in which they build on each other.
 SCRIPTS = (
@@ -127,12 +132,26 @@ def report_page(
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
+    """Return a panel as the content of an SVG file.
+
+    Args:
+        key: Texts at the left and at the right end below it.
+    """
+    return render("picture.html", panel=panel, key=key)
+
+
 def render(template: str, **values: Any) -> str:
     """Return a template of page/ filled with plain data; every text in it is escaped."""
+    return _templates().get_template(template).render(values)
+
+
+@functools.cache
+def _templates() -> Environment:
     # Imported here: only those who write a page wait for it.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("asdf.report", "page"),
         autoescape=True,
         # A name that a template spells otherwise ends in an error, not in a gap on the page.
@@ -141,7 +160,6 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(template).render(values)
 
 
 def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
