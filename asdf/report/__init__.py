@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.left_out_tables import left_out_text
     from asdf.report.names import names_of, numbered
-    from asdf.report.page import report_page
+    from asdf.report.page import picture_svg, report_page
     from asdf.report.sasv import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
     from asdf.report.seed_comparison import (
         SeedComparison,

@@ -78,10 +78,15 @@ def eer_columns(
 
 def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) -> Columns:
     """Return a column of macro-F1s for each value of `column`, one of means, one of pooled ones."""
-    values = condition_table(summaries, column).values
+    conditions = condition_table(summaries, column)
+    values = conditions.values
     columns: Columns = []
     for value, heading in zip(values, _headings(values, label), strict=True):
-        cells = [Value(_macro_f1(summary, column, value)) for summary in summaries]
+        cells = []
+        for by_value in conditions.systems:
+            known = by_value.get(value)
+            decided = None if known is None else known.decisions
+            cells.append(Value(None if decided is None else decided.values()["macro_f1"]))
         columns.append((rate(heading, digits=2), cells))
     means = []
     pooled = []
@@ -100,10 +105,3 @@ def value_heading(value: str) -> str:
 def _headings(values: Sequence[str], label: int) -> list[str]:
     shown = labels_of(values, label) if label else values
     return list(map(value_heading, shown))
-
-
-def _macro_f1(summary: Summary, column: str, value: str) -> float | None:
-    for condition in summary.of_column(column):
-        if condition.value == value and condition.decisions is not None:
-            return condition.decisions.values()["macro_f1"]
-    return None

@@ -107,18 +107,13 @@ def chosen_network(run: RunFolder, requested: str | None = None) -> str | None:
         AsdfError: the run has no scores of the requested network.
     """
     scored = list(run.score_files())
-    name = requested or _first_reported(run, scored) or best_network(run.training(), scored)
+    reported = [network for network, _ in run.reported() if network in scored]
+    first = reported[0] if reported else best_network(run.training(), scored)
+    name = requested or first
     if name is not None and name not in scored:
         known = ", ".join(scored) or "no network yet"
         raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {known}.")
     return name
-
-
-def _first_reported(run: RunFolder, scored: list[str]) -> str | None:
-    for network, _ in run.reported():
-        if network in scored:
-            return network
-    return None
 
 
 def different_results(

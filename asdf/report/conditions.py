@@ -77,21 +77,15 @@ def _heat_table(
         numbers.append(max(found.result.spoof for found in known if found is not None))
     names = [system.system for system in measured]
     table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
-    against = _bona_fide_words(conditions)
+    known_conditions = [found for by_value in conditions.systems for found in by_value.values()]
+    against = "all bona fide trials"
+    if any(condition.bona_fide == "same" for condition in known_conditions):
+        against = f"bona fide trials of the same {conditions.column}"
     caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
     page = as_page(table, caption, "heat")
     # The page's script keeps a row with this class at the top, whatever the table is sorted by.
     spoofs = [Cell("Spoof trials", "", "pooled"), *map(count_cell, numbers)]
     return replace(page, rows=[spoofs, *page.rows])
-
-
-def _bona_fide_words(conditions: ConditionTable) -> str:
-    """Return which bona fide trials the spoofs of each value are measured against."""
-    for by_value in conditions.systems:
-        for condition in by_value.values():
-            if condition.bona_fide == "same":
-                return f"bona fide trials of the same {conditions.column}"
-    return "all bona fide trials"
 
 
 def step_words() -> list[str]:

@@ -53,6 +53,10 @@ def training_course(
     evaluations = metrics_evaluations(records)
     epochs, losses = _step_values(records, "loss")
     rate_epochs, rates = _step_values(records, "learning_rate")
+    chosen: list[float] = []
+    for evaluation in evaluations:
+        if str(evaluation.network) in shown_networks and is_finite_number(evaluation.epoch):
+            chosen.append(evaluation.epoch)
     return TrainingCourse(
         name=name,
         loss=thinned(epochs, losses),
@@ -61,7 +65,7 @@ def training_course(
         # Rounded: the binary tail of a product is long, and no plot shows it.
         eers=_set_courses(evaluations, lambda known: known.eers, lambda eer: round(100 * eer, 6)),
         losses=_set_courses(evaluations, lambda known: known.losses, float),
-        chosen=_chosen_epochs(evaluations, shown_networks),
+        chosen=chosen,
     )
 
 
@@ -102,11 +106,3 @@ def _set_courses(
             if is_finite_number(value):
                 courses.setdefault(set_name, []).extend([evaluation.epoch, shown(value)])
     return courses
-
-
-def _chosen_epochs(evaluations: Iterable[Evaluation], networks: Sequence[str]) -> list[float]:
-    epochs: list[float] = []
-    for evaluation in evaluations:
-        if str(evaluation.network) in networks and is_finite_number(evaluation.epoch):
-            epochs.append(evaluation.epoch)
-    return epochs

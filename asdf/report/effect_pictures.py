@@ -32,6 +32,10 @@ from asdf.text import shorten
 _LABEL = 28
 _TICK = 12
 _MAX_TICKS = 8
+_EFFECT = (
+    "Marks are EERs, means over seeds where there are several; upright lines are their 95 % "
+    "intervals."
+)
 
 
 @dataclass(frozen=True)
@@ -58,24 +62,25 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
     effects = find_effects(gathered)
     if effects is None:
         return None
+    confounded = []
+    for names in effects.together:
+        confounded.append(
+            f"{', '.join(names[:-1])} and {names[-1]} changed together from system to system: "
+            "their effects are confounded, and these runs do not show which of the settings a "
+            "difference comes from."
+        )
     section = EffectSection(
         ", ".join(effects.settings),
         _points_table(effects),
-        confounded=tuple(map(_confounded_sentence, effects.together)),
+        confounded=tuple(confounded),
     )
     if len(effects.settings) == 1:
-        return replace(section, figure=_effect_figure(effects))
+        panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
+        figure = Figure("effect", f"Effect of {effects.settings[0]}", _EFFECT, panels)
+        return replace(section, figure=figure)
     if len(effects.settings) == 2:
         return replace(section, maps=_effect_maps(effects))
     return replace(section, ranks=_ranks_table(effects))
-
-
-def _confounded_sentence(names: Sequence[str]) -> str:
-    named = f"{', '.join(names[:-1])} and {names[-1]}"
-    return (
-        f"{named} changed together from system to system: their effects are confounded, and these "
-        "runs do not show which of the settings a difference comes from."
-    )
 
 
 def _points_table(effects: Effects) -> PageTable:
@@ -103,13 +108,6 @@ def _points_table(effects: Effects) -> PageTable:
 def _short_name(setting: str) -> str:
     """Return 'loss' for 'network.loss', and 'loss + score' for two that changed together."""
     return TOGETHER.join(name.rpartition(".")[2] for name in setting.split(TOGETHER))
-
-
-def _effect_figure(effects: Effects) -> Figure:
-    panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
-    text = "Marks are EERs, means over seeds where there are several; upright lines are their "
-    title = f"Effect of {effects.settings[0]}"
-    return Figure("effect", title, f"{text}95 % intervals.", panels)
 
 
 def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Panel:

@@ -131,7 +131,7 @@ def find_effects(gathered: Gathered) -> Effects | None:
         of_name = dict(zip(differing, texts, strict=True))
         values = tuple(TOGETHER.join(map(of_name.__getitem__, group)) for group in groups)
         points.append(Point(known.name, values, _eers_of(gathered, known)))
-    points.sort(key=_order_of_point)
+    points.sort(key=lambda point: list(map(value_order, point.values)))
     together = tuple(group for group in groups if len(group) > 1)
     return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
 
@@ -165,10 +165,6 @@ def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
     # Of a random search all values differ, yet their orders separate the effects.
     correlation = rank_correlation([one for one, _ in known], [other for _, other in known])
     return correlation is not None and math.isclose(abs(correlation), 1)
-
-
-def _order_of_point(point: Point) -> list[tuple[float, str]]:
-    return [value_order(text) for text in point.values]
 
 
 def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:

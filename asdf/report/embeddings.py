@@ -64,11 +64,12 @@ class Picture:
     def svg(self) -> str:
         """Return the picture with its legend, as an SVG document."""
         height = _HEIGHT + 22 * len(self.groups) + 44
+        counts = "; ".join(f"{group.name}: {group.count}" for group in self.groups)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
             f'width="{_WIDTH}" role="img" font-family="sans-serif" font-size="13">',
             f"<title>{_text(self.title)}</title>",
-            f"<desc>{_text(self._description())}</desc>",
+            f"<desc>{_text(f'{self.title}. {counts}.')}</desc>",
             f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
             f'<rect x="0.5" y="0.5" width="{_WIDTH - 1}" height="{_HEIGHT}" fill="none" '
             'stroke="#999999"/>',
@@ -77,15 +78,14 @@ class Picture:
         for group, points in zip(self.groups, placed, strict=True):
             parts.append(_marks(group, points))
         for index, group in enumerate(self.groups):
-            parts += _legend_entry(group, _HEIGHT + 26 + 22 * index)
+            y = _HEIGHT + 26 + 22 * index
+            parts.append(_marks(group, np.array([[_MARGIN + 6.0, y - 4.0]])))
+            words = f"{_text(group.name)}: {group.count:,}"
+            parts.append(f'<text x="{_MARGIN + 22}" y="{y}" fill="#111111">{words}</text>')
         parts.append(
             f'<text x="{_MARGIN}" y="{height - 14}" fill="#333333">{_text(self.note)}</text>'
         )
         return "\n".join([*parts, "</svg>"]) + "\n"
-
-    def _description(self) -> str:
-        counts = [f"{group.name}: {group.count}" for group in self.groups]
-        return f"{self.title}. {'; '.join(counts)}."
 
     def _on_canvas(self) -> list[np.ndarray]:
         """Return the points of each group in pixels, both axes to one scale."""
@@ -176,15 +176,6 @@ def _note(drawn_NE: np.ndarray, count: int, method: str) -> str:
     if count > MAX_POINTS:
         note += f" {MAX_POINTS:,} of them are drawn."
     return note
-
-
-def _legend_entry(group: PointGroup, y: int) -> list[str]:
-    mark = np.array([[_MARGIN + 6.0, y - 4.0]])
-    return [
-        _marks(group, mark),
-        f'<text x="{_MARGIN + 22}" y="{y}" fill="#111111">{_text(group.name)}: '
-        f"{group.count:,}</text>",
-    ]
 
 
 def _marks(group: PointGroup, pixels: np.ndarray) -> str:

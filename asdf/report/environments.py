@@ -60,8 +60,10 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
         days.append(_text(record.get("started"))[:_DAY_CHARACTERS])
         versions.append(_mapping(record.get("versions")).get("asdf-antispoofing"))
         hosts.append(record.get("host"))
+    # Days as ISO 8601 has them are in order as texts.
+    ordered = sorted(filter(None, days))
     parts = [
-        _first_to_last(days),
+        " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),
         _prefixed("ASDF", versions),
         _prefixed("commit", map(_short_commit, records)),
         _prefixed("host", hosts),
@@ -148,12 +150,6 @@ def _with_changes(commit: str, record: Mapping[str, Any]) -> str:
 
 def _changed_files(record: Mapping[str, Any]) -> list[str]:
     return _texts(_mapping(record.get("git")).get("changed"))
-
-
-def _first_to_last(days: Iterable[str]) -> str:
-    # Days as ISO 8601 has them are in order as texts.
-    ordered = sorted(filter(None, days))
-    return " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:]))
 
 
 def _prefixed(word: str, values: Iterable[Any]) -> str:

@@ -96,7 +96,7 @@ class Gathered:
     def on(self, set_name: str) -> list[Measurement]:
         """Return the measurements on a set, the lowest EER first."""
         # A stable sort: equal EERs stay in the order in which the runs were named.
-        return sorted(self.in_order_of_runs(set_name), key=_eer_of)
+        return sorted(self.in_order_of_runs(set_name), key=lambda known: known.summary.result.eer)
 
     def summaries_on(self, set_name: str) -> list[Summary]:
         """Return the summaries of the systems on a set, the lowest EER first."""
@@ -126,10 +126,6 @@ class Gathered:
             if measured.run == run:
                 networks[measured.network] = None
         return list(networks)
-
-
-def _eer_of(measured: Measurement) -> float:
-    return measured.summary.result.eer
 
 
 def ignore_start(name: str) -> None:
@@ -271,7 +267,13 @@ class _Collection:
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
         """Reduce the scores of a summary to what is drawn of them."""
         spoofs = summary.spoofs_by_attack()
-        page_attacks = self._choose_page_attacks(tuple(spoofs))
+        page_attacks: tuple[str, ...] = ()
+        self.page_curves += 1
+        if len(spoofs) <= _MAX_VALUES:
+            self.page_curves += len(spoofs)
+            # Only where the page has room for them.
+            if self.page_curves <= _MAX_CURVES:
+                page_attacks = tuple(spoofs)
         # What the page leaves out, plots in files of their own still draw.
         if not (page_attacks or self._for_plots):
             spoofs = {}
@@ -292,14 +294,6 @@ class _Collection:
             page_attacks=page_attacks,
         )
 
-    def _choose_page_attacks(self, attacks: tuple[str, ...]) -> tuple[str, ...]:
-        """Count the curves of a measurement; return its attacks if the page has room for them."""
-        self.page_curves += 1
-        if len(attacks) > _MAX_VALUES:
-            return ()
-        self.page_curves += len(attacks)
-        return attacks if self.page_curves <= _MAX_CURVES else ()
-
 
 def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:
     """Find what keeps the systems on a set from being compared, and which of them leads."""
@@ -307,11 +301,10 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
     lengths = different_lengths(summaries)
     for finding in different_trials(summaries) + lengths + mixed_precisions(summaries):
         gathered.findings.append(ReportFinding(set_name, finding.level, finding.message))
+    gathered.leading[set_name] = {}
     # Systems that were scored from different lengths have no common best one.
-    gathered.leading[set_name] = {} if lengths else _find_leaders(gathered, set_name, replicates)
-
-
-def _find_leaders(gathered: Gathered, set_name: str, replicates: int) -> dict[str, str]:
+    if lengths:
+        return
     measured = gathered.on(set_name)
 
     # Scores are read again where they are needed: those of all systems may not fit into memory.
@@ -320,11 +313,9 @@ def _find_leaders(gathered: Gathered, set_name: str, replicates: int) -> dict[st
         scores = run.scores(measured[index].network, set_name)
         return scores, speakers_of(scores, run.trials(set_name))
 
-    results = [summary.result for summary in gathered.summaries_on(set_name)]
-    systems = {}
+    results = [summary.result for summary in summaries]
     for metric, index in leaders(results, read_scores, replicates).items():
-        systems[metric] = measured[index].system
-    return systems
+        gathered.leading[set_name][metric] = measured[index].system
 
 
 def shown_columns(trials: TrialList | None) -> list[str]:

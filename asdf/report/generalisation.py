@@ -19,6 +19,7 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.metrics.over_seeds import Spread, compare_seeds, spreads
+from asdf.metrics.results import Result
 from asdf.metrics.seed_draws import SeedDraws, average_of_sets, draw_seeds
 from asdf.report.configurations import Configuration, find_configurations
 from asdf.report.measurement import Measurement
@@ -115,7 +116,10 @@ def measure_generalisation(
     set_names = list(dict.fromkeys(measured.summary.set for measured in measurements))
     trained = _training_sets(runs)
     own_corpora = {corpus_of(name) for name in trained}
-    own = [name for name in set_names if _is_own(name, own_corpora)]
+    own = []
+    for name in set_names:
+        if any(corpus_of(part) in own_corpora for part in name.split("+")):
+            own.append(name)
     others = [name for name in set_names if name not in own]
     if not trained or not others or len(set_names) < 2:
         return None
@@ -142,10 +146,6 @@ def _training_sets(runs: Sequence[RunFolder]) -> tuple[str, ...]:
         if isinstance(value, tuple):
             names.update(dict.fromkeys(map(str, value)))
     return tuple(names)
-
-
-def _is_own(name: str, own_corpora: set[str]) -> bool:
-    return any(corpus_of(part) in own_corpora for part in name.split("+"))
 
 
 class _Table:
@@ -194,12 +194,16 @@ class _Table:
         for known in self._configurations:
             draws = [self._draws_on(known, name) for name in set_names]
             of_sets = [part for part in draws if part is not None]
-            if len(of_sets) == len(set_names) and _have_same_seeds(of_sets):
+            have_same_seeds = len({part.seeds for part in of_sets}) == 1
+            if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)
                 pools[known.name] = self._pooled_draws(known, set_names)
-        sizes = [self._size(name) for name in set_names]
-        bona_fide = sum(size[0] for size in sizes)
-        spoof = sum(size[1] for size in sizes)
+        by_set: dict[str, Result] = {}
+        for (_, name), measured in self._by_key.items():
+            by_set.setdefault(name, measured.summary.result)
+        sizes = [by_set[name] for name in set_names]
+        bona_fide = sum(result.bona_fide for result in sizes)
+        spoof = sum(result.spoof for result in sizes)
         rows = []
         for kind, by_name in (("Average", averages), ("Pooled", pools)):
             # No configuration was scored on all of them.
@@ -210,10 +214,6 @@ class _Table:
             leader = _leader(by_name)
             rows.append(TotalRow(title, tuple(set_names), bona_fide, spoof, eers, leader))
         return rows
-
-    def _size(self, set_name: str) -> tuple[int, int]:
-        results = [m.summary.result for (_, name), m in self._by_key.items() if name == set_name]
-        return results[0].bona_fide, results[0].spoof
 
     def _draws_on(self, known: Configuration, set_name: str) -> SeedDraws | None:
         """Return the draws of a configuration's networks on a set; None without any."""
@@ -266,10 +266,6 @@ def pool(by_set: Mapping[str, Scores]) -> Scores:
     joined = join(named)
     values = np.concatenate([scores.scores for scores in by_set.values()])
     return Scores(list(joined.ids), joined.labels, values)
-
-
-def _have_same_seeds(draws: Sequence[SeedDraws]) -> bool:
-    return len({part.seeds for part in draws}) == 1
 
 
 def _leader(by_name: Mapping[str, SeedDraws]) -> str:

@@ -81,8 +81,13 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
             by_configuration.setdefault(configuration, {}).setdefault(seed, index)
     groups = []
     for by_seed in by_configuration.values():
-        if len(by_seed) > 1:
-            groups.append(_make_group(by_seed, names))
+        if len(by_seed) < 2:
+            continue
+        # Sorted as numbers.
+        seeds = sorted(by_seed, key=lambda seed: (int(seed) if seed.isdecimal() else 0, seed))
+        members = tuple(by_seed[seed] for seed in seeds)
+        name = group_name([names[index] for index in members])
+        groups.append(RunGroup(name, members, tuple(seeds)))
     distinct = numbered([group.name for group in groups])
     for index, (group, name) in enumerate(zip(groups, distinct, strict=True)):
         groups[index] = RunGroup(name, group.runs, group.seeds)
@@ -122,17 +127,6 @@ def _configuration_and_seed(run: RunFolder, name: str) -> tuple[Hashable, str] |
 def name_without_seed(name: str) -> str:
     """Return 'net_seed*' for 'net_seed3'."""
     return _SEED_IN_NAME.sub(r"\1*", name)
-
-
-def _make_group(by_seed: dict[str, int], names: Sequence[str]) -> RunGroup:
-    seeds = sorted(by_seed, key=_seed_order)
-    members = tuple(by_seed[seed] for seed in seeds)
-    return RunGroup(group_name([names[index] for index in members]), members, tuple(seeds))
-
-
-def _seed_order(seed: str) -> tuple[int, str]:
-    """Return what sorts seeds as numbers."""
-    return (int(seed) if seed.isdecimal() else 0, seed)
 
 
 def group_name(names: Sequence[str]) -> str:

@@ -111,13 +111,21 @@ def measure_left_out(
     systems: dict[Hashable, LeftOutSystem] = {}
     members: dict[Hashable, list[str]] = {}
     for index, run in enumerate(runs):
-        words = _left_out_of(run)
+        setting = _value_of(run, _LEAVE_OUT) if evaluates_left_out(run) else None
+        words = tuple(map(str, setting)) if isinstance(setting, tuple) else ()
         measured = _measurement_of(run, [m for m in measurements if m.run == index])
         if len(words) < 2 or measured is None:
             continue
-        key = _configuration(run, words[0])
+        settings = effective_settings(run)
+        for name in (_LEAVE_OUT, _SPEAKERS):
+            settings.pop(name, None)
+        key = (words[0], tuple(sorted(settings.items())))
         if key not in systems:
-            systems[key] = LeftOutSystem("", words[0], _network(run, measured))
+            chosen = _value_of(run, _SELECTED)
+            network = _NETWORKS["last"]
+            if isinstance(chosen, tuple) and chosen:
+                network = _NETWORKS.get(str(chosen[0]), measured.network)
+            systems[key] = LeftOutSystem("", words[0], network)
         members.setdefault(key, []).append(_name_without_fold(names[index], words[0]))
         _add(systems[key], words[1:], recorded_seed(run) or "", measured)
     distinct = numbered([group_name(list(dict.fromkeys(members[key]))) for key in systems])
@@ -130,14 +138,6 @@ def evaluates_left_out(run: RunFolder) -> bool:
     """Whether a run evaluated what it left out of training."""
     setting = run.settings().get(_EVALUATE)
     return setting is not None and setting.text == "True"
-
-
-def _left_out_of(run: RunFolder) -> tuple[str, ...]:
-    """Return the column and values that a run left out and evaluated; () where it did not."""
-    if not evaluates_left_out(run):
-        return ()
-    words = _value_of(run, _LEAVE_OUT)
-    return tuple(map(str, words)) if isinstance(words, tuple) else ()
 
 
 def _value_of(run: RunFolder, setting: str) -> object:
@@ -156,20 +156,6 @@ def _measurement_of(run: RunFolder, measurements: Sequence[Measurement]) -> Meas
         if reported in by_key:
             return by_key[reported]
     return measurements[0] if measurements else None
-
-
-def _configuration(run: RunFolder, column: str) -> Hashable:
-    settings = effective_settings(run)
-    for name in (_LEAVE_OUT, _SPEAKERS):
-        settings.pop(name, None)
-    return column, tuple(sorted(settings.items()))
-
-
-def _network(run: RunFolder, measured: Measurement) -> str:
-    chosen = _value_of(run, _SELECTED)
-    if not isinstance(chosen, tuple) or not chosen:
-        return _NETWORKS["last"]
-    return _NETWORKS.get(str(chosen[0]), measured.network)
 
 
 def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Measurement) -> None:

@@ -46,7 +46,8 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
         return None
     known = KNOWN_SETS[set_name]
     # Next to a mixture of trials, a reader could not know which number is comparable.
-    if not all(_has_published_trials(set_name, system) for system in measured):
+    results = [system.summary.result for system in measured]
+    if not all(comparable(set_name, known.bona_fide, known.spoof) for known in results):
         return Literature(
             why_not=f"they are over {known.trials.bona_fide:,} bona fide and "
             f"{known.trials.spoof:,} spoof trials, and what was measured here is over others"
@@ -71,11 +72,6 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
     if left_out:
         others = f"{len(left_out)} more are of other lengths ({other_lengths})."
     return Literature(_published_table(known, shown), others)
-
-
-def _has_published_trials(set_name: str, measured: Measurement) -> bool:
-    result = measured.summary.result
-    return comparable(set_name, result.bona_fide, result.spoof) is not None
 
 
 def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTable:

@@ -78,18 +78,14 @@ def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, st
     if len(set(long)) < 2:
         return short
     # Next to whole short names, what is left of long ones would be read as another kind of name.
-    reduced = names if _share_an_end(names) else long
+    tokens = list(map(_tokens, names))
+    share_an_end = _part_is_equal(tokens, 0) or _part_is_equal(tokens, -1)
+    reduced = names if share_an_end else long
     different = _without_common_ends(list(map(_tokens, reduced)))
     for name, remaining in zip(reduced, different, strict=True):
         label = "".join(remaining)
         short[name] = label.strip(_SEPARATORS)
     return short
-
-
-def _share_an_end(names: Sequence[str]) -> bool:
-    """Whether all names begin or end with the same part."""
-    tokens = list(map(_tokens, names))
-    return _part_is_equal(tokens, 0) or _part_is_equal(tokens, -1)
 
 
 def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
@@ -130,12 +126,9 @@ def _path_parts(path: Path) -> list[str]:
     stem = name
     if name.endswith(_SUFFIXES):
         stem, _, _ = name.rpartition(".")
-    return list(map(_as_text, [*path.parts[:-1], stem or name]))
-
-
-def _as_text(name: str) -> str:
-    """Return a file's name, which may hold bytes that are no text, for outputs, which are text."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+    parts = [*path.parts[:-1], stem or name]
+    # A file's name may hold bytes that are no text, and outputs are text.
+    return [part.encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
 
 
 def _tokens(name: str) -> list[str]:

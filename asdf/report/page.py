@@ -8,11 +8,12 @@ its policy names their hashes and forbids everything else. Every text is escaped
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.report import environments, results
@@ -32,7 +33,11 @@ from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
 from asdf.report.task_sections import SourceSection, localisation_tables, source_sections
 from asdf.report.trainings import training_section
 from asdf.tables.page import PageTable
+from asdf.tables.panels import Panel
 from asdf.text import and_more
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # In the order in which they build on each other.
 SCRIPTS = (
@@ -92,15 +97,17 @@ def report_page(
     left_out = left_out_sections(gathered.left_out)
     sources = source_sections(gathered.tasks.traced)
     localisation = localisation_tables(gathered.tasks.located)
-    style = _style(has_matrices=bool(sources))
-    script = _join_scripts()
+    style = _read_text("style.css") + (_read_text("matrix.css") if sources else "")
+    # All scripts in one function, so that their names are seen by nothing else.
+    scripts = "\n".join(_read_text(f"{name}.js") for name in SCRIPTS)
+    script = f"(() => {{\n'use strict';\n{scripts}}})();\n"
     sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
     page = render(
         "page.html",
         # blob: a plot becomes a PNG by way of an image that the page has made itself.
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src blob:; base-uri 'none'",
-        title=title or _default_title(gathered),
+        title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
         when=environments.when_and_how(gathered.runs),
         counts=environments.counts_of(gathered),
         command=command,
@@ -125,12 +132,26 @@ def report_page(
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
+    """Return a panel as the content of an SVG file.
+
+    Args:
+        key: Texts at the left and at the right end below it.
+    """
+    return render("picture.html", panel=panel, key=key)
+
+
 def render(template: str, **values: Any) -> str:
     """Return a template of page/ filled with plain data; every text in it is escaped."""
+    return _templates().get_template(template).render(values)
+
+
+@functools.cache
+def _templates() -> Environment:
     # Imported here: only those who write a page wait for it.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("asdf.report", "page"),
         autoescape=True,
         # A name that a template spells otherwise ends in an error, not in a gap on the page.
@@ -139,7 +160,6 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(template).render(values)
 
 
 def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
@@ -194,21 +214,6 @@ def _contents(
     for name in ("Training", "Settings", "Environment"):
         links.append(Link(name.lower(), name))
     return links
-
-
-def _default_title(gathered: Gathered) -> str:
-    return f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}"
-
-
-def _style(*, has_matrices: bool) -> str:
-    style = _read_text("style.css")
-    return style + _read_text("matrix.css") if has_matrices else style
-
-
-def _join_scripts() -> str:
-    """Return all scripts in one function, so that their names are seen by nothing else."""
-    scripts = "\n".join(_read_text(f"{name}.js") for name in SCRIPTS)
-    return f"(() => {{\n'use strict';\n{scripts}}})();\n"
 
 
 def _hash(text: str) -> str:

@@ -99,7 +99,11 @@ def _rank(gathered: Gathered, set_name: str) -> str:
     is_lowest = "eer" in gathered.leading.get(set_name, {})
     others = eers.count(eers[0]) - 1
     if len(eers) == 2:
-        return _rank_of_two(is_lowest=is_lowest, is_shared=others > 0)
+        if is_lowest:
+            return ", significantly lower than that of the other system"
+        if others:
+            return ", equal to that of the other system"
+        return ", lower than that of the other system, which may be chance"
     if is_lowest:
         return f", significantly the lowest of {len(eers)} systems"
     shared = ""
@@ -107,15 +111,6 @@ def _rank(gathered: Gathered, set_name: str) -> str:
         plural = "s" if others > 1 else ""
         shared = f" (as {others} other{plural})"
     return f", the lowest of {len(eers)} systems{shared}, which may be chance"
-
-
-def _rank_of_two(*, is_lowest: bool, is_shared: bool) -> str:
-    """Say how the better one of two systems compares with the other one."""
-    if is_lowest:
-        return ", significantly lower than that of the other system"
-    if is_shared:
-        return ", equal to that of the other system"
-    return ", lower than that of the other system, which may be chance"
 
 
 def overview(gathered: Gathered) -> PageTable | None:

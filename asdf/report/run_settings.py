@@ -57,7 +57,8 @@ def settings_of_runs(gathered: Gathered) -> list[RunSettings]:
     for name, run in zip(gathered.names, gathered.runs, strict=True):
         shown = RunSettings(name, [], [])
         for key, setting in run.settings().items():
-            group = shown.defaults if _is_default(setting) else shown.changed
+            is_default = setting.source.partition(",")[0] == "default"
+            group = shown.defaults if is_default else shown.changed
             group.append(ShownSetting(_name_parts(key), setting.text, setting.source.split(" ")))
         runs.append(shown)
     return runs
@@ -75,19 +76,11 @@ def setting_differences(gathered: Gathered) -> SettingDifferences | None:
     for name in names:
         # None in a run of a version that does not have the setting.
         row = [settings.get(name) for settings in by_run]
-        if _differ(row):
+        # A setting that a run does not have differs from every value, also from None.
+        texts = [setting.text for setting in row if setting]
+        if len(set(texts)) > 1 or 0 < len(texts) < len(row):
             rows.append(DifferentSetting(_name_parts(name), row))
     return SettingDifferences(gathered.names, rows)
-
-
-def _differ(settings: list[KeptSetting | None]) -> bool:
-    # A setting that a run does not have differs from every value, also from None.
-    texts = [setting.text for setting in settings if setting]
-    return len(set(texts)) > 1 or 0 < len(texts) < len(settings)
-
-
-def _is_default(setting: KeptSetting) -> bool:
-    return setting.source.partition(",")[0] == "default"
 
 
 def _name_parts(name: str) -> list[str]:

@@ -59,7 +59,10 @@ _IN_A_ROW = 6
 
 def sasv_text(summary: SasvSummary) -> str:
     """Return everything of one system; it ends without a line break."""
-    rows = {"trials": _count_text(summary.result)}
+    known = summary.result
+    total = known.target + known.nontarget + known.spoof
+    kinds = f"{known.target} target, {known.nontarget} nontarget, {known.spoof} spoof"
+    rows = {"trials": f"{total}: {kinds}"}
     for metric in _METRICS:
         number = metric.of(summary.result)
         if number is not None:
@@ -137,11 +140,6 @@ def _record(summary: SasvSummary) -> dict[str, Any]:
         },
         "conditions": conditions,
     }
-
-
-def _count_text(result: SasvResult) -> str:
-    total = result.target + result.nontarget + result.spoof
-    return f"{total}: {result.target} target, {result.nontarget} nontarget, {result.spoof} spoof"
 
 
 def _interval_text(metric: _Metric, summary: SasvSummary) -> str:

@@ -61,8 +61,12 @@ class TaskResults:
         """
         traced = self._read(name, run.layout.sources_json, _traced_result)
         located = self._read(name, run.layout.localisation_json, _located_result)
-        traced = [entry for entry in traced if _has_sources(run, entry)]
-        located = [entry for entry in located if _has_frames(run, entry)]
+        # A network that has lost its scores since has no result.
+        files = [run.score_file(entry.network, entry.set) for entry in traced]
+        pairs = zip(traced, files, strict=True)
+        traced = [entry for entry, file in pairs if sources_file(file).exists()]
+        frames = [run.layout.frames_file(NetworkName(e.network), e.set) for e in located]
+        located = [entry for entry, file in zip(located, frames, strict=True) if file.exists()]
         if networks is not None:
             traced = [entry for entry in traced if entry.network in networks]
             located = [entry for entry in located if entry.network in networks]
@@ -145,14 +149,6 @@ def _traced_result(record: Mapping[str, Any]) -> TaskResult[SourceResult]:
 def _located_result(record: Mapping[str, Any]) -> TaskResult[LocatedResult]:
     network = str(record["network"])
     return TaskResult(network, network, str(record["set"]), located_result(record))
-
-
-def _has_sources(run: RunFolder, entry: TaskResult[SourceResult]) -> bool:
-    return sources_file(run.score_file(entry.network, entry.set)).exists()
-
-
-def _has_frames(run: RunFolder, entry: TaskResult[LocatedResult]) -> bool:
-    return run.layout.frames_file(NetworkName(entry.network), entry.set).exists()
 
 
 def _named(entry: TaskResult[Value], name: str, is_system: bool) -> TaskResult[Value]:

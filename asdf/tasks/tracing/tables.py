@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-from xml.sax.saxutils import escape
 
+import numpy as np
+
+from asdf.tables.matrices import Matrix
 from asdf.tables.table import Columns, Table, Value, counts, rate
 from asdf.tables.text import as_lines
 from asdf.tasks.tracing.measures import FALSE_POSITIVE_RATES, SourceResult
-from asdf.text import aligned, shorten
+from asdf.text import aligned
 
 _NAMES = {
     "accuracy": "accuracy",
@@ -26,11 +28,7 @@ _NAMES = {
 _RATE = rate("rate", digits=3)
 # A matrix of more classes is no table that anybody reads; the picture and JSON have it.
 _MOST_COLUMNS = 16
-_LABEL = 16
-_CELL = 34
-_MARGIN = 130
-# White numbers are read on colours beyond this share of the darkest one.
-_DARK = 0.6
+_POINTS = 200
 
 
 def sources_text(title: str, result: SourceResult) -> str:
@@ -75,7 +73,12 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
         record["correct_at_false_positives"] = dict(
             zip(map(str, FALSE_POSITIVE_RATES), result.open.correct_at, strict=True)
         )
-        record["oscr_curve"] = _thinned(result)
+        # Both ends are among the points.
+        last = len(result.open.correct_rates) - 1
+        chosen = sorted({round(index * last / _POINTS) for index in range(_POINTS + 1)})
+        false_positives = result.open.false_positive_rates[chosen].tolist()
+        correct = result.open.correct_rates[chosen].tolist()
+        record["oscr_curve"] = list(zip(false_positives, correct, strict=True))
     if result.intervals:
         record["intervals"] = {
             name: [interval.low, interval.high] for name, interval in result.intervals.items()
@@ -88,69 +91,30 @@ def has_matrix_table(result: SourceResult) -> bool:
     return len(result.classes) <= _MOST_COLUMNS
 
 
-def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
-    """Return the confusion matrix as an SVG: rows are the trials' classes, columns their calls.
-
-    Args:
-        prefix: Prefix of the ids in it, which are unique on a page only if the prefixes are.
-    """
-    names = [shorten(name, _LABEL) for name in result.classes]
+def confusion_matrix(result: SourceResult, title: str = "") -> Matrix:
+    """Return the matrix whose rows are the trials' classes, and columns what they are called."""
     counts = result.confusion_KK
-    side = _CELL * len(names)
-    width = _MARGIN + side + 10
-    height = _MARGIN + side + 10
-    described = "; ".join(_describe_row(result, row) for row in range(len(names)))
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" '
-        f'aria-labelledby="{prefix}title {prefix}text" '
-        'font-family="sans-serif" font-size="10">',
-        f'<title id="{prefix}title">{escape(title)}</title>',
-        f'<desc id="{prefix}text">Rows are the classes of the trials. {escape(described)}</desc>',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    for row, name in enumerate(names):
-        middle = _MARGIN + row * _CELL + _CELL / 2
-        parts.append(_label(_MARGIN - 6, middle + 3, name))
-        parts.append(_label(middle, _MARGIN - 6, name, turned=True))
-        total = max(1, int(counts[row].sum()))
-        for column, count in enumerate(counts[row].tolist()):
-            parts.append(_draw_cell(row, column, count, count / total))
-    parts.append("</svg>\n")
-    return "\n".join(parts)
-
-
-def _draw_cell(row: int, column: int, count: int, share: float) -> str:
-    left = _MARGIN + column * _CELL
-    top = _MARGIN + row * _CELL
-    # From white to a dark blue.
-    colour = "#" + "".join(f"{round(255 - share * (255 - end)):02x}" for end in (8, 48, 107))
-    text_colour = "#ffffff" if share > _DARK else "#000000"
-    cell = (
-        f'<rect x="{left}" y="{top}" width="{_CELL}" height="{_CELL}" fill="{colour}" '
-        'stroke="#cccccc"/>'
-    )
-    if not count:
-        return cell
-    return cell + (
-        f'<text x="{left + _CELL / 2:g}" y="{top + _CELL / 2 + 3:g}" text-anchor="middle" '
-        f'fill="{text_colour}">{count}</text>'
+    return Matrix(
+        result.classes,
+        result.classes,
+        counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
+        np.where(counts > 0, counts.astype(str), "").tolist(),
+        title,
+        scale="proportion of the row",
+        row_heading=result.column,
+        column_heading="called",
     )
 
 
-def _label(x: float, y: float, name: str, turned: bool = False) -> str:
-    if turned:
-        return f'<text transform="translate({x:g} {y:g}) rotate(-60)">{escape(name)}</text>'
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="end">{escape(name)}</text>'
-
-
-def _describe_row(result: SourceResult, row: int) -> str:
-    counts = result.confusion_KK[row].tolist()
-    calls = []
-    for name, count in zip(result.classes, counts, strict=True):
-        if count:
-            calls.append(f"{name} {count}")
-    return f"{result.classes[row]}: called {', '.join(calls) or 'nothing'}"
+def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
+    """Return the confusion matrix as an SVG; `prefix` is that of the ids in it."""
+    rows = []
+    for name, numbers in zip(result.classes, result.confusion_KK.tolist(), strict=True):
+        known = zip(result.classes, numbers, strict=True)
+        calls = [f"{other} {count}" for other, count in known if count]
+        rows.append(f"{name}: called {', '.join(calls) or 'nothing'}")
+    description = f"Rows are the classes of the trials. {'; '.join(rows)}"
+    return confusion_matrix(result, title).svg(description, prefix)
 
 
 def _metric_rows(result: SourceResult) -> list[list[str]]:
@@ -190,12 +154,3 @@ def matrix_table(result: SourceResult, heading: str) -> Table:
     for name, called in zip(result.classes, result.confusion_KK.T.tolist(), strict=True):
         columns.append(counts(name, called))
     return Table(result.classes, columns, heading)
-
-
-def _thinned(result: SourceResult, points: int = 200) -> list[Sequence[float]]:
-    """Return points of the OSCR curve, (false positives, correct), both ends among them."""
-    assert result.open is not None
-    last = len(result.open.correct_rates) - 1
-    chosen = sorted({round(index * last / points) for index in range(points + 1)})
-    false_positives = result.open.false_positive_rates[chosen].tolist()
-    return list(zip(false_positives, result.open.correct_rates[chosen].tolist(), strict=True))

@@ -284,8 +284,9 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     assert "pictures next to o/out.csv: 2" in errors
     for name in ("a", "c"):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
-        sizes = [circle.get("r") for circle in root.iter("{http://www.w3.org/2000/svg}circle")]
-        assert sizes == ["2.5"] * len(windows) + ["5", "5"]  # the lowest has a ring, as in the key
+        paths = [path.get("class") for path in root.iter("{http://www.w3.org/2000/svg}path")]
+        marks = [css for css in paths if css.startswith("marker")]
+        assert marks == ["marker c0"] * len(windows) + ["marker c0 lowest"]
 
 
 def test_json_says_what_made_it_and_of_which_file(folder, score, network):

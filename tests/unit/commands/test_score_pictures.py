@@ -51,44 +51,42 @@ def test_equal_scores_have_a_range():
 def test_svg_plot(threshold):
     content = svg_plot(windows(-1, 2, 3), 'a<b>&"\x07.wav', "LLR", threshold)
     root = ElementTree.fromstring(content)
-    space = "{http://www.w3.org/2000/svg}"
-    points = [
-        tuple(map(float, p.split(","))) for p in root.find(f"{space}polyline").get("points").split()
-    ]
-    # 8 s over 724 points from 60 on, windows at 2, 4 and 6 s; 170 points high, scores from 3 to -1.
-    assert points == [(241.0, 200.0), (422.0, 72.5), (603.0, 30.0)]
-    texts = [element.text for element in root.iter(f"{space}text")]
-    assert texts[0] == 'a<b>&"\\x07.wav'
+    # 8 s over 741 points from 45 on, windows at 2, 4 and 6 s; 172 points high, scores from 3 to -1.
+    assert paths(root, "line c0") == ["M230.2,198.0L415.5,69.0L600.8,26.0"]
+    texts = [element.text for element in root.iter(f"{SPACE}text")]
+    assert 'a<b>&"\\x07.wav' in texts
     assert "LLR over time (minutes:seconds)" in texts
-    assert {"-1", "0", "1", "2", "3", "0:00", "0:05"} <= set(texts)
-    # The threshold and its sample in the key.
-    dashed = [line for line in root.iter(f"{space}line") if line.get("stroke-dasharray")]
-    assert [float(line.get("y1")) for line in dashed] == (
-        [] if threshold is None else [136.2, 250.0]
-    )
+    assert {"−1", "0", "1", "2", "3", "0:00", "0:05"} <= set(texts)
+    dashed = paths(root, "line c0 threshold")
+    assert dashed == ([] if threshold is None else ["M45.0,133.5L786.0,133.5"])
+
+
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+def paths(root: ElementTree.Element, css: str) -> list[str | None]:
+    return [path.get("d") for path in root.iter(f"{SPACE}path") if path.get("class") == css]
 
 
 def test_the_lowest_window_and_the_threshold_are_named_below_the_axes():
     root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
-    space = "{http://www.w3.org/2000/svg}"
-    texts = {element.text: element for element in root.iter(f"{space}text")}
+    texts = {element.text: element for element in root.iter(f"{SPACE}text")}
     # The second of three windows of 4 s every 2 s.
-    assert "lowest: -1.25, 0:02 to 0:06" in texts
-    assert "threshold 0.5" in texts
+    for words in ("lowest: -1.25, 0:02 to 0:06", "threshold 0.5"):
+        assert float(texts[words].get("y")) > 240
     assert "score (higher: more bona fide)" in texts
-    circles = [circle for circle in root.iter(f"{space}circle") if circle.get("fill") == "none"]
-    mark, _ = circles
+    marks = [p for p in root.iter(f"{SPACE}path") if p.get("class") == "marker c0 lowest"]
     # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
-    assert (mark.get("cx"), mark.get("cy")) == ("422.0", "200.0")
+    assert [mark.get("transform") for mark in marks] == ["translate(415.5,198.0)"]
 
 
 def test_no_text_covers_the_curve():
     root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
-    for text in root.iter("{http://www.w3.org/2000/svg}text"):
-        # Letters are 12 pixels high; the axes are from 30 to 200, and from 60 on.
+    for text in root.iter(f"{SPACE}text"):
+        # Letters are 12 pixels high; the axes are from 26 to 198, and from 45 on.
         if text.get("x") is None:
             continue
-        beside = float(text.get("x")) <= 60 and text.get("text-anchor") == "end"
-        assert beside or not 20 < float(text.get("y")) < 212, text.text
+        beside = float(text.get("x")) <= 45 and text.get("text-anchor") == "end"
+        assert beside or not 16 < float(text.get("y")) < 210, text.text
         # A white rim would cover what it lies on.
         assert text.get("stroke") is None

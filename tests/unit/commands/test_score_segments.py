@@ -120,14 +120,19 @@ def test_what_it_writes_is_what_localise_reads(folder, score, network, capsys):
     assert results["points"][0]["agreement"]["f1"] == 1
 
 
+def areas(root: ElementTree.Element, css: str) -> list[str]:
+    """Return the outlines of areas of this class."""
+    paths = root.iter(f"{SPACE}path")
+    return [path.get("d") for path in paths if path.get("class") == f"area c0 {css}"]
+
+
 def test_the_picture_has_the_waveform_and_the_parts(folder, score, network):
     threshold = threshold_of(network, folder)
     score("recordings/long.wav", "--segments", "call", "--segment-threshold", threshold)
     root = ElementTree.fromstring((folder / "call - long.svg").read_text())
     spoofed = read_rttm("call.rttm")["long"].spoofed
-    rectangles = [item for item in root.iter(f"{SPACE}rect") if item.get("fill-opacity")]
-    assert len(rectangles) == len(spoofed)
-    assert root.find(f"{SPACE}polygon") is not None
+    assert len(areas(root, "spoofed")) == len(spoofed)
+    assert len(areas(root, "sound")) == 1
     texts = [element.text for element in root.iter(f"{SPACE}text")]
     assert "frame score over time (minutes:seconds)" in texts
 
@@ -137,12 +142,12 @@ def test_parts_are_drawn_where_they_are():
     windows = frames_as_windows(frames)
     backdrop = Backdrop(np.array([1.0, 0.5]), frames.segments())
     root = ElementTree.fromstring(svg_plot(windows, "a.wav", "score", 0, backdrop))
-    (part,) = (item for item in root.iter(f"{SPACE}rect") if item.get("fill-opacity"))
-    # 4 s over 724 pixels from 60 on; the part is from 1 s to 3 s.
-    assert (part.get("x"), part.get("width")) == ("241.0", "362.0")
-    # Around the middle at 115, 85 pixels high where it is loudest.
-    points = root.find(f"{SPACE}polygon").get("points")
-    assert points == "241.0,30.0 603.0,72.5 603.0,157.5 241.0,200.0"
+    # 4 s over 741 pixels from 45 on; the part is from 1 s to 3 s.
+    (part,) = areas(root, "spoofed")
+    assert part == "M230.2,198.0L600.8,198.0L600.8,26.0L230.2,26.0Z"
+    # Around the middle at 112, 86 pixels high where it is loudest.
+    (sound,) = areas(root, "sound")
+    assert sound == "M230.2,26.0L600.8,69.0L600.8,155.0L230.2,198.0Z"
 
 
 def test_a_long_recording_is_drawn_by_its_lowest_frames():
