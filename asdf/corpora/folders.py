@@ -38,6 +38,7 @@ class Layout:
         columns: columns that are the same for all recordings.
         renamed: Name of a group in bona fide recordings: {'attack': 'source'} where the
             folder that names a spoof's system names a corpus there.
+        derived: Returns values of `columns` that follow from the groups of a path.
     """
 
     homes: tuple[str, ...]
@@ -46,6 +47,7 @@ class Layout:
     subset_of: Callable[[Groups], str] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    derived: Callable[[Groups], Mapping[str, str]] | None = None
 
     def names(self) -> list[str]:
         """Return the names of the columns."""
@@ -59,6 +61,8 @@ class Layout:
     def values(self, groups: Groups, label: int) -> dict[str, str]:
         """Return the columns of a recording."""
         values = {**self.columns, **groups}
+        if self.derived is not None:
+            values.update(self.derived(groups))
         if label == 1:
             for group, name in self.renamed.items():
                 values[name] = groups[group]

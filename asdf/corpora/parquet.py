@@ -230,9 +230,16 @@ class _Shard:
         """Return the other columns that may describe a trial, in words; of notes its entries."""
         described = {theirs: ours for ours, theirs in self._columns.names.items()}
         taken = {self._label, self._path, "path", "file", "file_name", "filename"}
+        import pyarrow
+
+        types = pyarrow.types
+        are_plain = (
+            *(types.is_string, types.is_large_string, types.is_dictionary),
+            *(types.is_integer, types.is_boolean),
+        )
         names = []
         for part in self.table.schema:
-            if part.name not in taken and _is_plain(part.type):
+            if part.name not in taken and any(is_kind(part.type) for is_kind in are_plain):
                 names.append(part.name)
         columns: dict[str, list[str]] = {}
         for name, values in self.table.read(names).items():
@@ -262,14 +269,6 @@ def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
                 described.append("-" if has_none else column[index])
             collector.add(row, ids[index], label, described)
     return collector.trials()
-
-
-def _is_plain(kind: Any) -> bool:
-    import pyarrow
-
-    types = pyarrow.types
-    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
-    return bool(is_text or types.is_integer(kind) or types.is_boolean(kind))
 
 
 def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list[str]]:

@@ -23,6 +23,7 @@ from asdf.corpora.by_folders import (
     LIBRISEVOC,
     ODSS,
     SONAR,
+    WAVEFAKE,
 )
 from asdf.corpora.by_lists import (
     CODECFAKE_XIE,
@@ -46,7 +47,6 @@ from asdf.corpora.mlaad import MLAAD
 from asdf.corpora.mlaad_source_tracing import MLAAD_SOURCE_TRACING
 from asdf.corpora.parquet import ARENA, PARQUET
 from asdf.corpora.partly_spoofed import HAD, LLAMA_PARTIAL_SPOOF, PARTIAL_SPOOF
-from asdf.corpora.wavefake import WAVEFAKE
 from asdf.errors import AsdfError, UsageError
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList

@@ -69,13 +69,12 @@ def parse_name(text: str | Path) -> HubName | None:
             "hub:ORG/NAME@REVISION, where REVISION is a branch, a tag or a commit, such as "
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
-    if not is_name or (not is_explicit and _is_of_this_machine(text, repository)):
+    # A folder 'networks' is here, so 'networks/epoch' is a slip in a path.
+    is_here = (
+        repository.lower().endswith(_OF_FILES)
+        or Path(text).exists()
+        or Path(repository).parent.exists()
+    )
+    if not is_name or (is_here and not is_explicit):
         return None
     return HubName(repository, revision or None, is_explicit)
-
-
-def _is_of_this_machine(text: str, repository: str) -> bool:
-    if repository.lower().endswith(_OF_FILES):
-        return True
-    # A folder 'networks' is here, so 'networks/epoch' is a slip in a path.
-    return Path(text).exists() or Path(repository).parent.exists()

@@ -30,10 +30,11 @@ from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
 from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.network_reading import read_network_file
 from asdf.interchange.published import (
+    POSITIONS,
+    UNUSED_NORM,
     is_published,
     rename_published,
-    without_positions,
-    without_unused,
+    without,
 )
 from asdf.interchange.scored_as_published import antideepfake_scoring, published_length
 from asdf.interchange.sizes import (
@@ -251,9 +252,9 @@ def _rename(layers: _Layers, masked: bool) -> None:
     Args:
         masked: whether the network masks frames in training, for which it has one layer more.
     """
-    layers.state, unused = without_unused(layers.state)
+    layers.state, unused = without(layers.state, UNUSED_NORM)
     layers.leave_out(unused, _UNUSED)
-    layers.state, positions = without_positions(layers.state)
+    layers.state, positions = without(layers.state, POSITIONS)
     layers.leave_out(positions, _COMPUTED)
     if is_published(layers.state):
         layers.state, not_used = rename_published(layers.state, masked)

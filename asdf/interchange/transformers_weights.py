@@ -7,7 +7,7 @@ features, and then logged. Files are read as all weights are: nothing in them is
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,12 @@ def _choose_layers(
     for full_name, tensor in state.items():
         name = full_name.removeprefix(prefix)
         if name not in names:
-            name = _rename(name, renamings)
+            for renaming in renamings:
+                name, _ = renaming.rename_source_key(name)
+            for old, new in _OLD_NAMES.items():
+                if name.endswith(old):
+                    name = name.removesuffix(old) + new
+                    break
         number = in_layer.match(name)
         is_above = number is not None and built <= int(number[1]) < front_end.encoder_layers
         if not full_name.startswith(prefix) or is_above or _NOT_USED.match(name):
@@ -150,12 +155,3 @@ def _find_renamings(model: Any) -> list[Any]:
     # Rules that also compute, such as of experts in one tensor, are of no encoder of audio.
     rules = get_model_conversion_mapping(model)
     return [rule for rule in rules if isinstance(rule, WeightRenaming)]
-
-
-def _rename(name: str, renamings: Sequence[Any]) -> str:
-    for renaming in renamings:
-        name, _ = renaming.rename_source_key(name)
-    for old, new in _OLD_NAMES.items():
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name

@@ -117,7 +117,8 @@ class TaskMetric(ValidationMetric):
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         """Raise: the scores of detection say nothing about it."""
         raise UsageError(
-            f"{SETTING} is of the task {self.task!r}, which this network does not have: {self.advice}."
+            f"{SETTING} is of the task {self.task!r}, which this network does not have: "
+            f"{self.advice}."
         )
 
     @abstractmethod

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from asdf.runs.pickles import Name, PickleFollower
+from asdf.runs.pickles import Items, Name, PickleFollower
 from asdf.text import shorten
 
 # Numbers and texts of a fixed width: neither objects nor structures.
@@ -94,7 +94,7 @@ class _LabelFollower(PickleFollower):
             case ("array", (_, shape, Described(kind="dtype") as described, _, content)):
                 if described.value is not None:
                     target.value = _array_of(content, described.value, shape)
-                elif getattr(content, "kind", "") == "list":
+                elif isinstance(content, Items):
                     target.objects = content.values
                 else:
                     raise UnpicklingError("it has an array of objects without objects")

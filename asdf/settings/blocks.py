@@ -101,7 +101,12 @@ class _BlockReader:
             elif not self._open.assignments and not self._is_described:
                 self._open.comments.append(line.comment)
         elif line.kind == "assignment":
-            self._take_assignment(line)
+            location = self._location(line)
+            if self._open is None:
+                self.collector.add(location, _no_config(line, self._ended))
+                # The rest of the paragraph is part of the same mistake.
+                self._open = Block("", (), location)
+            _append(self._open.assignments, line, location, self.collector)
         elif HEADER.fullmatch(line.text):
             self._begin_block(line)
         else:
@@ -109,14 +114,6 @@ class _BlockReader:
 
     def _location(self, line: Line) -> Location:
         return Location(self.file, line.number, self._open.name if self._open else "")
-
-    def _take_assignment(self, line: Line) -> None:
-        location = self._location(line)
-        if self._open is None:
-            self.collector.add(location, _no_config(line, self._ended))
-            # The rest of the paragraph is part of the same mistake.
-            self._open = Block("", (), location)
-        _append(self._open.assignments, line, location, self.collector)
 
     def _begin_block(self, line: Line) -> None:
         if self._open is not None and self._open.name:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin
 
 from asdf.settings.catalogue import Known
@@ -113,9 +114,11 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
     of_any_length = kinds[-1] is Ellipsis
     if not isinstance(value, tuple | list):
         hint = ""
-        if of_any_length and _fits(kinds[0], value):
-            # (0) is a number in brackets: a trap that everyone falls into once.
-            hint = f"; a tuple of one value is written ({shortened(repr(value))},)"
+        with suppress(Complaint):
+            if of_any_length:
+                _fit(kinds[0], value)
+                # (0) is a number in brackets: a trap that everyone falls into once.
+                hint = f"; a tuple of one value is written ({shortened(repr(value))},)"
         raise _wrong_kind(annotation, value, hint)
     if of_any_length:
         kinds = (kinds[0],) * len(value)
@@ -130,14 +133,6 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
             which = f"value {position} ({shortened(repr(element))})"
             raise Complaint(f"{which}: {complaint.text}") from None
     return tuple(fitted)
-
-
-def _fits(annotation: Any, value: Any) -> bool:
-    try:
-        _fit(annotation, value)
-    except Complaint:
-        return False
-    return True
 
 
 def _hint(annotation: Any, value: Any) -> str:
