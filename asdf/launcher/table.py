@@ -141,12 +141,8 @@ def _rows_that_fit(jobs: Sequence[Job], height: int) -> list[str]:
     width = max(len(job.label) for job in jobs)
     if len(jobs) <= max_rows:
         return [_row(job, width) for job in jobs]
-    shown = sorted(jobs, key=_interest)[: max_rows - 1]
+    shown = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))[: max_rows - 1]
     return [*(_row(job, width) for job in shown), _counts(jobs)]
-
-
-def _interest(job: Job) -> int:
-    return _BY_INTEREST.index(job.state)
 
 
 def _row(job: Job, width: int) -> str:

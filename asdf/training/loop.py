@@ -96,8 +96,8 @@ class Trainer:
         )
         self.saving = Saving(step, layout, callbacks)
         self.validation = Validation(
-            step,
-            self.plan,
+            step=step,
+            plan=self.plan,
             layout=layout,
             validate=validate,
             callbacks=callbacks,

@@ -298,7 +298,7 @@ class Step:
         if self._passes is None:
             self._passes = self._prepare_passes()
         model = self._passes.model
-        seed = partial(self._seed, step)
+        seed = partial(seed_step, self.settings.recipe.seed, step, rank=self.world.rank)
         minibatches = self._minibatches(window, clips, weights)
         passes: AnyPasses = self._passes.for_window(window)
         if self.loss.is_joint:
@@ -337,9 +337,6 @@ class Step:
             waveforms = self._next_minibatch(clips)
             targets = self.targets.of_share(share, weights)
             yield Minibatch(number, share, waveforms, targets)
-
-    def _seed(self, step: int, minibatch: int) -> None:
-        seed_step(self.settings.recipe.seed, step, minibatch, self.world.rank)
 
     def _joint_passes(
         self, minibatches: list[Minibatch], window: Window, seed: Callable[[int], None]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.part import Part
-from asdf.audio.noise_trial import TRIAL, second_of_noise
+from asdf.audio.noise_trial import TRIAL, check_sendable, second_of_noise
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
@@ -45,7 +45,7 @@ def build_user_part(kind: type[Part], settings: Sections, base: Path) -> Part:
             f"{SETTING}: {name} has the probability {part.probability!r}; a number from 0 to 1 is "
             "needed."
         )
-    _check_sendable(part, name)
+    check_sendable(part, f"{SETTING}: {name}", "apply")
     return part
 
 
@@ -100,18 +100,6 @@ def _find_problem(result: object, samples: int, shortens: bool) -> str:
             "by the level of a silent clip, or for logarithms of 0."
         )
     return ""
-
-
-def _check_sendable(part: Part, name: str) -> None:
-    try:
-        pickle.dumps(part)
-    except Exception as error:
-        raise UsageError(
-            f"{SETTING}: {name} cannot be sent to the loader's processes: "
-            f"{type(error).__name__}: {error}. Its attributes must be what pickle can copy, such "
-            "as numbers, texts and arrays, but no open files and no lambdas. Make what else it "
-            "needs in `apply`, when it is first needed."
-        ) from error
 
 
 def _is_probability(value: object) -> bool:

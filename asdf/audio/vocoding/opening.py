@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.noise_trial import TRIAL, second_of_noise
+from asdf.audio.noise_trial import TRIAL, check_sendable, second_of_noise
 from asdf.audio.vocoding.vocoder import Vocoder
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class, is_ours, searched_first
 from asdf.settings.sections import Sections
@@ -78,7 +78,7 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
         kind = find_class(path, folder, SETTING, Vocoder)  # type: ignore[type-abstract]
         with UserErrors(f"{SETTING}: {name} cannot be made"):
             by_name[name] = kind(settings)
-        _check_sendable(by_name[name], name)
+        check_sendable(by_name[name], f"{SETTING}: {name}", "vocode")
     return Vocoders(by_name, folder)
 
 
@@ -92,18 +92,6 @@ def try_vocoders(settings: Sections, folder: Path | None) -> None:
     for name, vocoder in vocoders.by_name.items():
         if not is_ours(f"{type(vocoder).__module__}."):
             vocoders.copy(name, second_of_noise(), np.random.default_rng(0), TRIAL)
-
-
-def _check_sendable(vocoder: Vocoder, name: str) -> None:
-    try:
-        pickle.dumps(vocoder)
-    except Exception as error:
-        raise UsageError(
-            f"{SETTING}: {name} cannot be sent to the loader's processes: "
-            f"{type(error).__name__}: {error}. Its attributes must be what pickle can copy, such "
-            "as numbers, texts and arrays. Make what else it needs in `vocode`, when it is first "
-            "needed."
-        ) from error
 
 
 def _unpickle_vocoders(pickled: bytes, folder: Path | None) -> Vocoders:
