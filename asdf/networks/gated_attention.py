@@ -26,6 +26,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.full_precision import without_autocast
+from asdf.networks.products import multiply
 from asdf.networks.watched import is_plain
 
 # Numbers in the rows of what attention adds to its scores: it copies those of other multiples.
@@ -118,7 +119,7 @@ class _GatedBias(torch.autograd.Function):
         gates_BLH2, factors_BLH3, gate_HLB, bias_1HLL = ctx.saved_tensors
         rows_XBL = gradient_BHLL.permute(1, 2, 0, 3).flatten(0, 1)
         short_XL1 = bias_1HLL.to(rows_XBL.dtype).flatten(0, 2).unsqueeze(2)
-        of_gates_BLH = _product(rows_XBL, short_XL1).view_as(gate_HLB).permute(2, 1, 0)
+        of_gates_BLH = multiply(rows_XBL, short_XL1).view_as(gate_HLB).permute(2, 1, 0)
         parts_BLH3 = of_gates_BLH.unsqueeze(3) * factors_BLH3
         of_scale_H = parts_BLH3[..., 2].sum((0, 1))
         of_logits_BLH24 = rows_XBL.new_empty(*gates_BLH2.shape, 4)
@@ -128,14 +129,6 @@ class _GatedBias(torch.autograd.Function):
         )
         of_bias_1HLL = None
         if ctx.needs_input_grad[2]:
-            of_bias_X1L = _product(gate_HLB.flatten(0, 1).unsqueeze(1), rows_XBL)
+            of_bias_X1L = multiply(gate_HLB.flatten(0, 1).unsqueeze(1), rows_XBL)
             of_bias_1HLL = of_bias_X1L.view_as(bias_1HLL).float()
         return of_logits_BLH24.flatten(3), of_scale_H.view(1, -1, 1, 1), of_bias_1HLL
-
-
-def _product(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
-    """Return the matrix products of both."""
-    if first_XMK.shape[2] == 1:
-        # Torch 2.14 computes outer products with Triton, which needs a C compiler on the machine.
-        return first_XMK * second_XKN
-    return torch.bmm(first_XMK, second_XKN)
