@@ -18,8 +18,6 @@ from asdf.metrics.results import (
     results_table,
     write_results,
 )
-from asdf.metrics.sasv import SasvResult, sasv_result, summarise_sasv
-from asdf.metrics.sasv_fusion import SasvFusion, fit_fusion
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -34,10 +32,9 @@ from asdf.metrics.tandem import (
 )
 from asdf.metrics.thresholds import choose_threshold
 from asdf.tasks.localisation.measures import LocatedRecording, localisation
-from asdf.trials.asv_scores import AsvScores, read_asv_scores
-from asdf.trials.formats import read_keyed_scores
-from asdf.trials.matching import read_any_scores, read_unlabelled_scores
-from asdf.trials.sasv_files import (
+from asdf.tasks.sasv.combining import SasvFusion, fit_fusion
+from asdf.tasks.sasv.measures import SasvResult, sasv_result, summarise_sasv
+from asdf.tasks.sasv.score_files import (
     SasvScores,
     SasvTrials,
     read_sasv_keys,
@@ -45,6 +42,9 @@ from asdf.trials.sasv_files import (
     with_keys,
     write_sasv_scores,
 )
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
+from asdf.trials.formats import read_keyed_scores
+from asdf.trials.matching import read_any_scores, read_unlabelled_scores
 from asdf.trials.score_file import Scores, read_scores, write_scores
 from asdf.trials.trial_list import TrialList
 

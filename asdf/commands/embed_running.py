@@ -32,7 +32,7 @@ from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Computing, Sections
-from asdf.trials.embeddings import Embeddings, write_embeddings
+from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 
 if TYPE_CHECKING:

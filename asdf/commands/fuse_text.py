@@ -10,8 +10,8 @@ from asdf.commands.fuse_scores import Applied, DevelopmentSet
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval, Intervals, paired_test
 from asdf.metrics.fusion import METHODS
-from asdf.metrics.fusion_gain import FusionGain
 from asdf.metrics.results import Result, evaluate
+from asdf.tasks.fusion.gain import FusionGain
 from asdf.text import aligned, p_value_text
 
 _HEADER = ("system", "EER %", "minDCF", "Cllr bits", "weight", "in the folds")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
-    from asdf.report.embeddings import EmbeddingSection, embedding_picture, embedding_section
     from asdf.report.exports import to_csv, to_json
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from asdf.report.left_out_tables import left_out_text
     from asdf.report.names import names_of, numbered
     from asdf.report.page import picture_svg, report_page
-    from asdf.report.sasv import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
     from asdf.report.seed_comparison import (
         SeedComparison,
         SetDifference,

@@ -19,7 +19,7 @@ import asdf
 from asdf.__main__ import main
 from asdf.networks.packed import is_available
 from asdf.scoring.scorer import Scorer
-from asdf.trials.embeddings import Embeddings, read_embeddings, write_embeddings
+from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, sound, write_small_network

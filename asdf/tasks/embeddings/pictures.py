@@ -13,11 +13,16 @@ from html import escape
 
 import numpy as np
 
-from asdf.metrics.projection import MAX_POINTS, choose_points, principal_components, project
 from asdf.tables.page import PageTable, as_page
 from asdf.tables.table import Columns, Table, counts, texts
+from asdf.tasks.embeddings.embedding_files import Embeddings
+from asdf.tasks.embeddings.projection import (
+    MAX_POINTS,
+    choose_points,
+    principal_components,
+    project,
+)
 from asdf.text import printable, shorten
-from asdf.trials.embeddings import Embeddings
 
 # Colours that people with any colour vision tell apart (Okabe and Ito, 2008), on light and dark.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b0a000")
@@ -110,7 +115,7 @@ def embedding_picture(embeddings: Embeddings, by: str = "label", method: str = "
 
     Args:
         by: a column of the list, or 'label'.
-        method: Method of `asdf.metrics.projection`.
+        method: Method of `asdf.tasks.embeddings.projection`.
 
     Raises:
         AsdfError: there is no such column, or there are too few embeddings.

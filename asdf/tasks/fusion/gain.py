@@ -16,9 +16,9 @@ from asdf.metrics.bootstrap import Intervals, paired_test
 from asdf.metrics.calibration import fit_llr
 from asdf.metrics.costs import cllr
 from asdf.metrics.detection import Floats
-from asdf.metrics.folds import Folds
 from asdf.metrics.fusion import Fusion, fit_fusion
 from asdf.metrics.results import Result, evaluate
+from asdf.tasks.fusion.folds import Folds
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import Labels
 

@@ -23,7 +23,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import fit_llr
 from asdf.metrics.detection import Floats
 from asdf.metrics.tandem import TANDEM, TandemCost
-from asdf.trials.sasv_files import SasvScores
+from asdf.tasks.sasv.score_files import SasvScores
 
 FUSIONS = ("nonlinear", "linear", "sum")
 

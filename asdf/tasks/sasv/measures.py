@@ -35,8 +35,8 @@ from asdf.metrics.tandem import (
     min_tdcf,
     t_eer_path,
 )
+from asdf.tasks.sasv.score_files import KINDS, NONTARGET, SPOOF, TARGET, SasvScores
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.sasv_files import KINDS, NONTARGET, SPOOF, TARGET, SasvScores
 
 DRAWN = ("a_dcf", "sasv_eer", "sv_eer", "spf_eer")
 """Metrics that have intervals."""
