@@ -249,6 +249,8 @@ def _over_seeds(
     trials: TrialList | None,
 ) -> OverSeeds:
     """Return the results of systems that differ by their seed alone, put together."""
+    if len(systems) < 2:
+        return OverSeeds()
     names = [system.name for system in systems]
     paths = [system.path for system in systems]
     configurations = file_configurations(names, paths, [system.group for system in systems])
@@ -290,15 +292,19 @@ def _write(
     scores = summaries[0].scores
     decisions = summaries[0].decisions
     threshold = decisions.threshold.value if decisions else None
-    latex = to_latex(summaries, leading)
-    if over.by_set:
-        by_name = {summary.name: summary for summary in summaries}
-        latex += "\n" + seeds_to_latex(over, by_name)
+
+    def write_latex(path: Path) -> None:
+        latex = to_latex(summaries, leading)
+        if over.by_set:
+            by_name = {summary.name: summary for summary in summaries}
+            latex += "\n" + seeds_to_latex(over, by_name)
+        write_text(path, latex)
+
     write_outputs(
         [
             (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
             (args.csv, lambda path: write_text(path, csv_with_seeds(to_csv(summaries), over))),
-            (args.latex, lambda path: write_text(path, latex)),
+            (args.latex, write_latex),
             (
                 args.submission,
                 lambda path: write_submission(path, args.format or "", scores, trials, threshold),

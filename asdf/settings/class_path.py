@@ -216,6 +216,9 @@ def names_in(tree: ast.Module) -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.alias):
             names.add(node.asname or node.name)
+        # A door offers names of other packages by its arguments.
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open_door":
+            names.update(str(keyword.arg) for keyword in node.keywords)
     return names
 
 
