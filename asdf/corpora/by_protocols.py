@@ -60,9 +60,11 @@ def read_protocols(protocols: Protocols, tree: Tree, subset: str) -> Reading:
     trials = read_from(tree, labels)
     folders = [(home_of[labels] + folder).rstrip("/") for folder in files.audio]
     whole = first_there(tree, folders)
-    parts = [part for part in protocols.parts.get(subset, ()) if is_there(tree, part)]
+    # Only then: the names in an archive are read where it is looked into.
+    parts = protocols.parts.get(subset, ()) if whole is None else ()
+    existing = tuple(part for part in parts if is_there(tree, part))
     # Without any, the recordings are reported as missing where the distribution has them.
-    audio = tuple(parts) if parts and whole is None else (whole or folders[0],)
+    audio = existing or (whole or folders[0],)
     if protocols.suffix:
         return Reading(with_files(trials, tree, audio, protocols.suffix), audio)
     return Reading(replace(trials, ids=[join_name(audio[0], name) for name in trials.ids]), audio)

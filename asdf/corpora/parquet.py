@@ -299,10 +299,10 @@ def _read_arena(tree: Tree, name: str) -> Reading:
             f"{_ARENA}/{name} --repo-type dataset --local-dir {tree.root / name}"
         )
     labels = join_name(under, _LABEL_TABLE)
-    shards = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
-    has_shards = any(_split_of(name) == "test" for name in shards)
-    if is_there(tree, labels) and not has_shards:
-        return _read_labels(tree, labels, under)
+    if is_there(tree, labels):
+        shards = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
+        if not any(_split_of(name) == "test" for name in shards):
+            return _read_labels(tree, labels, under)
     return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
 
 

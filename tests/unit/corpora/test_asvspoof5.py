@@ -48,3 +48,11 @@ def test_the_tars_of_asvspoof_5_may_stay_as_they_are(lay: Lay, read: Read) -> No
     ]
     assert compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
     check_files([utterances])
+
+
+def test_archives_next_to_the_unpacked_folder_are_not_opened(lay: Lay, read: Read) -> None:
+    root = lay({"ASVspoof5.eval.track_1.tsv": ASVSPOOF5}, "flac_E_eval/D_1.flac")
+    # A tar that cannot be read would be an error, and an index of a whole one takes minutes.
+    (root / "flac_E_aa.tar").write_bytes(b"no tar")
+    _, reading = read("asvspoof5:eval", root)
+    assert reading.audio == ("flac_E_eval",)
