@@ -10,7 +10,6 @@ from asdf.metrics.checks import Finding, check_scores, tied_proportion
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
 from asdf.metrics.detection import DetCurve, auc, det_curve, eer
-from asdf.metrics.localisation import LocatedRecording, localisation
 from asdf.metrics.results import (
     Result,
     Row,
@@ -19,8 +18,6 @@ from asdf.metrics.results import (
     results_table,
     write_results,
 )
-from asdf.metrics.sasv import SasvResult, sasv_result, summarise_sasv
-from asdf.metrics.sasv_fusion import SasvFusion, fit_fusion
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -34,10 +31,10 @@ from asdf.metrics.tandem import (
     t_eer_path,
 )
 from asdf.metrics.thresholds import choose_threshold
-from asdf.trials.asv_scores import AsvScores, read_asv_scores
-from asdf.trials.formats import read_keyed_scores
-from asdf.trials.matching import read_any_scores, read_unlabelled_scores
-from asdf.trials.sasv_files import (
+from asdf.tasks.localisation.measures import LocatedRecording, localisation
+from asdf.tasks.sasv.combining import SasvFusion, fit_fusion
+from asdf.tasks.sasv.measures import SasvResult, sasv_result, summarise_sasv
+from asdf.tasks.sasv.score_files import (
     SasvScores,
     SasvTrials,
     read_sasv_keys,
@@ -45,6 +42,9 @@ from asdf.trials.sasv_files import (
     with_keys,
     write_sasv_scores,
 )
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
+from asdf.trials.formats import read_keyed_scores
+from asdf.trials.matching import read_any_scores, read_unlabelled_scores
 from asdf.trials.score_file import Scores, read_scores, write_scores
 from asdf.trials.trial_list import TrialList
 

@@ -25,7 +25,6 @@ ROOMS = [
     "segments",
     "tables",
     "metrics",
-    "report",
     "demo",
     "data",
     "corpora",
@@ -34,6 +33,8 @@ ROOMS = [
     "interchange",
     "scoring",
     "training",
+    "tasks",
+    "report",
     "memory",
     "doctor",
     "recipe",
@@ -131,6 +132,18 @@ def test_imports_point_downward() -> None:
         if FLOOR[room] >= FLOOR[room_of(path)]
     ]
     assert upward == []
+
+
+def test_the_core_knows_tasks_by_their_class_paths_alone() -> None:
+    """Each of these files names what is found by its path, as a user's own would be."""
+    core = [path for path in FILES if FLOOR[room_of(path)] < FLOOR["tasks"]]
+    naming = [relative(path) for path in core if "asdf.tasks." in path.read_text(encoding="utf-8")]
+    assert sorted(naming) == [
+        "asdf/networks/__init__.py",
+        "asdf/networks/heads.py",
+        "asdf/settings/sections/training.py",
+        "asdf/training/task.py",
+    ]
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:

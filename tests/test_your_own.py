@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import asdf
 from asdf.evaluation import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,7 +58,7 @@ def test_every_file_of_the_page_is_run() -> None:
     assert list(EXAMPLES) == [
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
-        *("my_network", "my_metric", "my_callbacks"),
+        *("my_task", "my_network", "my_metric", "my_callbacks"),
     ]
 
 
@@ -131,6 +133,34 @@ def test_the_head_for_sources(recipe, capsys):
     sources = recipe.system() / "scores" / "epoch.1" / "demo-dev.sources.tsv"
     header = sources.read_text().splitlines()[0].split("\t")
     assert header[-3:] == ["A01", "A02", "A03"] and weights.shape == (3, 16)
+
+
+def test_the_task_next_to_another_one(recipe, capsys):
+    outcome = run(recipe, capsys, EXAMPLES["my_task"], "recipe.end_stage=3")
+    file = network_of(recipe)
+    assert file["settings"]["speakers"] == {"weight": 0.3}
+    assert file["sources"]["classes"] == ["A01", "A02", "A03"]
+    entry = file["heads"]["speakers"]
+    assert entry["head"] == "my_task.SpeakerHead" and entry["dimension"] == 48
+    count = len(entry["names"])
+    assert f"; {count} speakers" in outcome.output
+    scores = recipe.system() / "scores" / "epoch.1"
+    listed = read_scores(scores / "demo-dev.txt")
+    values = np.load(scores / "demo-dev.speakers.npz")
+    assert values["ids"].tolist() == list(listed.ids)
+    assert values["values"].shape == (len(listed.ids), count)
+    network = recipe.system() / "networks" / "epoch.1.pt"
+    detector = asdf.Detector(network, "cpu", network_folder=recipe.folder)
+    noise = np.random.default_rng(0).normal(0, 0.1, 1_100_000).astype(np.float32)
+    whole = detector.score_whole(noise, 16000)
+    assert whole.extras["speakers"].shape == (count,) and whole.windows > 1
+    windows = detector.score_over_time(noise[:80_000], 2.0, 2.0, 16000)
+    assert windows[0].extras["speakers"].shape == (count,)
+    assert set(windows[0].extras["sources"].probabilities) == {"A01", "A02", "A03"}
+    # A second start finds the heads in its files, and goes on.
+    outcome = recipe.call(capsys, "shown", "network.max_epochs=2")
+    assert outcome.status == 0, outcome.output
+    assert "epoch 2" in outcome.output
 
 
 def test_the_back_end(recipe, capsys):

@@ -3,6 +3,8 @@
 Parquet files are tables, too: `open_table` reads their columns.
 """
 
+# ruff: noqa: F401 (names for others)
+
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
 from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table
 from asdf.archives.paths import (
@@ -14,20 +16,3 @@ from asdf.archives.paths import (
     open_file,
     open_source,
 )
-
-__all__ = [
-    "Archive",
-    "FileState",
-    "FolderInArchive",
-    "Member",
-    "ParquetArchive",
-    "ParquetTable",
-    "file_size",
-    "file_state",
-    "find_folder",
-    "find_member",
-    "not_ordinary",
-    "open_file",
-    "open_source",
-    "open_table",
-]

@@ -132,7 +132,11 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
         raise AsdfError(_damaged(path, str(error))) from None
     except OSError as error:
         raise AsdfError(f"{path} cannot be read: {error.strerror or error}.") from None
-    _check_end_mark(path, descriptor, end)
+    # tarfile takes anything but a header for the end, so a hole that a copy left would be one too.
+    mark = read_at(descriptor, _LONGEST_END_MARK + 1, end)
+    if not BLOCK <= len(mark) <= _LONGEST_END_MARK or mark.strip(b"\0"):
+        detail = f"of its {size} bytes those from {end} on are neither a member nor the end mark"
+        raise AsdfError(_damaged(path, detail))
     contents.resolve_links()
     if contents.left_out:
         left_out = and_more(contents.left_out, _SHOWN, "; ")
@@ -185,17 +189,6 @@ def _split_in_hundredths(
             yield part
             part = []
     yield part
-
-
-def _check_end_mark(path: Path, descriptor: int, end: int) -> None:
-    """Refuse an archive in which something other than tar's mark follows its last member."""
-    # tarfile takes anything but a header for the end, so a hole that a copy left would be one too.
-    mark = read_at(descriptor, _LONGEST_END_MARK + 1, end)
-    is_mark = BLOCK <= len(mark) <= _LONGEST_END_MARK and not mark.strip(b"\0")
-    if not is_mark:
-        size = os.fstat(descriptor).st_size
-        detail = f"of its {size} bytes those from {end} on are neither a member nor the end mark"
-        raise AsdfError(_damaged(path, detail))
 
 
 def _normal(name: str) -> bytes:

@@ -143,7 +143,11 @@ def read_index(path: Path, descriptor: int) -> Index:
 
 def save_index(path: Path, index: Index, status: os.stat_result) -> None:
     """Save the index of the archive `path`, which had `status` when it was indexed."""
-    arrays = _arrays_of(index)
+    names = np.frombuffer(index.names, np.uint8)
+    arrays = []
+    columns = (index.offsets, index.sizes, index.headers, index.ends, names)
+    for column, kind in zip(columns, _TYPES, strict=True):
+        arrays.append(column.astype(kind, copy=False))
     facts = np.array(_state_facts(status, arrays), "<i8")
     problems = []
     for index_path in _index_paths(path):
@@ -185,12 +189,6 @@ def _index_paths(path: Path) -> list[Path]:
         path.with_name(f"{path.name}.index"),
         Path(cache, "asdf", f"{path.name}.{digest}.index"),
     ]
-
-
-def _arrays_of(index: Index) -> list[np.ndarray]:
-    names = np.frombuffer(index.names, np.uint8)
-    arrays = [index.offsets, index.sizes, index.headers, index.ends, names]
-    return [array.astype(kind, copy=False) for array, kind in zip(arrays, _TYPES, strict=True)]
 
 
 def _state_facts(status: os.stat_result, arrays: Sequence[np.ndarray]) -> _Facts:

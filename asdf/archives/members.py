@@ -125,7 +125,8 @@ def open_archive(path: Path) -> Archive:
             if known is not None and known.state != read_state(path.stat()):
                 _forget(known)
             if path not in _archives:
-                _archives[path] = _open(path)
+                is_parquet = path.suffix.lower() == PARQUET
+                _archives[path] = ParquetArchive(path) if is_parquet else TarArchive(path)
         except OSError as error:
             raise _unreadable(path, error) from None
         return _archives[path]
@@ -172,9 +173,3 @@ def _forget(archive: Archive) -> None:
         for path in outdated:
             del _folders[path]
     _files.forget(archive)
-
-
-def _open(path: Path) -> Archive:
-    if path.suffix.lower() == PARQUET:
-        return ParquetArchive(path)
-    return TarArchive(path)

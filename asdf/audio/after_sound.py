@@ -170,7 +170,9 @@ def _read_chunk(content: FileBytes, layout: _Layout, position: int) -> tuple[byt
     for start in (aligned, position):
         header = content.read(start, layout.header)
         name = header[: layout.name]
-        if len(header) < layout.header or not _is_name(name, layout):
+        if len(header) < layout.header or not (
+            layout.name > 4 or all(0x20 <= byte < 0x7F for byte in name)
+        ):
             continue
         size = int.from_bytes(header[layout.name :], layout.order)  # type: ignore[arg-type]
         stop = start + size + (0 if layout.counts_header else layout.header)
@@ -178,10 +180,6 @@ def _read_chunk(content: FileBytes, layout: _Layout, position: int) -> tuple[byt
         if start < stop <= content.size:
             return name, stop
     return None
-
-
-def _is_name(name: bytes, layout: _Layout) -> bool:
-    return layout.name > 4 or all(0x20 <= byte < 0x7F for byte in name)
 
 
 def _align(position: int, step: int) -> int:

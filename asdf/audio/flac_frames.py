@@ -83,7 +83,8 @@ def describe_unheard(content: FileBytes) -> str:
     stream = _read_stream(content)
     if stream is None or stream.samples == 0:
         return ""
-    fixed_size = _read_block_size(content.read(stream.start, _HEADER))
+    frame = _read_frame(content.read(stream.start, _HEADER), 1)
+    fixed_size = None if frame is None else frame.end - frame.first
     if fixed_size is None:
         # The decoder says what is wrong.
         return ""
@@ -190,12 +191,6 @@ def _frames(data: bytes, fixed_size: int) -> Iterator[_Frame]:
         if not header[1] & _VARIABLE and frame.end - frame.first == fixed_size:
             before = header[:_NUMBER]
             number = frame.end // fixed_size
-
-
-def _read_block_size(header: bytes) -> int | None:
-    """Return how many samples the frame has that begins with `header`; None for no frame."""
-    frame = _read_frame(header, 1)
-    return None if frame is None else frame.end - frame.first
 
 
 def _read_frame(header: bytes, fixed_size: int) -> _Frame | None:

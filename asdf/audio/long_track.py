@@ -20,7 +20,7 @@ class LongTrack:
     """What readers use of `soundfile.SoundFile`; it is read forwards.
 
     Attributes:
-        frames, samplerate, channels: as a sound file has them.
+        frames, samplerate, channels: Numbers as a sound file has them.
     """
 
     format = "FFMPEG"

@@ -63,8 +63,7 @@ def is_estimated(file: IO[bytes]) -> bool:
     for byte in header[_TAG_SIZE]:
         size = size << _BITS_OF_SIZE_BYTE | byte & 0x7F
     file.seek(_TAG_HEADER + size)
-    first_frame = file.read(_FIRST_FRAME)
-    return not any(mark in first_frame for mark in _MARKS)
+    return not _is_header(file.read(_FIRST_FRAME))
 
 
 def describe_unheard(content: FileBytes, heard: int) -> str:

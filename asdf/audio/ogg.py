@@ -148,7 +148,10 @@ def _find_page_end(data: bytes, start: int) -> int | None:
     stated = int.from_bytes(page[_CHECKSUM], "little")
     # The checksum is of the page with zeros in its own field.
     page[_CHECKSUM] = bytes(4)
-    return end if _checksum(page) == stated else None
+    # Ogg's CRC-32: zlib's polynomial with reversed bits, and without its inversions.
+    reversed_page = page.translate(_REVERSED)
+    raw = zlib.crc32(reversed_page, _ALL_ONES) ^ _ALL_ONES
+    return end if _reverse_bits(raw, 32) == stated else None
 
 
 def _is_torn(rest: bytes) -> bool:
@@ -157,10 +160,3 @@ def _is_torn(rest: bytes) -> bool:
         return False
     # A page may be torn in the middle of its first bytes.
     return rest.startswith(_MAGIC) or _MAGIC.startswith(rest)
-
-
-def _checksum(page: bytearray) -> int:
-    """Return Ogg's CRC-32: zlib's polynomial with reversed bits, and without its inversions."""
-    reversed_page = page.translate(_REVERSED)
-    raw = zlib.crc32(reversed_page, _ALL_ONES) ^ _ALL_ONES
-    return _reverse_bits(raw, 32)

@@ -95,7 +95,7 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     _last_opened = path
     inspection = _Inspection()
     try:
-        # By a descriptor, since a name may be no text at all, which libsndfile's binding cannot
+        # By a descriptor, since a name need not be text, which libsndfile's binding cannot
         # pass on.
         opened = open_source(path)
         file = soundfile.SoundFile(opened)
@@ -258,7 +258,8 @@ def _heard_in_part(detail: str) -> str:
 def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
         return (
-            f"{str(path)!r} is no path: {error}. A line of the list is likely damaged: correct it."
+            f"{str(path)!r} is not a path: {error}. A line of the list is likely damaged: correct "
+            "it."
         )
     is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     is_folder = isinstance(error, IsADirectoryError)

@@ -162,7 +162,7 @@ class _Blocks:
     Attributes:
         held: the blocks; an empty one where they are not held.
         frames: Frames of all blocks.
-        dropped: those that are not held.
+        dropped: Frames that are not held.
     """
 
     def __init__(self, max_bytes: int | None) -> None:

@@ -75,9 +75,18 @@ def draw(length: int, settings: RawBoost, rng: Generator) -> Draws:
     isd = None
     ssi = None
     if settings.algo in _WITH_LNL:
-        lnl = _draw_lnl(settings, rng)
+        # As published: the gap is taken once, so all orders above the first have the same gains.
+        gap = np.arange(settings.N_f) > 0
+        lowest_db = settings.minG - settings.minBiasLinNonLin * gap
+        highest_db = settings.maxG - settings.maxBiasLinNonLin * gap
+        lnl = draw_notches(settings, lowest_db, highest_db, rng)
     if settings.algo in _WITH_ISD:
-        isd = _draw_isd(length, settings, rng)
+        proportion = settings.P * rng.random() / 100
+        count = int(length * proportion)
+        positions = rng.choice(length, count, replace=False, shuffle=False)
+        # As published: the product of two numbers between -1 and 1.
+        first, second = 2 * rng.random((2, count)) - 1
+        isd = Impulses(positions, first * second)
     if settings.algo in _WITH_SSI:
         ssi = _draw_ssi(length, settings, rng)
     return Draws(lnl, isd, ssi)
@@ -97,23 +106,6 @@ def boost(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndarray:
     if draws.ssi is not None:
         waveform = _add_ssi(waveform, draws.ssi)
     return waveform
-
-
-def _draw_lnl(settings: RawBoost, rng: Generator) -> Notches:
-    # As published: the gap is taken once, so all orders above the first have the same gains.
-    gap = np.arange(settings.N_f) > 0
-    lowest_db = settings.minG - settings.minBiasLinNonLin * gap
-    highest_db = settings.maxG - settings.maxBiasLinNonLin * gap
-    return draw_notches(settings, lowest_db, highest_db, rng)
-
-
-def _draw_isd(length: int, settings: RawBoost, rng: Generator) -> Impulses:
-    proportion = settings.P * rng.random() / 100
-    count = int(length * proportion)
-    positions = rng.choice(length, count, replace=False, shuffle=False)
-    # As published: the product of two numbers between -1 and 1.
-    first, second = 2 * rng.random((2, count)) - 1
-    return Impulses(positions, first * second)
 
 
 def _draw_ssi(length: int, settings: RawBoost, rng: Generator) -> Stationary:

@@ -135,8 +135,8 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
 
     Args:
         waveforms_BT: Waveforms of the host; what is made of the draws is on the host, too.
-        draws: for each waveform, by `asdf.audio.rawboost.draw` with `settings`; None: it stays as
-            it is.
+        draws: Draws for each waveform, by `asdf.audio.rawboost.draw` with `settings`; None: it
+            stays as it is.
     """
     rows = []
     lnl = []

@@ -150,7 +150,7 @@ def are_plausible(samples: np.ndarray) -> bool:
 
 
 def _implausible(mono: np.ndarray) -> str:
-    """Return the message, to follow the path, on samples that are none of a recording."""
+    """Return the message, to follow the path, on samples that cannot be of a recording."""
     if not np.isfinite(mono).all():
         return (
             "holds samples that are not finite (NaN or infinity). The program that wrote "

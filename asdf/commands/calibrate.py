@@ -123,9 +123,9 @@ def _calibrate(
     """Return the calibration of scores, with what it was learnt from."""
     from asdf.metrics.calibration import calibrate
     from asdf.metrics.detection import eer
-    from asdf.metrics.folds import make_folds
-    from asdf.metrics.fusion_gain import calibrated_cllr
     from asdf.metrics.leading import speakers_of
+    from asdf.tasks.fusion.folds import make_folds
+    from asdf.tasks.fusion.gain import calibrated_cllr
 
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None

@@ -25,7 +25,7 @@ from asdf.runs.files import write_text
 from asdf.tables.plain_json import as_json
 
 if TYPE_CHECKING:
-    from asdf.trials.embeddings import Embeddings
+    from asdf.tasks.embeddings.embedding_files import Embeddings
 
 _MIN_DRAWS = 40
 _CLASSES = {"bona-fide": "bona fide", "spoof": "spoof"}
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     if args.draws < _MIN_DRAWS or args.seed < 0:
         raise UsageError(f"--draws is {_MIN_DRAWS} or more, and --seed not negative.")
-    from asdf.metrics.home_distance import measure_distance
+    from asdf.tasks.embeddings.home_distance import measure_distance
 
     training = _read(args.training, args.only)
     new = _read(args.new, args.only)
@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _read(path: Path, only: str | None) -> Embeddings:
-    from asdf.trials.embeddings import read_embeddings
+    from asdf.tasks.embeddings.embedding_files import read_embeddings
 
     embeddings = read_embeddings(path)
     if only is None:

@@ -30,7 +30,7 @@ from asdf.commands.outputs import show
 from asdf.errors import AsdfError
 
 if TYPE_CHECKING:
-    from asdf.trials.embeddings import Embeddings
+    from asdf.tasks.embeddings.embedding_files import Embeddings
 
 COMMAND = Command("embed", __doc__, EmbedOptions)
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     check_options(args)
     if not args.list:
-        from asdf.trials.embeddings import read_embeddings
+        from asdf.tasks.embeddings.embedding_files import read_embeddings
 
         assert args.picture is not None  # `check_options` refuses anything else
         draw_picture(args.picture, read_embeddings(Path(args.network)), args)

@@ -12,7 +12,7 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 
 if TYPE_CHECKING:
-    from asdf.trials.embeddings import Embeddings
+    from asdf.tasks.embeddings.embedding_files import Embeddings
 
 METHODS = ("pca", "tsne", "umap")
 _SUFFIXES = (".svg", ".png", ".pdf")
@@ -52,7 +52,7 @@ def draw_picture(path: Path, embeddings: Embeddings, args: PictureOptions) -> No
         AsdfError: there is no such column, or the picture cannot be written.
         UsageError: a package is missing.
     """
-    from asdf.report import embedding_picture
+    from asdf.tasks.embeddings.pictures import embedding_picture
 
     picture = embedding_picture(embeddings, args.by, args.method)
     if path.suffix == ".svg":

@@ -6,7 +6,6 @@ network, recordings, lengths and arithmetic.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,16 +23,16 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import describe_source, find_network, read_detector
+from asdf.networks.extras import EMBEDDING
 from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice
 from asdf.runs.log import log_to_screen
-from asdf.runs.parts import Parts
 from asdf.runs.systems import can_lock
-from asdf.scoring.embed_list import embed_list
 from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.precision import agree_on_precision
+from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Computing, Sections
-from asdf.trials.embeddings import Embeddings, write_embeddings
+from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
@@ -66,6 +65,7 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
     network, file = read_detector(path, args.network_folder, args.base)
     settings = file.to_sections(folder=args.network_folder)
     settings.computing.network_dataloader_workers = args.workers
+    settings.computing.threads = args.threads
     # As `Detector`: an embedding does not depend on the recordings that share its batch.
     settings.network.max_cut_proportion = 0.0
     precision = agree_on_precision(args.precision, world)
@@ -80,14 +80,13 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
     )
     known = _find_usable(args, utterances, settings, folder, world, stop)
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings, known))
-    parts = Parts(folder, "part-", lambda: how)
-    computed = embed_list(scorer, known.trials, known.lengths, settings, world, stop, parts)
+    scored = score_with_extras(
+        scorer, known.trials, known.lengths, settings, world, stop, [EMBEDDING], folder / "trials"
+    )
 
     def write() -> None:
-        assert computed is not None and args.output is not None
-        # What only decides whether parts may be used is nobody's business afterwards.
-        public = {name: value for name, value in how.items() if name != "recordings"}
-        embeddings = Embeddings(known.trials, *computed, public)
+        assert scored is not None and args.output is not None
+        embeddings = Embeddings(known.trials, scored.extras[EMBEDDING], scored.scores, how)
         write_embeddings(args.output, embeddings)
         written.append(embeddings)
 
@@ -104,8 +103,6 @@ def _describe_work(
     known: _Usable,
 ) -> dict[str, Any]:
     """Return all that the embeddings depend on, as plain values."""
-    digest = hashlib.sha256(known.trials.digest().encode())
-    digest.update(known.lengths.tobytes())
     # Left out where there are none, so that the bytes of such files stay as they were.
     skipped = {"skipped": known.skipped} if known.skipped else {}
     return {
@@ -121,7 +118,6 @@ def _describe_work(
         "threads": args.threads,
         "list": known.trials.name,
         "trials": known.trials.digest(),
-        "recordings": digest.hexdigest(),
         **skipped,
     }
 

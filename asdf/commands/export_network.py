@@ -141,13 +141,13 @@ def main(arguments: list[str]) -> int:
 def _heads_of(network: nn.Module) -> dict[str, str]:
     """Return what the network's heads give besides the scores of utterances, by the heads."""
     from asdf.networks import frame_hop
-    from asdf.networks.class_heads import class_head_of
+    from asdf.networks.heads import heads_of
 
     heads = {}
     if frame_hop(network) is not None:
         heads["a frame-level head (localisation.enabled = True)"] = "the scores of frames"
-    if class_head_of(network) is not None:
-        heads["a head for source tracing (source.column)"] = "the classes of sources"
+    for head in heads_of(network):
+        heads[f"a head of {head.key!r}"] = f"the values of {head.key!r}"
     return heads
 
 

@@ -42,7 +42,7 @@ from asdf.runs.streams import is_stdout
 from asdf.tables.plain_json import as_json
 
 if TYPE_CHECKING:
-    from asdf.metrics.fusion_gain import FusionGain
+    from asdf.tasks.fusion.gain import FusionGain
 
 METHODS = ("logistic", "mean", "rank")
 MIN_FOLDS = 2
@@ -148,8 +148,8 @@ def _write_out(
 
 
 def _measure(args: FuseOptions, development: DevelopmentSet) -> FusionGain:
-    from asdf.metrics.folds import make_folds
-    from asdf.metrics.fusion_gain import measure_gain
+    from asdf.tasks.fusion.folds import make_folds
+    from asdf.tasks.fusion.gain import measure_gain
 
     first = development.scores[0]
     speakers = development.speakers

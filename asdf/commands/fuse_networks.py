@@ -15,7 +15,7 @@ from asdf.hub import parse_name
 
 if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
-    from asdf.metrics.fusion_gain import FusionGain
+    from asdf.tasks.fusion.gain import FusionGain
 
 
 def check_networks(networks: Sequence[str], out: Path) -> None:

@@ -11,10 +11,10 @@ from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
 from asdf.metrics.catalogue import EER, MIN_DCF
 from asdf.metrics.fusion import METHODS
-from asdf.metrics.fusion_gain import FusionGain
 from asdf.metrics.results import Result, evaluate
 from asdf.tables.table import Column, Columns, Table, Value, texts
 from asdf.tables.text import as_lines
+from asdf.tasks.fusion.gain import FusionGain
 from asdf.text import p_value_text
 
 _FUSED = "fusion"

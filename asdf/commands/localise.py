@@ -34,9 +34,9 @@ from asdf.tables.text import as_lines
 from asdf.text import quoted_and_more, read_number
 
 if TYPE_CHECKING:
-    from asdf.metrics.localisation import Agreement, Localisation, LocatedRecording
-    from asdf.metrics.localisation_intervals import LocalisationIntervals
     from asdf.segments import Reference, ScoredFrames
+    from asdf.tasks.localisation.intervals import LocalisationIntervals
+    from asdf.tasks.localisation.measures import Agreement, Localisation, LocatedRecording
 
 _SHOWN = 5
 
@@ -91,8 +91,8 @@ def main(arguments: list[str]) -> int:
     resolutions = _resolutions(args.resolution)
     thresholds = _thresholds(args.threshold, resolutions)
     # numpy comes after the options, as it takes a moment to load.
-    from asdf.metrics.localisation import localisation
     from asdf.segments import read_frame_scores, read_reference
+    from asdf.tasks.localisation.measures import localisation
 
     frames = read_frame_scores(args.frames, args.hop)
     reference = read_reference(args.reference)
@@ -114,9 +114,9 @@ def _intervals(
     speakers: list[str] | None,
     replicates: int,
 ) -> LocalisationIntervals | None:
-    from asdf.metrics.localisation import pooled_stretches
-    from asdf.metrics.localisation_intervals import localisation_intervals
     from asdf.runs.progress import track
+    from asdf.tasks.localisation.intervals import localisation_intervals
+    from asdf.tasks.localisation.measures import pooled_stretches
 
     if not replicates:
         return None
@@ -183,8 +183,8 @@ def _locate(
 
     None for the speakers where one is not known.
     """
-    from asdf.metrics.localisation import LocatedRecording
     from asdf.segments import spoofed_parts
+    from asdf.tasks.localisation.measures import LocatedRecording
 
     recordings = []
     speakers = []

@@ -25,9 +25,7 @@ from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
 from asdf.report import (
-    EmbeddingSection,
     Gathered,
-    embedding_section,
     fold_findings,
     gather,
     left_out_text,
@@ -37,7 +35,8 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.trials.embeddings import read_embeddings
+from asdf.tasks.embeddings.embedding_files import read_embeddings
+from asdf.tasks.embeddings.pictures import EmbeddingSection, embedding_section
 
 PLOT_FORMATS = ("pdf", "png")
 

@@ -33,13 +33,12 @@ from asdf.commands.outputs import (
 )
 from asdf.commands.score_files import System, named_systems
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.sasv import SasvSummary, summarise_sasv, tandem_path
-from asdf.metrics.sasv_fusion import FUSIONS, fit_fusion
 from asdf.metrics.tandem import TANDEM, TandemCost
-from asdf.report import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
-from asdf.trials.sasv_files import (
+from asdf.tasks.sasv.combining import FUSIONS, fit_fusion
+from asdf.tasks.sasv.measures import SasvSummary, summarise_sasv, tandem_path
+from asdf.tasks.sasv.score_files import (
     SasvScores,
     SasvTrials,
     join_systems,
@@ -48,6 +47,7 @@ from asdf.trials.sasv_files import (
     with_keys,
     write_sasv_scores,
 )
+from asdf.tasks.sasv.tables import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
 
 
 @dataclass(frozen=True)

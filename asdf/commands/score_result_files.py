@@ -204,7 +204,7 @@ def _entry(line: Line) -> dict[str, Any]:
     if line.label is not None:
         entry["label"] = line.label
     if line.windows:
-        entry["windows"] = [asdict(window) for window in line.windows]
+        entry["windows"] = [window.entry() for window in line.windows]
     if line.result.frames is not None:
         entry["spoofed"] = [list(segment) for segment in line.spoofed]
     return entry

@@ -25,8 +25,8 @@ from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.provenance import recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
-from asdf.scoring.traced import Sources
 from asdf.segments import Segment
+from asdf.tasks.tracing.traced import Sources
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
@@ -180,9 +180,9 @@ class Results:
             AsdfError: it cannot be written.
         """
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
-        entry["lowest"] = asdict(result.lowest) if result.lowest else None
+        entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["sources"] = asdict(result.sources) if result.sources else None
-        entry["over_time"] = [asdict(window) for window in windows]
+        entry["over_time"] = [window.entry() for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
         if self._outputs.json is not None:
@@ -254,14 +254,14 @@ class Results:
         values = {name: entry[name] for name in _SAVED_FIELDS}
         # A journal of an earlier version has none.
         sources = Sources(**entry["sources"]) if entry.get("sources") else None
-        values |= {"lowest": lowest, "sources": sources}
+        values["lowest"] = lowest
         values["error"] = self._as_field(entry["error"])
         threshold = self._heading.threshold
         frames = frames_of(entry.get("frames"))
         result = Scored(
             index,
             recording.path,
-            frames=frames,
+            extras={"sources": sources, "frames": frames},
             name=self._as_field(str(recording.path)),
             threshold=threshold,
             verdict=decide_verdict(entry["score"], threshold, entry["judged"]),

@@ -24,9 +24,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import is_stdout
-from asdf.scoring.frame_scores import FrameScores
 from asdf.scoring.scored import WindowScore
 from asdf.segments import Timed, write_rttm
+from asdf.tasks.localisation.frame_scores import FrameScores
 from asdf.trials.trial_list import bare_name
 
 _SUFFIXES = (".rttm", ".json")

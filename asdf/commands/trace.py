@@ -21,11 +21,11 @@ from asdf.commands.score_files import named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.tables.plain_json import as_json
-from asdf.trials.sources import BonaFideRule
+from asdf.tasks.tracing.classes import BonaFideRule
 
 if TYPE_CHECKING:
-    from asdf.metrics.sources import SourceResult
-    from asdf.trials.source_scores import SourceScores
+    from asdf.tasks.tracing.measures import SourceResult
+    from asdf.tasks.tracing.score_files import SourceScores
     from asdf.trials.trial_list import TrialList
 
 
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
     results = {}
     for system in systems:
         results[system.name] = _measure(args, system.path)
-    from asdf.report import sources_record, sources_text
+    from asdf.tasks.tracing.tables import sources_record, sources_text
 
     records = [sources_record(name, args.set, result) for name, result in results.items()]
     content = as_json(records, indent=1)
@@ -106,8 +106,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(args: TraceOptions, path: Path) -> SourceResult:
-    from asdf.metrics.sources import evaluate_sources
-    from asdf.trials.source_scores import read_source_scores
+    from asdf.tasks.tracing.measures import evaluate_sources
+    from asdf.tasks.tracing.score_files import read_source_scores
 
     scores = read_source_scores(path)
     speakers = None
@@ -139,7 +139,7 @@ def _with_truths(
     scores: SourceScores, trials: TrialList, rows: list[int], column: str | None, rule: BonaFideRule
 ) -> SourceScores:
     """Return the scores with the classes that a protocol says."""
-    from asdf.trials.sources import values_of
+    from asdf.tasks.tracing.classes import values_of
 
     values = values_of(trials, column or scores.column, rule)
     return replace(scores, truths=[values[row] for row in rows])
@@ -149,7 +149,7 @@ def _draw(path: Path, results: dict[str, SourceResult]) -> None:
     """Write the confusion matrix of one system, or the OSCR curves of several."""
     name, result = next(iter(results.items()))
     if len(results) == 1 and path.suffix.lower() == ".svg":
-        from asdf.report import confusion_svg
+        from asdf.tasks.tracing.tables import confusion_svg
 
         write_text(path, confusion_svg(name, result))
         return

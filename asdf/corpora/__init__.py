@@ -1,5 +1,7 @@
 """The corpora of the field by name: their parts, where they lie, and their label files."""
 
+# ruff: noqa: F401 (names for others)
+
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.corpora.known import KnownCorpus, Reading, is_there
 from asdf.corpora.overlaps import describe_origin, describe_overlaps, sharing
@@ -17,31 +19,3 @@ from asdf.corpora.registry import (
     known_names,
     read_known,
 )
-
-__all__ = [
-    "ALIASES",
-    "KNOWN",
-    "Chosen",
-    "Columns",
-    "KnownCorpus",
-    "Reading",
-    "as_list",
-    "choose",
-    "choose_subset",
-    "compare_with_disk",
-    "counts",
-    "describe_origin",
-    "describe_overlaps",
-    "differences",
-    "durations_s",
-    "find_tree",
-    "is_known",
-    "is_there",
-    "known_names",
-    "read_from",
-    "read_known",
-    "read_parquet",
-    "read_parquet_list",
-    "read_protocol",
-    "sharing",
-]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from asdf.corpora.known import KnownCorpus
-from asdf.corpora.label_lists import Format, Lists, SubsetFiles, read_lists
+from asdf.corpora.known import KnownCorpus, SubsetFiles
+from asdf.corpora.label_lists import Format, Lists, read_lists
 
 _TWO_COLUMNS = Format(("utterance", "key"))
 

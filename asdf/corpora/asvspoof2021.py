@@ -39,17 +39,6 @@ def _key_paths(track: str) -> Iterator[str]:
             yield f"{home}{folder}trial_metadata.txt"
 
 
-def _audio_folders(track: str) -> list[str]:
-    """Return where the audio may be, the folder of one whole archive first."""
-    whole = f"ASVspoof2021_{track}_eval"
-    # Doubled where an archive was unpacked into a folder of its own name.
-    folders = [f"{whole}/flac", f"{whole}/{whole}/flac", "flac"]
-    for part in range(_PARTS):
-        archive = f"{whole}_part{part:02d}"
-        folders += [f"{archive}/{whole}/flac", f"{archive}/flac"]
-    return folders
-
-
 def _find_keys(tree: Tree, track: str) -> tuple[str, TrialList]:
     for name in _key_paths(track):
         if is_there(tree, name):
@@ -65,7 +54,13 @@ def _find_keys(tree: Tree, track: str) -> tuple[str, TrialList]:
 
 def _read(track: str, tree: Tree, subset: str) -> Reading:
     name, trials = _find_keys(tree, track)
-    folders = _audio_folders(track)
+    whole = f"ASVspoof2021_{track}_eval"
+    # The folder of one whole archive first; doubled where an archive was unpacked into a folder of
+    # its own name.
+    folders = [f"{whole}/flac", f"{whole}/{whole}/flac", "flac"]
+    for part in range(_PARTS):
+        archive = f"{whole}_part{part:02d}"
+        folders += [f"{archive}/{whole}/flac", f"{archive}/flac"]
     existing = tuple(folder for folder in folders if is_there(tree, folder))
     # Without any, the recordings are reported as missing where the distribution has them.
     audio = existing or (folders[0],)

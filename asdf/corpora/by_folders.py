@@ -3,14 +3,15 @@
 Sources of the layouts, all of them public code that reads the corpora: the protocol scripts of
 nii-yamagishilab/AntiDeepfake (CFAD, DFADD, HABLA, CodecFake), MuSAELab/AUDDT and DeepFense's lists
 (ODSS), Jessegator/SONAR data_utils.py (SONAR), csun22/Synthetic-Voice-Detection-Vocoder-Artifacts
-and code that reads it (LibriSeVoc), lists of FakeAVCeleb's files in several repositories.
+and code that reads it (LibriSeVoc), lists of FakeAVCeleb's files in several repositories; the data
+sheet of WaveFake.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from asdf.corpora.folders import Layout, read_folders
+from asdf.corpora.folders import Groups, Layout, read_folders
 from asdf.corpora.known import KnownCorpus
 from asdf.facts import PUBLISHED
 
@@ -159,4 +160,44 @@ FAKEAVCELEB = KnownCorpus(
     marks=("RealVideo-RealAudio", "FakeAVCeleb/RealVideo-RealAudio"),
     read=partial(read_folders, _FAKEAVCELEB),
     subset_of="kind of video",
+)
+
+
+def _describe_wavefake(groups: Groups) -> dict[str, str]:
+    """Return what follows from the name of a system.
+
+    It is that of the corpus that its vocoder was trained on and that of the vocoder, as in
+    `jsut_multi_band_melgan`; the name of the only text-to-speech system is the other way round.
+    """
+    parts = groups["attack"].split("_")
+    source = next((corpus for corpus in ("ljspeech", "jsut") if corpus in parts), "")
+    return {
+        # Each of the two corpora has one speaker.
+        "speaker": source,
+        "vocoder": "_".join(part for part in parts if part != source),
+        "source": source,
+        "language": {"ljspeech": "en", "jsut": "ja"}.get(source, ""),
+    }
+
+
+_WAVEFAKE = Layout(
+    homes=("generated_audio", "WaveFake/generated_audio"),
+    # Without the speech that the vocoders were trained on, which may lie next to theirs.
+    pattern=r"(?P<attack>(?!(?i:ljspeech-1\.|jsut_ver))[^/]+)/.+",
+    bona_fide=(),
+    subset_of=lambda groups: groups["attack"],
+    columns=dict.fromkeys(("speaker", "vocoder", "source", "language"), ""),
+    derived=_describe_wavefake,
+)
+WAVEFAKE = KnownCorpus(
+    title="WaveFake",
+    homepage="https://zenodo.org/records/5642694",
+    licence="see its page",
+    needs="generated_audio/<system>/*.wav",
+    folders=("WaveFake", "wavefake", "generated_audio"),
+    marks=("generated_audio", "ljspeech_melgan", "jsut_multi_band_melgan"),
+    read=partial(read_folders, _WAVEFAKE),
+    subset_of="system",
+    published=PUBLISHED["wavefake"],
+    source="the data set's datasheet",
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from asdf.corpora.known import KnownCorpus
-from asdf.corpora.label_lists import Format, Lists, Row, SubsetFiles, read_lists
+from asdf.corpora.known import KnownCorpus, SubsetFiles
+from asdf.corpora.label_lists import Format, Lists, Row, read_lists
 from asdf.facts import PUBLISHED
 
 _CODECFAKE_TESTS = (*(f"C{number}" for number in range(1, 8)), "A1", "A2", "A3")

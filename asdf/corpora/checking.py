@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,18 +65,15 @@ def durations_s(paths: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
     """
     seconds = np.full(len(paths), np.nan)
     problems = []
-    lengths = track(_lengths(paths), len(paths), "reading headers", unit="recordings")
-    for index, length in enumerate(lengths):
-        if isinstance(length, int):
-            seconds[index] = length / SAMPLE_RATE
-        else:
-            problems.append(length)
-    return seconds, problems
-
-
-def _lengths(paths: Sequence[Path]) -> Iterator[int | str]:
     with threads(_THREADS) as pool:
-        yield from pool.map(_length, paths)
+        lengths = pool.map(_length, paths)
+        tracked = track(lengths, len(paths), "reading headers", unit="recordings")
+        for index, length in enumerate(tracked):
+            if isinstance(length, int):
+                seconds[index] = length / SAMPLE_RATE
+            else:
+                problems.append(length)
+    return seconds, problems
 
 
 def _length(path: Path) -> int | str:

@@ -38,6 +38,7 @@ class Layout:
         columns: columns that are the same for all recordings.
         renamed: Name of a group in bona fide recordings: {'attack': 'source'} where the
             folder that names a spoof's system names a corpus there.
+        derived: Returns values of `columns` that follow from the groups of a path.
     """
 
     homes: tuple[str, ...]
@@ -46,6 +47,7 @@ class Layout:
     subset_of: Callable[[Groups], str] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    derived: Callable[[Groups], Mapping[str, str]] | None = None
 
     def names(self) -> list[str]:
         """Return the names of the columns."""
@@ -59,6 +61,8 @@ class Layout:
     def values(self, groups: Groups, label: int) -> dict[str, str]:
         """Return the columns of a recording."""
         values = {**self.columns, **groups}
+        if self.derived is not None:
+            values.update(self.derived(groups))
         if label == 1:
             for group, name in self.renamed.items():
                 values[name] = groups[group]
@@ -99,21 +103,16 @@ def read_folders(layout: Layout, tree: Tree, subset: str) -> Reading:
     return Reading(collector.trials(), audio=("",), others=frozenset(others), notes=notes)
 
 
-def _find_home(layout: Layout, pattern: re.Pattern[str], names: Sequence[str]) -> str:
-    """Return what the paths of the recordings that the pattern fits begin with."""
-    for home in layout.homes:
-        start = f"{home}/"
-        inner = (name.removeprefix(start) for name in names if name.startswith(start))
-        if any(map(pattern.fullmatch, inner)):
-            return start
-    return ""
-
-
 def _match_all(layout: Layout, tree: Tree) -> Iterator[tuple[str, dict[str, str] | None]]:
     """Yield the recordings with the groups of their paths; None where the pattern does not fit."""
     pattern = re.compile(layout.pattern)
     names = _without_videos(recordings(tree, ""))
-    start = _find_home(layout, pattern, names)
+    start = ""
+    for home in layout.homes:
+        inner = (name.removeprefix(f"{home}/") for name in names if name.startswith(f"{home}/"))
+        if any(map(pattern.fullmatch, inner)):
+            start = f"{home}/"
+            break
     for name in names:
         if not name.startswith(start):
             continue

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from asdf.errors import AsdfError
 from asdf.facts import AUDIO_SUFFIXES, Published
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -65,6 +66,19 @@ class KnownCorpus:
     source: str = ""
 
 
+@dataclass(frozen=True)
+class SubsetFiles:
+    """Where a subset lies, the likeliest path first.
+
+    Attributes:
+        labels: names of its label file.
+        audio: folders of its recordings.
+    """
+
+    labels: tuple[str, ...]
+    audio: tuple[str, ...]
+
+
 def is_there(tree: Tree, name: str) -> bool:
     """Whether the tree has a file or folder `name`; folders on the way may be tars."""
     # A parquet file exists, whether or not there are recordings in it.
@@ -81,6 +95,18 @@ def first_there(tree: Tree, names: Iterable[str]) -> str | None:
         if is_there(tree, name):
             return name
     return None
+
+
+def find_labels(tree: Tree, names: Sequence[str], advice: str) -> str:
+    """Return the first label file of `names` that the tree has.
+
+    Raises:
+        AsdfError: it has none.
+    """
+    name = first_there(tree, names)
+    if name is None:
+        raise AsdfError(f"{tree.root}: there is no {names[0]}. {advice}")
+    return name
 
 
 def recordings(tree: Tree, folder: str) -> list[str]:

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from asdf.corpora.known import Reading, files_in, first_there, is_recording, is_there
+from asdf.corpora.known import (
+    Reading,
+    SubsetFiles,
+    files_in,
+    find_labels,
+    is_recording,
+    is_there,
+)
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
@@ -23,19 +30,6 @@ _OF_SPOOFS = ("attack", "vocoder")
 _NOT_COLUMNS = ("", "utterance", "key")
 
 Row = dict[str, str]
-
-
-@dataclass(frozen=True)
-class SubsetFiles:
-    """Where a subset lies, the likeliest path first.
-
-    Attributes:
-        labels: names of its label file.
-        audio: folders of its recordings.
-    """
-
-    labels: tuple[str, ...]
-    audio: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -110,9 +104,7 @@ def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
         AsdfError: its label file does not exist, or a line of it does not fit.
     """
     files = lists.files[subset]
-    name = first_there(tree, files.labels)
-    if name is None:
-        raise AsdfError(f"{tree.root}: there is no label file {files.labels[0]}. {lists.advice}")
+    name = find_labels(tree, files.labels, lists.advice)
     existing = tuple(folder for folder in files.audio if is_there(tree, folder))
     # Without any, the recordings are reported as missing where the distribution has them.
     audio = existing[:1] or files.audio[:1]
@@ -121,7 +113,13 @@ def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
     for number, row in _rows(lists.format, tree.lines(name), tree.path(name)):
         if lists.format.is_in is not None and not lists.format.is_in(row, subset):
             continue
-        label = _label_of(lists.format, row, tree.path(name), number)
+        try:
+            label = lists.format.label(row["key"])
+        except KeyError:
+            raise AsdfError(
+                f"{tree.path(name)}, line {number}: {row['key']!r} means neither bona fide nor "
+                "spoof. Is it the corpus's own label file?"
+            ) from None
         if label is None:
             left_out.append(row["utterance"])
         else:
@@ -134,16 +132,6 @@ def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
         notes.append(f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}")
     others = [paths.find(utterance) for utterance in left_out]
     return Reading(trials, audio=audio, others=frozenset(others), notes=notes)
-
-
-def _label_of(form: Format, row: Row, path: Path, number: int) -> int | None:
-    try:
-        return form.label(row["key"])
-    except KeyError:
-        raise AsdfError(
-            f"{path}, line {number}: {row['key']!r} means neither bona fide nor spoof. Is it the "
-            "corpus's own label file?"
-        ) from None
 
 
 def _rows(form: Format, lines: NumberedLines, path: Path) -> Iterator[tuple[int, Row]]:

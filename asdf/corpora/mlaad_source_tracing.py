@@ -10,7 +10,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there, join_name
+from asdf.corpora.known import (
+    KnownCorpus,
+    Reading,
+    find_labels,
+    first_there,
+    is_there,
+    join_name,
+)
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.trees import Tree
@@ -25,11 +32,7 @@ _PARTS = 4
 
 def _read(tree: Tree, subset: str) -> Reading:
     names = [join_name(folder, f"{subset}.csv") for folder in _PROTOCOLS]
-    protocol = first_there(tree, names)
-    if protocol is None:
-        raise AsdfError(
-            f"{tree.root}: there is no {names[0]}. Unpack the protocols for source tracing there."
-        )
+    protocol = find_labels(tree, names, "Unpack the protocols for source tracing there.")
     root = first_there(tree, [join_name(folder, "fake") for folder in _AUDIO]) or "fake"
     folders: dict[str, str] = {}
     collector = TrialCollector(tree.path(protocol), ("attack", "model", "language"))
@@ -44,7 +47,13 @@ def _read(tree: Tree, subset: str) -> Reading:
                 f"fake/<language>/<system>/<recording> and a model_name, found {row['path']!r}."
             )
         _, language, system, recording = parts
-        folder = folders.setdefault("/".join(parts[1:3]), _find(tree, root, language, system))
+        folder = f"{root}/{language}/{system}"
+        if folder not in folders:
+            # Whatever the language is called there.
+            other = f"{root}/{_OTHER_LANGUAGE.get(language, language)}/{system}"
+            is_other = is_there(tree, other) and not is_there(tree, folder)
+            folders[folder] = other if is_other else folder
+        folder = folders[folder]
         name = f"{folder}/{recording}"
         if name in seen:
             repeated += 1
@@ -80,15 +89,6 @@ def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
                 f"commas between them, found {len(row)}."
             )
         yield reader.line_num, dict(zip(names, row, strict=True))
-
-
-def _find(tree: Tree, root: str, language: str, system: str) -> str:
-    """Return the folder of a system, whatever the language is called there."""
-    folder = f"{root}/{language}/{system}"
-    other = _OTHER_LANGUAGE.get(language)
-    if other and not is_there(tree, folder) and is_there(tree, f"{root}/{other}/{system}"):
-        return f"{root}/{other}/{system}"
-    return folder
 
 
 MLAAD_SOURCE_TRACING = KnownCorpus(

@@ -149,18 +149,18 @@ def _key(name: str) -> str:
 
 def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
     one, other = _resolved(training), _resolved(evaluation)
-    if _same_part(one, other):
+    if one == other and one.key in KNOWN and one.key not in ("arena", "parquet"):
         yield f"{evaluation.name} is trained on as {training.name}: its results are no test"
         return
     # Parts of one corpus are as far apart as its makers wanted them.
-    if one.key == other.key or _are_apart(one, other):
+    parts = {_part_of(one), _part_of(other)}
+    are_apart = "" not in parts and "eval" in parts and len(parts) > 1
+    if one.key == other.key or are_apart:
         return
     beginning = f"{evaluation.name} shares speech with the training set {training.name}"
     for shared in _SHARED:
-        if _means(shared.one, one) and _means(shared.other, other):
-            yield f"{beginning}: {shared.reason} (says {shared.source})"
-            return
-        if _means(shared.one, other) and _means(shared.other, one):
+        names = (shared.one, shared.other)
+        if any(all(map(_means, names, pair)) for pair in ((one, other), (other, one))):
             yield f"{beginning}: {shared.reason} (says {shared.source})"
             return
     speech = _shared_speech(one.key, other.key)
@@ -176,18 +176,9 @@ def _resolved(chosen: Chosen) -> Chosen:
     return chosen
 
 
-def _same_part(one: Chosen, other: Chosen) -> bool:
-    return one == other and one.key in KNOWN and one.key not in ("arena", "parquet")
-
-
 def _means(name: str, chosen: Chosen) -> bool:
     key, _, subset = name.partition(":")
     return key == chosen.key and subset in ("", chosen.subset)
-
-
-def _are_apart(one: Chosen, other: Chosen) -> bool:
-    parts = {_part_of(one), _part_of(other)}
-    return "" not in parts and "eval" in parts and len(parts) > 1
 
 
 def _part_of(chosen: Chosen) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import Archive, ParquetArchive, ParquetTable, find_folder, open_table
+from asdf.archives import ParquetArchive, ParquetTable, find_folder, open_table
 from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there, join_name, with_files
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError, UsageError
@@ -151,7 +151,11 @@ class _Shard:
         self.folder = name.rpartition("/")[0]
         self.table = table
         self._columns = columns
-        self._classes = _class_names(table)
+        # The names of the classes of each column that the data set describes so.
+        self._classes: dict[str, list[str]] = {}
+        for column, description in table.descriptions().items():
+            if isinstance(description, dict) and isinstance(description.get("names"), list):
+                self._classes[column] = description["names"]
         for wanted in columns.names.values():
             if wanted not in table.columns:
                 raise UsageError(
@@ -178,7 +182,10 @@ class _Shard:
     def ids(self) -> list[str]:
         """Return the names of the recordings in the tree, a name per row."""
         if self.name and self.table.audio is not None:
-            return [f"{self.name}/{name}" for name in _archive_at(self.table).row_names()]
+            folder = find_folder(self.table.path)
+            archive = None if folder is None else folder.archive
+            assert isinstance(archive, ParquetArchive)
+            return [f"{self.name}/{name}" for name in archive.row_names()]
         paths = self.table.read([self._path])[self._path]
         return [join_name(self.folder, str(path)) for path in paths]
 
@@ -223,9 +230,16 @@ class _Shard:
         """Return the other columns that may describe a trial, in words; of notes its entries."""
         described = {theirs: ours for ours, theirs in self._columns.names.items()}
         taken = {self._label, self._path, "path", "file", "file_name", "filename"}
+        import pyarrow
+
+        types = pyarrow.types
+        are_plain = (
+            *(types.is_string, types.is_large_string, types.is_dictionary),
+            *(types.is_integer, types.is_boolean),
+        )
         names = []
         for part in self.table.schema:
-            if part.name not in taken and _is_plain(part.type):
+            if part.name not in taken and any(is_kind(part.type) for is_kind in are_plain):
                 names.append(part.name)
         columns: dict[str, list[str]] = {}
         for name, values in self.table.read(names).items():
@@ -235,13 +249,6 @@ class _Shard:
                 words = [self._word_of(name, value) for value in values]
                 columns[described.get(name, name)] = words
         return columns
-
-
-def _archive_at(table: ParquetTable) -> ParquetArchive:
-    folder = find_folder(table.path)
-    archive: Archive | None = None if folder is None else folder.archive
-    assert isinstance(archive, ParquetArchive)
-    return archive
 
 
 def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
@@ -255,34 +262,13 @@ def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
         values = [columns.get(name) or [""] * len(ids) for name in names]
         for index, label in enumerate(shard.labels()):
             row += 1
-            described = [column[index] for column in values]
-            if label == 1:
-                described = _without_attack(names, described)
+            described = []
+            for name, column in zip(names, values, strict=True):
+                # A bona fide trial has no attack, whatever the file says.
+                has_none = label == 1 and name in _OF_SPOOFS
+                described.append("-" if has_none else column[index])
             collector.add(row, ids[index], label, described)
     return collector.trials()
-
-
-def _without_attack(names: Sequence[str], values: list[str]) -> list[str]:
-    """Return the values of a bona fide trial, which has no attack, whatever the file says."""
-    pairs = zip(names, values, strict=True)
-    return ["-" if name in _OF_SPOOFS else value for name, value in pairs]
-
-
-def _class_names(table: ParquetTable) -> dict[str, list[str]]:
-    """Return the names of the classes of each column that the data set describes so."""
-    classes = {}
-    for column, description in table.descriptions().items():
-        if isinstance(description, dict) and isinstance(description.get("names"), list):
-            classes[column] = description["names"]
-    return classes
-
-
-def _is_plain(kind: Any) -> bool:
-    import pyarrow
-
-    types = pyarrow.types
-    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
-    return bool(is_text or types.is_integer(kind) or types.is_boolean(kind))
 
 
 def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list[str]]:
@@ -313,14 +299,11 @@ def _read_arena(tree: Tree, name: str) -> Reading:
             f"{_ARENA}/{name} --repo-type dataset --local-dir {tree.root / name}"
         )
     labels = join_name(under, _LABEL_TABLE)
-    if is_there(tree, labels) and not _has_shards(tree, under):
+    shards = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
+    has_shards = any(_split_of(name) == "test" for name in shards)
+    if is_there(tree, labels) and not has_shards:
         return _read_labels(tree, labels, under)
     return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
-
-
-def _has_shards(tree: Tree, under: str) -> bool:
-    names = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
-    return any(_split_of(name) == "test" for name in names)
 
 
 def _read_labels(tree: Tree, name: str, under: str) -> Reading:

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from asdf.corpora.add_challenges import ADD22, ADD23, ADD23_TRACK3
-from asdf.corpora.asvspoof5 import ASVSPOOF5
-from asdf.corpora.asvspoof2019 import ASVSPOOF19, ASVSPOOF19_PA
 from asdf.corpora.asvspoof2021 import ASVSPOOF21_DF, ASVSPOOF21_LA, ASVSPOOF21_PA
 from asdf.corpora.by_folders import (
     CFAD,
@@ -25,6 +23,7 @@ from asdf.corpora.by_folders import (
     LIBRISEVOC,
     ODSS,
     SONAR,
+    WAVEFAKE,
 )
 from asdf.corpora.by_lists import (
     CODECFAKE_XIE,
@@ -33,19 +32,21 @@ from asdf.corpora.by_lists import (
     DEEPFAKE_EVAL_2024,
     DIFFSSD,
 )
+from asdf.corpora.by_protocols import (
+    ASVSPOOF5,
+    ASVSPOOF19,
+    ASVSPOOF19_PA,
+    IN_THE_WILD,
+    SPOOFCELEB,
+)
 from asdf.corpora.fake_or_real import FOR_2SEC, FOR_NORM, FOR_ORIGINAL, FOR_REREC
-from asdf.corpora.had import HAD
-from asdf.corpora.in_the_wild import IN_THE_WILD
 from asdf.corpora.kaldi import KALDI
 from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there
-from asdf.corpora.llama_partial_spoof import LLAMA_PARTIAL_SPOOF
 from asdf.corpora.m_ailabs import M_AILABS
 from asdf.corpora.mlaad import MLAAD
 from asdf.corpora.mlaad_source_tracing import MLAAD_SOURCE_TRACING
 from asdf.corpora.parquet import ARENA, PARQUET
-from asdf.corpora.partial_spoof import PARTIAL_SPOOF
-from asdf.corpora.spoofceleb import SPOOFCELEB
-from asdf.corpora.wavefake import WAVEFAKE
+from asdf.corpora.partly_spoofed import HAD, LLAMA_PARTIAL_SPOOF, PARTIAL_SPOOF
 from asdf.errors import AsdfError, UsageError
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -276,17 +277,3 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
         f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}: "
         f"{', '.join(parts)}"
     ]
-
-
-__all__ = [
-    "ALIASES",
-    "KNOWN",
-    "Chosen",
-    "as_list",
-    "choose",
-    "differences",
-    "find_tree",
-    "is_known",
-    "known_names",
-    "read_known",
-]

@@ -32,7 +32,7 @@ def synchronise_batch_norm(network: nn.Module) -> nn.Module:
     """Replace every batch norm in `network` by one over all processes, with the same parameters.
 
     Raises:
-        UsageError: a batch norm has momentum None, whose running statistics are no moving mean.
+        UsageError: a batch norm has momentum None, whose running statistics are not a moving mean.
     """
     if isinstance(network, _BatchNorm) and not isinstance(network, SynchronisedBatchNorm):
         return SynchronisedBatchNorm.like(network)

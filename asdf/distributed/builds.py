@@ -117,7 +117,7 @@ def check_kernels(
 
     Args:
         gpu: its name, for the message.
-        capability, kernels: see `has_kernels`.
+        capability, kernels: See `has_kernels`.
 
     Raises:
         UsageError: none of the kernels run on it; the message names a build with such kernels.

@@ -81,7 +81,7 @@ def _read_first_version(folder: Path) -> float | None:
 
 
 def _divide(quota: str, period: str) -> float | None:
-    """Return the quota in cores, or None if it is no limit ('max' or -1)."""
+    """Return the quota in cores, or None if it is not a limit ('max' or -1)."""
     if not quota.isdecimal() or not period.isdecimal() or not int(period):
         return None
     return int(quota) / int(period)

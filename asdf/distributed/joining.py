@@ -40,7 +40,8 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
     url = f"tcp://{address}:{launch.port}"
     joining = min(timeout, _JOINING)
     try:
-        if _agent_has_store():
+        # torchrun's agent has the store: it watches the processes that it starts.
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             store, _, _ = next(iter(rendezvous(url, launch.rank, launch.size, timeout=timeout)))
         else:
             # Without torch's own waiting for all: that does not say who is missing.
@@ -57,11 +58,6 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
     name = meet(store, launch.rank, launch.size, joining.total_seconds())
     store.set_timeout(timeout)
     return PrefixStore(f"asdf-{name}", store)
-
-
-def _agent_has_store() -> bool:
-    """Return whether torchrun's agent has the store: it watches the processes that it starts."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _explain_failed_meeting(launch: Launch, timeout: timedelta, error: Exception) -> str:
@@ -139,7 +135,10 @@ def agree_on_devices(
     answers = _exchange(store, "device", launch, asdict(claim))
     mistake = _find_mistake([_Claim(**answer) for answer in answers], names)
     if mistake:
-        _leave_together(store, launch)
+        # The main process ends last: the store that the others still read may end with it.
+        store.set(f"left/{launch.rank}", "")
+        if launch.rank == 0:
+            store.wait([f"left/{rank}" for rank in range(launch.size)])
         refused = UsageError(mistake)
         refused.reported_by_main = launch.rank > 0
         raise refused
@@ -191,13 +190,6 @@ def _find_shared_gpu(claims: list[_Claim]) -> list[int]:
         if len(ranks) > 1:
             return ranks
     return []
-
-
-def _leave_together(store: Any, launch: Launch) -> None:
-    """Let the main process end last: the store that the others still read may end with it."""
-    store.set(f"left/{launch.rank}", "")
-    if launch.rank == 0:
-        store.wait([f"left/{rank}" for rank in range(launch.size)])
 
 
 def _exchange(store: Any, key: str, launch: Launch, answer: dict[str, Any]) -> list[dict[str, Any]]:

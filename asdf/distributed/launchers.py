@@ -11,41 +11,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from asdf.distributed.slurm import read_slurm_step
-from asdf.distributed.variables import name_port, number, numbers
+from asdf.distributed.variables import (
+    BY_HAND,
+    TORCHRUN,
+    Launch,
+    name_port,
+    number,
+    numbers,
+)
 from asdf.errors import UsageError
 
-TORCHRUN = "torchrun"
-BY_HAND = "RANK and WORLD_SIZE"
+__all__ = ["Launch", "check_local_rank", "read_launch"]
+
 # Ranks of launchers that give no number of processes, or of one that was not understood.
 _RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a process knows from what started it.
-
-    Attributes:
-        local_rank: Index among the processes of its node, or None if the launcher does not say.
-        local_size: Number of those, or None.
-        launcher: 'torchrun', 'srun', 'mpirun' ..., or '' if the user started the process directly.
-        address, port: where rank 0 listens; '' and 0 for a process alone.
-    """
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int | None = 0
-    local_size: int | None = 1
-    launcher: str = ""
-    address: str = ""
-    port: int = 0
-
-    @property
-    def is_in_torch_world(self) -> bool:
-        """Whether torchrun or a wrapper like it started the process: it must not become one."""
-        return self.launcher in (TORCHRUN, BY_HAND)
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
@@ -138,20 +120,11 @@ def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
     return _add_loopback(Launch(rank, size, local_rank, local_size, "mpiexec"), "")
 
 
-def _read_slurm(environment: Mapping[str, str]) -> Launch | None:
-    """Read what srun sets for the tasks of a step."""
-    step = read_slurm_step(environment)
-    if step is None:
-        return None
-    launch = Launch(step.rank, step.size, step.local_rank, step.local_size, "srun")
-    return replace(launch, address=step.address, port=step.port)
-
-
 _READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
     _read_torch,
     _read_mpi,
     _read_pmi,
-    _read_slurm,
+    read_slurm_step,
 )
 
 

@@ -46,14 +46,18 @@ class ShardedNetwork:
 
         Args:
             units: parts of the network that are gathered one at a time; the rest is another unit.
-            dtype: in which `units` are gathered and computed; gradients are added up in float32.
+            dtype: Type in which `units` are gathered and computed; gradients are summed in float32.
         """
         # The import takes seconds, which only a sharded run should wait for.
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         self.network = network
-        self._copy = _without_numbers(network)
+        # deepcopy takes what it finds in this table for copies made before.
+        empty = {}
+        for parameter in network.parameters():
+            empty[id(parameter)] = nn.Parameter(parameter.new_empty(0), requires_grad=False)
+        self._copy: nn.Module = copy.deepcopy(network, empty)
         assert dist.group.WORLD is not None
         mesh = DeviceMesh.from_group(dist.group.WORLD, world.device.type)
         # By default gradients have the type of the parameters, and sums in 16 bits lose digits.
@@ -75,29 +79,16 @@ class ShardedNetwork:
         Each process may compute with it any number of times.
         """
         try:
-            self._fill_copy()
+            parameters = zip(self.network.parameters(), self._copy.parameters(), strict=True)
+            for divided, empty in parameters:
+                empty.data = divided.full_tensor().detach()  # type: ignore[attr-defined]
+            buffers = zip(self.network.buffers(), self._copy.buffers(), strict=True)
+            for buffer, shared in buffers:
+                shared.data = buffer
             yield self._copy
         finally:
             for parameter in self._copy.parameters():
                 parameter.data = parameter.new_empty(0)
-
-    def _fill_copy(self) -> None:
-        parameters = zip(self.network.parameters(), self._copy.parameters(), strict=True)
-        for divided, empty in parameters:
-            empty.data = divided.full_tensor().detach()  # type: ignore[attr-defined]
-        buffers = zip(self.network.buffers(), self._copy.buffers(), strict=True)
-        for buffer, shared in buffers:
-            shared.data = buffer
-
-
-def _without_numbers(network: nn.Module) -> nn.Module:
-    """Return a copy of `network` whose parameters are empty."""
-    # deepcopy takes what it finds in this table for copies made before.
-    empty = {}
-    for parameter in network.parameters():
-        empty[id(parameter)] = nn.Parameter(parameter.new_empty(0), requires_grad=False)
-    copied: nn.Module = copy.deepcopy(network, empty)
-    return copied
 
 
 def is_sharded(network: nn.Module) -> bool:

@@ -10,34 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from asdf.distributed.variables import name_port, number, numbers
+from asdf.distributed.variables import Launch, name_port, number, numbers
 
-
-@dataclass(frozen=True)
-class SlurmStep:
-    """A task of a step.
-
-    Attributes:
-        local_size: tasks on this node, or None where Slurm does not say it.
-        address: the first host of the step; loopback on one node.
-        port: follows from the numbers of job and step, so that two steps on one host do not meet.
-    """
-
-    rank: int
-    size: int
-    local_rank: int | None
-    local_size: int | None
-    address: str
-    port: int
+_SRUN = "srun"
 
 
-_ALONE = SlurmStep(0, 1, 0, 1, "", 0)
-
-
-def read_slurm_step(environment: Mapping[str, str]) -> SlurmStep | None:
-    """Return the task that this process is, or None outside of a step.
+def read_slurm_step(environment: Mapping[str, str]) -> Launch | None:
+    """Read what srun sets for the tasks of a step; None outside of one.
 
     A process that runs by itself within a step counts as the only task of its own.
 
@@ -52,18 +32,14 @@ def read_slurm_step(environment: Mapping[str, str]) -> SlurmStep | None:
         size_name = "SLURM_NTASKS"
     rank, size = numbers(environment, "SLURM_PROCID", size_name)
     if size == 1 or _is_of_another_step(environment) or _is_terminal_shell(environment):
-        return _ALONE
+        return Launch(launcher=_SRUN)
     address = "127.0.0.1"
     if number(environment, "SLURM_STEP_NUM_NODES") != 1:
         address = first_host(environment.get("SLURM_STEP_NODELIST", ""))
-    return SlurmStep(
-        rank,
-        size,
-        number(environment, "SLURM_LOCALID"),
-        _count_tasks_here(environment),
-        address,
-        name_port(f"{environment.get('SLURM_JOB_ID')}.{environment['SLURM_STEP_ID']}"),
-    )
+    # By the numbers of job and step: two steps on one host do not meet.
+    port = name_port(f"{environment.get('SLURM_JOB_ID')}.{environment['SLURM_STEP_ID']}")
+    local_rank = number(environment, "SLURM_LOCALID")
+    return Launch(rank, size, local_rank, _count_tasks_here(environment), _SRUN, address, port)
 
 
 def first_host(nodes: str) -> str:

@@ -1,15 +1,43 @@
-"""Numbers in environment variables, and a port that follows from a name."""
+"""What launchers say in environment variables: a launch, its numbers, a port from its name."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from asdf.errors import UsageError
 
+TORCHRUN = "torchrun"
+BY_HAND = "RANK and WORLD_SIZE"
 # Below the ports that systems assign by themselves, so that none of those is in the way.
 _FIRST_PORT = 10_000
 _PORTS = 20_000
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a process knows from what started it.
+
+    Attributes:
+        local_rank: Index among the processes of its node, or None if the launcher does not say.
+        local_size: Number of those, or None.
+        launcher: 'torchrun', 'srun', 'mpirun' ..., or '' if the user started the process directly.
+        address, port: Address at which rank 0 listens; '' and 0 for a process alone.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int | None = 0
+    local_size: int | None = 1
+    launcher: str = ""
+    address: str = ""
+    port: int = 0
+
+    @property
+    def is_in_torch_world(self) -> bool:
+        """Whether torchrun or a wrapper like it started the process: it must not become one."""
+        return self.launcher in (TORCHRUN, BY_HAND)
 
 
 def number(environment: Mapping[str, str], name: str) -> int | None:

@@ -73,7 +73,10 @@ class World:
 
     def agree(self, value: T) -> T:
         """Return the main rank's `value` on every rank."""
-        return self._broadcast([value])[0]
+        objects = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(objects, src=0, group=self._control)
+        return objects[0]
 
     def run_on_main(self, function: Callable[[], T]) -> T:
         """Run `function` on the main rank while the others wait.
@@ -135,7 +138,7 @@ class World:
         """Raise `Stopped` on every rank if any of them got a request to stop.
 
         Args:
-            when: for the message, such as 'after step 3'.
+            when: Time in words for the message, such as 'after step 3'.
         """
         if self.sum([float(bool(stop))])[0]:
             raise Stopped(self.agree(stop.reason), when)
@@ -155,11 +158,6 @@ class World:
             f"rank {self.rank} of {self.size}: host {socket.gethostname()}, "
             f"local rank {self.local_rank}, device {device}"
         )
-
-    def _broadcast(self, objects: list[T]) -> list[T]:
-        if self.size > 1:
-            dist.broadcast_object_list(objects, src=0, group=self._control)
-        return objects
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What works on this machine, and how to mend what does not.
+"""What works on this machine, and how to fix what does not.
 
 Invariant: an examination ends, whatever is broken. Each group of steps runs in a process of its
 own with a time limit: a crash of torch, a driver that hangs or a dead network disk costs that group

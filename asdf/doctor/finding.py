@@ -1,4 +1,4 @@
-"""A finding: what was looked at, whether it works, and how to mend it."""
+"""A finding: what was looked at, whether it works, and how to fix it."""
 
 from __future__ import annotations
 

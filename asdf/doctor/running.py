@@ -75,7 +75,13 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
     try:
         yield from _follow(course, lines, limit_s)
     finally:
-        _end(process)
+        # The process and what it has started end, without waiting for it for ever.
+        with suppress(subprocess.TimeoutExpired):
+            # It has printed all; only the interpreter's own end is awaited.
+            process.wait(_LAST_WAIT_S if process.poll() is None else 0)
+        end_process_group(process.pid)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LAST_WAIT_S)
     if course.hangs:
         yield course.unanswered(limit_s)
     elif not course.is_complete:
@@ -84,7 +90,7 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
 
 @dataclass
 class _Course:
-    """How far a group has come: the step under way, and the last words that are no finding."""
+    """How far a group has come: the step under way, and the last words that are not a finding."""
 
     step: str
     mend: str = ""
@@ -147,13 +153,3 @@ def _read_lines(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
     for line in stream:
         lines.put(line)
     lines.put(None)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process and what it has started, if need be, without waiting for it for ever."""
-    with suppress(subprocess.TimeoutExpired):
-        # It has printed all; only the interpreter's own end is awaited.
-        process.wait(_LAST_WAIT_S if process.poll() is None else 0)
-    end_process_group(process.pid)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_LAST_WAIT_S)

@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.hub.contents import Contents, look_up
-    from asdf.hub.download import download_folder, download_network, name_of
+    from asdf.hub.download import (
+        Contents,
+        download_folder,
+        download_network,
+        look_up,
+        name_of,
+    )
     from asdf.hub.known import KnownDetector, PublishedEer, known_detectors
     from asdf.hub.names import HubName, parse_name
     from asdf.hub.upload import Pushed, push_folder

@@ -56,16 +56,12 @@ class HubFile:
             return False
         if self.sha256:
             return sha256_of(path) == self.sha256
-        return _git_digest_of(path) == self.git_digest
-
-
-def _git_digest_of(path: Path) -> str:
-    # The digest of a blob in git's object store.
-    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
-    with path.open("rb") as file:
-        for piece in iter(lambda: file.read(_PIECE), b""):
-            digest.update(piece)
-    return digest.hexdigest()
+        # The digest of a blob in git's object store.
+        digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
+        with path.open("rb") as file:
+            for piece in iter(lambda: file.read(_PIECE), b""):
+                digest.update(piece)
+        return digest.hexdigest() == self.git_digest
 
 
 class CachedRepository:

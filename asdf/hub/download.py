@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -28,6 +29,44 @@ _ANSWER_WITHIN_S = 30
 _SHOWN = 8
 
 
+@dataclass(frozen=True)
+class Contents:
+    """The files of a repository at one commit.
+
+    Attributes:
+        name: with the commit as its revision.
+        sizes: Sizes of the files, in bytes.
+        cached: names of the files that are in the cache.
+    """
+
+    name: HubName
+    sizes: Mapping[str, int]
+    cached: frozenset[str]
+
+    def bytes_missing(self, wanted: tuple[str, ...]) -> int:
+        """Return how many bytes of these files a download would fetch."""
+        return sum(self.sizes[name] for name in wanted if name not in self.cached)
+
+
+def look_up(name: HubName) -> Contents:
+    """Return what a repository holds, as the hub says or, without a network, the cache.
+
+    Nothing is downloaded. A commit that is known in the cache takes no request.
+
+    Raises:
+        UsageError: huggingface_hub is not installed.
+        AsdfError: there is no such repository or revision, or nobody answers.
+    """
+    hub_library()
+    cached = CachedRepository(name)
+    with explained(name):
+        commit, files = look_up_files(name, cached)
+    folder = cached.snapshot(commit)
+    present = frozenset(file_name for file_name in files if (folder / file_name).is_file())
+    sizes = {file_name: file.size for file_name, file in files.items()}
+    return Contents(HubName(name.repository, commit, name.is_explicit), sizes, present)
+
+
 def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
     """Return the folder of a repository's files that match any of the `patterns` (`*.json`).
 
@@ -44,7 +83,10 @@ def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
         commit, files = look_up_files(name, cached)
         wanted = _choose(files, patterns)
         if not wanted:
-            raise AsdfError(_nothing_matches(name, files, patterns))
+            raise AsdfError(
+                f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
+                f"{quoted_and_more(sorted(files), _SHOWN)}."
+            )
         _bring(name, commit, wanted, cached)
     return cached.snapshot(commit)
 
@@ -119,21 +161,16 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
         # A path that leads out of the cache is none of a repository.
         if ".." in PurePosixPath(entry.rfilename).parts or entry.rfilename.startswith("/"):
             continue
-        _check_name(name, entry.rfilename)
+        if "\\" in entry.rfilename or not entry.rfilename.isprintable():
+            raise AsdfError(
+                f"{name} is not downloaded: it holds a file named "
+                f"{shorten(repr(entry.rfilename))}, and no program names a file so (a backslash or "
+                "a control character). It was likely made to write outside of the cache: report "
+                "it to the hub."
+            )
         sha256 = entry.lfs.sha256 if entry.lfs else None
         files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
     return str(information.sha), files
-
-
-def _check_name(name: HubName, file_name: str) -> None:
-    """Raise an AsdfError where a name is a path of another system, or no text that can be shown."""
-    if "\\" not in file_name and file_name.isprintable():
-        return
-    raise AsdfError(
-        f"{name} is not downloaded: it holds a file named {shorten(repr(file_name))}, and no "
-        "program names a file so (a backslash or a control character). It was likely made to write "
-        "outside of the cache: report it to the hub."
-    )
 
 
 def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, HubFile]:
@@ -201,10 +238,3 @@ def _remove_damaged(name: HubName, path: Path, file: HubFile, cached: CachedRepo
             damaged.resolve().unlink()
             path.unlink(missing_ok=True)
             return
-
-
-def _nothing_matches(name: HubName, files: Mapping[str, HubFile], patterns: Sequence[str]) -> str:
-    return (
-        f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
-        f"{quoted_and_more(sorted(files), _SHOWN)}."
-    )

@@ -11,8 +11,6 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,9 +18,9 @@ from asdf.errors import AsdfError
 from asdf.hub.cache import CachedRepository, HubFile
 from asdf.hub.library import endpoint, is_unreachable
 from asdf.hub.names import HubName
+from asdf.runs.files import one_at_a_time
 from asdf.runs.log import LOG, PROGRESS
 from asdf.runs.progress import LINE_EVERY_S
-from asdf.runs.systems import lock
 from asdf.text import printable
 
 _MEGABYTE = 1_000_000
@@ -39,11 +37,17 @@ def fetch_large(
     """
     path = cached.blob_path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _part_of(path) as part:
+    with one_at_a_time(path) as is_alone:
+        part = path.with_name(f"{path.name}.asdf.part")
+        if not is_alone:
+            # File systems without locks: two processes must not write to one file.
+            part = part.with_name(f"{part.name}.{secrets.token_hex(4)}")
         # Another process may have fetched it while this one waited.
         if path.is_file():
             return
-        _check_space(part, file.size)
+        arrived = part.stat().st_size if part.exists() else 0
+        if shutil.disk_usage(part.parent).free < file.size - arrived:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
         LOG.info("fetching %s of %s, %s MB", file_name, name, f"{file.size / _MEGABYTE:,.1f}")
         _receive(name, commit, file_name, file, part)
         if not file.is_content(part):
@@ -55,25 +59,6 @@ def fetch_large(
             )
         part.replace(path)
         cached.note_checked(path, file)
-
-
-@contextmanager
-def _part_of(path: Path) -> Iterator[Path]:
-    """Yield the path of what has arrived so far, while other processes wait for this one."""
-    part = path.with_name(f"{path.name}.asdf.part")
-    with path.with_name(f".{path.name}.lock").open("w") as mark:
-        try:
-            lock(mark, wait=True)
-        except OSError:
-            # File systems without locks: two processes must not write to one file.
-            part = part.with_name(f"{part.name}.{secrets.token_hex(4)}")
-        yield part
-
-
-def _check_space(part: Path, size: int) -> None:
-    arrived = part.stat().st_size if part.exists() else 0
-    if shutil.disk_usage(part.parent).free < size - arrived:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
 
 
 def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:

@@ -13,6 +13,7 @@ clovaai/aasist at commit a04c986.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from asdf.hub.names import PREFIX
 from asdf.text import did_you_mean
@@ -51,19 +52,19 @@ class KnownDetector:
     """
 
     name: str
-    on_hub: bool
     trained_on: str
     trained_on_short: str
-    overlap: str | None
     protocol: str
-    eers: tuple[PublishedEer, ...]
-    parameters: str | None
-    licence: str | None
-    size_bytes: int | None
-    sha256: str | None
     weights: str
     command: str
     paper: str
+    on_hub: bool = False
+    overlap: str | None = None
+    eers: tuple[PublishedEer, ...] = ()
+    parameters: str | None = None
+    licence: str | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
 
 
 _ORGANISATION = "nii-yamagishilab"
@@ -116,9 +117,6 @@ _AUGMENTED = {
     "": ("with RawBoost", "RawBoost"),
     "-nda": ("without data augmentation", "no augmentation"),
 }
-_OF_2019_LA = "ASVspoof 2019 LA, training part"
-_FIRST_64600 = "first 64,600 samples (4.04 s)"
-_FIRST_66800 = "first 66,800 samples (4.18 s)"
 
 
 def _make_anti_deepfake(
@@ -142,22 +140,21 @@ def _make_anti_deepfake(
         eers=tuple(eers),
         parameters=parameters,
         licence="CC BY-NC-SA 4.0",
-        size_bytes=None,
-        sha256=None,
         weights=f"https://huggingface.co/{name}",
         command=f'asdf.Detector("{PREFIX}{name}")',
         paper="arXiv 2506.21090",
     )
 
 
+_of_2019_la = partial(
+    KnownDetector,
+    trained_on="ASVspoof 2019 LA, training part",
+    trained_on_short="19LA",
+    protocol="first 64,600 samples (4.04 s)",
+)
 _BY_THEIR_AUTHORS = (
-    KnownDetector(
+    _of_2019_la(
         name="AASIST",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
         eers=(PublishedEer("ASVspoof 2019 LA", 0.83),),
         parameters="297,866",
         licence="MIT",
@@ -167,13 +164,8 @@ _BY_THEIR_AUTHORS = (
         command="python -m asdf import AASIST.pth net.pt",
         paper="arXiv 2110.01200",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="AASIST-L",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
         eers=(PublishedEer("ASVspoof 2019 LA", 0.99),),
         parameters="85,306",
         licence="MIT",
@@ -183,13 +175,8 @@ _BY_THEIR_AUTHORS = (
         command="python -m asdf import AASIST-L.pth net.pt",
         paper="arXiv 2110.01200",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="SSL_Anti-spoofing",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
         eers=(
             PublishedEer("ASVspoof 2021 LA", 0.82, "the best run"),
             PublishedEer("ASVspoof 2021 DF", 2.85, "the best run"),
@@ -197,71 +184,41 @@ _BY_THEIR_AUTHORS = (
         ),
         parameters="XLS-R 300M + 447 k",
         licence="MIT",
-        size_bytes=None,
-        sha256=None,
         weights="https://drive.google.com/drive/folders/1c4ywztEVlYVijfwbGLl9OEa1SNtFKppB",
         command="python -m asdf import best_SSL_model_LA.pth net.pt",
         paper="arXiv 2202.12233",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="SLS",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
         eers=(
             PublishedEer("ASVspoof 2021 LA", 2.87),
             PublishedEer("ASVspoof 2021 DF", 1.92),
             PublishedEer("In-the-Wild", 7.46),
         ),
         parameters="XLS-R 300M + 23,399 k",
-        licence=None,
-        size_bytes=None,
-        sha256=None,
         weights="https://drive.google.com/drive/folders/13vw_AX1jHdYndRu1edlgpdNJpCX8OnrH",
         command="python -m asdf import sls.pth net.pt",
         paper="ACM MM 2024",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="Nes2Net-X",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
         eers=(PublishedEer("ASVspoof 2021 DF", 1.65, "of this file"),),
         parameters="XLS-R 300M + 511 k",
-        licence=None,
-        size_bytes=None,
-        sha256=None,
         weights="https://drive.google.com/file/d/1tjuSdbzgCnJSfy_eE_P52jRAonHY4YUT",
         command="python -m asdf import nes2net_x.pth net.pt",
         paper="arXiv 2504.05657",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="Nes2Net-X, mean of 5 checkpoints",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
         eers=(PublishedEer("ASVspoof 2021 DF", 1.49, "of this file"),),
         parameters="XLS-R 300M + 511 k",
-        licence=None,
-        size_bytes=None,
-        sha256=None,
         weights="https://drive.google.com/file/d/1JFGv_2TONMnTLGbiOIuHFfMvuo4SIIpg",
         command="python -m asdf import nes2net_x.pth net.pt",
         paper="arXiv 2504.05657",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="TCM",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_66800,
+        protocol="first 66,800 samples (4.18 s)",
         eers=(
             PublishedEer("ASVspoof 2021 LA", 1.03, "mean of 5 checkpoints"),
             PublishedEer("ASVspoof 2021 DF", 2.06, "mean of 5 checkpoints"),
@@ -269,24 +226,13 @@ _BY_THEIR_AUTHORS = (
         ),
         parameters="XLS-R 300M + 2,383 k",
         licence="MIT",
-        size_bytes=None,
-        sha256=None,
         weights="https://github.com/ductuantruong/tcm_add (OneDrive)",
         command="python -m asdf import tcm.pth net.pt",
         paper="doi 10.21437/Interspeech.2024-659",
     ),
-    KnownDetector(
+    _of_2019_la(
         name="RawNet2 of ASVspoof 2021",
-        on_hub=False,
-        trained_on=_OF_2019_LA,
-        trained_on_short="19LA",
-        overlap=None,
-        protocol=_FIRST_64600,
-        eers=(),
-        parameters=None,
         licence="MIT",
-        size_bytes=None,
-        sha256=None,
         weights="https://www.asvspoof.org/asvspoof2021/pre_trained_DF_RawNet2.zip",
         command="python -m asdf import pre_trained_DF_RawNet2.pth net.pt",
         paper="arXiv 2011.01108",

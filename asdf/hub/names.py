@@ -55,29 +55,26 @@ def parse_name(text: str | Path) -> HubName | None:
     text = str(text)
     is_explicit = text.startswith(PREFIX)
     repository, at, revision = text.removeprefix(PREFIX).partition("@")
-    is_name = _is_repository(repository) and (not at or _is_revision(revision))
+    has_forbidden = any(part in repository for part in _FORBIDDEN) or ".." in revision
+    is_name = (
+        _REPOSITORY.fullmatch(repository) is not None
+        and len(repository) <= _MAX_LENGTH
+        and (not at or _REVISION.fullmatch(revision) is not None)
+        and not revision.endswith("/")
+        and not has_forbidden
+    )
     if is_explicit and not is_name:
         raise UsageError(
             f"'{shorten(text)}' is no name of the hub: write hub:ORG/NAME or "
             "hub:ORG/NAME@REVISION, where REVISION is a branch, a tag or a commit, such as "
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
-    if not is_name or (not is_explicit and _is_of_this_machine(text, repository)):
+    # A folder 'networks' is here, so 'networks/epoch' is a slip in a path.
+    is_here = (
+        repository.lower().endswith(_OF_FILES)
+        or Path(text).exists()
+        or Path(repository).parent.exists()
+    )
+    if not is_name or (is_here and not is_explicit):
         return None
     return HubName(repository, revision or None, is_explicit)
-
-
-def _is_repository(text: str) -> bool:
-    has_forbidden = any(part in text for part in _FORBIDDEN)
-    return bool(_REPOSITORY.fullmatch(text)) and len(text) <= _MAX_LENGTH and not has_forbidden
-
-
-def _is_revision(text: str) -> bool:
-    return bool(_REVISION.fullmatch(text)) and ".." not in text and not text.endswith("/")
-
-
-def _is_of_this_machine(text: str, repository: str) -> bool:
-    if repository.lower().endswith(_OF_FILES):
-        return True
-    # A folder 'networks' is here, so 'networks/epoch' is a slip in a path.
-    return Path(text).exists() or Path(repository).parent.exists()

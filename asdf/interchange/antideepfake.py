@@ -139,15 +139,10 @@ def antideepfake_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]
         del layers[_OUR_BIAS]
     named = name_layers(layers, front_end.architecture, _LAYOUT)
     zeros = {}
-    for name, shape in _pretraining_shapes(front_end.architecture).items():
-        zeros[ANTIDEEPFAKE_FRONT_END + name] = torch.zeros(shape)
+    for known, pretraining in _PRETRAINING.items():
+        if KNOWN[known] == front_end.architecture:
+            for name, shape in pretraining.shapes(front_end.architecture).items():
+                zeros[ANTIDEEPFAKE_FRONT_END + name] = torch.zeros(shape)
     filled = [name for name in zeros if name not in named]
     # The network's own layers win over zeros: one that masks frames has a mask_emb.
     return zeros | named, filled
-
-
-def _pretraining_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    for name, pretraining in _PRETRAINING.items():
-        if KNOWN[name] == architecture:
-            return pretraining.shapes(architecture)
-    return {}

@@ -146,8 +146,12 @@ def find_base(entry: Any, path: Path | None, base: str | None) -> str:
     """
     check_entry(entry, path)
     noted = str(entry["weights"])
-    weights = _choose_base(noted, base)
+    weights = noted if base is None else base
     name = hub_name(weights)
+    # The same repository without a commit: that of the file.
+    if name is not None and name.revision is None and noted.startswith(f"{name}@"):
+        weights = noted
+        name = hub_name(noted)
     # A file's bare name stays a path: only the user may leave 'hub:' out.
     is_on_hub = name is not None and (name.is_explicit or base is not None)
     if is_on_hub or weights.startswith(BUNDLE) or Path(weights).exists():
@@ -158,16 +162,6 @@ def find_base(entry: Any, path: Path | None, base: str | None) -> str:
         "score and export, front_end.weights in a recipe. `python -m asdf export` makes a whole "
         "file of both."
     )
-
-
-def _choose_base(noted: str, base: str | None) -> str:
-    """Return the user's `base`, or what a file notes: also of the same repository at no commit."""
-    if base is None:
-        return noted
-    chosen = hub_name(base)
-    if chosen is not None and chosen.revision is None and noted.startswith(f"{chosen}@"):
-        return noted
-    return base
 
 
 def check_entry(entry: Any, path: Path | None) -> None:

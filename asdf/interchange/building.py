@@ -133,7 +133,9 @@ def _are_ours(settings: Sections, source: str, folder: Path | None) -> bool:
             f"there is no folder {folder} for the module of the network's class"
             f"{from_here(folder)}. Check the path."
         )
-    classes = [settings.network.network_class, *_ends_of(settings)]
+    front_ends = named_classes(FRONT_END_SETTING, settings.front_end.front_end_class)
+    back_ends = named_classes(BACK_END_SETTING, settings.back_end.back_end_class)
+    classes = [settings.network.network_class, *front_ends, *back_ends]
     others = [path for path in classes if not is_ours(path, f"in {source}: {path}")]
     for path in others:
         check_folder(path, folder, source)
@@ -142,12 +144,6 @@ def _are_ours(settings: Sections, source: str, folder: Path | None) -> bool:
 
 def _class_name(settings: Sections) -> str:
     return settings.network.network_class.rpartition(".")[2]
-
-
-def _ends_of(settings: Sections) -> list[str]:
-    """Return the class paths of the front end and the back end that the settings name."""
-    paths = named_classes(FRONT_END_SETTING, settings.front_end.front_end_class)
-    return paths + named_classes(BACK_END_SETTING, settings.back_end.back_end_class)
 
 
 def is_ours(class_path: str, where: str) -> bool:

@@ -9,8 +9,7 @@ writes and checks it, and compared whenever the file is used: about a second for
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from pickle import UnpicklingError
@@ -27,9 +26,8 @@ from asdf.interchange.receiving import NotTheFileError, receive
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import load_plain
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.runs.files import sha256_of, write_text
+from asdf.runs.files import one_at_a_time, sha256_of, write_text
 from asdf.runs.log import LOG
-from asdf.runs.systems import lock
 from asdf.text import did_you_mean
 
 BASE_URL = "https://download.pytorch.org/torchaudio/models/"
@@ -49,9 +47,11 @@ def download_bundle(name: str) -> Path:
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(bundle._path).name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(path) as is_alone:
+        with one_at_a_time(path) as is_alone:
             if is_alone:
-                _remove_unfinished(path)
+                # What killed processes left: each may be as large as the file.
+                for folder in path.parent.glob(f".{escape(path.name)}.*.part"):
+                    shutil.rmtree(folder, ignore_errors=True)
             if not _is_usable(name, path):
                 _fetch(name, url, path)
     except OSError as error:  # of the disk, and urllib's, which derive from it
@@ -107,33 +107,6 @@ def _find_bundle(name: str) -> Wav2Vec2Bundle:
             f"{', '.join(sorted(bundles))}."
         )
     return bundles[name]
-
-
-@contextmanager
-def _one_at_a_time(path: Path) -> Iterator[bool]:
-    """Let one of several processes that want a file fetch it, while the others wait for it.
-
-    The block gets whether this process is alone. File systems without such locks raise an error:
-    then each process fetches the file, and none knows to be alone.
-    """
-    try:
-        mark = path.with_name(f".{path.name}.lock").open("w")
-    except OSError:
-        # A cache that only others may write: what is in it can be used.
-        yield False
-        return
-    with mark:
-        is_alone = False
-        with suppress(OSError):
-            lock(mark, wait=True)
-            is_alone = True
-        yield is_alone
-
-
-def _remove_unfinished(path: Path) -> None:
-    """Remove what killed processes left of the download: each may be as large as the file."""
-    for folder in path.parent.glob(f".{escape(path.name)}.*.part"):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_usable(name: str, path: Path) -> bool:

@@ -125,7 +125,9 @@ def conv_layers(text: str) -> ConvLayers:
     """
     # fairseq calls eval() on this text, which comes with the file.
     layers = _add_layers(ast.parse(text.strip(), mode="eval").body)
-    if not layers or not all(_is_layer(layer) for layer in layers):
+    numbers = [number for layer in layers for number in layer]
+    are_positive = all(type(number) is int and number > 0 for number in numbers)
+    if {len(layer) for layer in layers} != {3} or not are_positive:
         raise ValueError(f"conv_feature_layers is {text!r}")
     return tuple((channels, kernel, stride) for channels, kernel, stride in layers)
 
@@ -141,10 +143,6 @@ def _add_layers(node: ast.expr) -> list[tuple[int, ...]]:
             if type(times) is int and 0 < times < _MAX_LAYERS:
                 return _bound_layers(_add_layers(node.left) * times)
     raise ValueError(f"{ast.unparse(node)!r} is not a list of layers")
-
-
-def _is_layer(layer: tuple[int, ...]) -> bool:
-    return len(layer) == 3 and all(type(number) is int and number > 0 for number in layer)
 
 
 def _bound_layers(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

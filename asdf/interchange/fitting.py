@@ -68,9 +68,13 @@ def compare_layers(
     """
     misshapen = []
     for name, shape in shapes.items():
-        if name in state and not _has_shape(state[name], shape):
-            held = _describe_value(state[name])
-            misshapen.append(f"{name} ({held} in the file, {_describe(shape)} in the network)")
+        value = state.get(name)
+        if name not in state or (isinstance(value, Tensor) and value.shape == shape):
+            continue
+        held = f"a {type(value).__name__}"
+        if isinstance(value, Tensor):
+            held = _describe(value.shape)
+        misshapen.append(f"{name} ({held} in the file, {_describe(shape)} in the network)")
     missing = [name for name in shapes if name not in state]
     unknown = [name for name in state if name not in shapes and name not in ignored]
     return LayerDifferences(missing, misshapen, unknown)
@@ -155,16 +159,6 @@ def _describe_module(first: str, layers: list[list[str]]) -> str:
 def first_names(names: list[str]) -> str:
     """Return the first of these names, and how many more there are."""
     return and_more(names, _NAMES_SHOWN)
-
-
-def _has_shape(value: Any, shape: torch.Size) -> bool:
-    return isinstance(value, Tensor) and value.shape == shape
-
-
-def _describe_value(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return _describe(value.shape)
-    return f"a {type(value).__name__}"
 
 
 def _describe(shape: torch.Size) -> str:

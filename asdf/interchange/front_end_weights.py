@@ -14,7 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.interchange import fairseq, fairseq_names, hugging_face, hugging_face_names
+from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
 from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.fitting import by_module, check_layers, first_names
@@ -86,18 +86,12 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
         LOG.info("front end: the architecture is the file's; front_end.architecture is not used")
     if left_out:
         LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
-    mask_embedding = _find_mask_embedding(original_layers)
+    # The vector of masked frames, by either program's name.
+    masks = [original_layers[name] for name in MASK_EMBEDDING if name in original_layers]
+    mask_embedding = masks[0] if masks else None
     return FrontEndWeights(
         weights, architecture, layers, left_out, mask_embedding, source.normalized
     )
-
-
-def _find_mask_embedding(layers: Mapping[str, Tensor]) -> Tensor | None:
-    """Return the vector of masked frames, by either program's name."""
-    for name in MASK_EMBEDDING:
-        if name in layers:
-            return layers[name]
-    return None
 
 
 def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
@@ -129,8 +123,8 @@ def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     Returns:
         The layers, and the names of those that features do not depend on.
     """
-    if hugging_face_names.is_hugging_face(state):
-        return hugging_face_names.torchaudio_names(state)
+    if hugging_face.is_hugging_face(state):
+        return hugging_face.torchaudio_names(state)
     return fairseq_names.torchaudio_names(state)
 
 
@@ -156,7 +150,12 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
 
 def _read_source(weights: str) -> _Source:
     if weights.startswith(BUNDLE):
-        return _read_bundle(weights.removeprefix(BUNDLE))
+        bundle = weights.removeprefix(BUNDLE)
+        # Before the download, so that an unknown name costs none.
+        bundle_of = bundle_architecture(bundle)
+        file = download_bundle(bundle)
+        state = state_dict_in(read_weights_file(file), file)
+        return _Source(state, bundle_of, bundle_normalizes(bundle))
     path = Path(fetch_weights(weights))
     if not path.exists():
         raise AsdfError(missing_weights(path))
@@ -177,14 +176,6 @@ def _read_source(weights: str) -> _Source:
             "checkpoint file."
         )
     return _read_checkpoint(path)
-
-
-def _read_bundle(name: str) -> _Source:
-    # Before the download, so that an unknown name costs none.
-    architecture = bundle_architecture(name)
-    path = download_bundle(name)
-    state = state_dict_in(read_weights_file(path), path)
-    return _Source(state, architecture, bundle_normalizes(name))
 
 
 def _read_checkpoint(path: Path) -> _Source:

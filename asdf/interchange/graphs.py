@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,16 +62,11 @@ class _OneLength(nn.Module):
 def returning_a_pair(network: nn.Module) -> Iterator[None]:
     """Let `network` return a tuple in the block, which tracers know: embeddings and logits."""
     # Not a module around it: a tracer leaves out the hooks of inner modules.
-    handle = network.register_forward_hook(_as_pair)
+    handle = network.register_forward_hook(lambda module, inputs, outputs: tuple(outputs))
     try:
         yield
     finally:
         handle.remove()
-
-
-def _as_pair(network: nn.Module, inputs: Any, outputs: Any) -> tuple[Tensor, Tensor]:
-    embeddings, logits = outputs
-    return embeddings, logits
 
 
 def samples_for(network: nn.Module, requested: int | None) -> int:

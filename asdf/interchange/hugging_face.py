@@ -3,12 +3,17 @@
 Invariant: a configuration whose network this front end cannot be is an error, and a folder's index
 leads to no file outside the folder.
 
-Source: transformers, the documentation of the configurations.
+A layer is either renamed as torchaudio's, known to be of no use for features, or left under its own
+name, where the check of layers reports it.
+
+Sources: transformers, the documentation of the configurations; the state dicts of transformers and
+torchaudio.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,8 @@ from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.front_ends.architectures import Architecture, ConvLayers
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.wavlm import join_attention_layers
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
@@ -33,6 +39,11 @@ WEIGHTS = (
 )
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
 MAX_JSON_BYTES = 20_000_000
+# Layers of pretraining, and what fine-tuned networks have after the encoder.
+_NOT_USED = re.compile(
+    r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
+    r"|layer_weights|tdnn|feature_extractor_classifier|objective|adapter)\b"
+)
 
 _DEFAULTS: dict[str, Any] = {
     "conv_dim": [512] * 7,
@@ -148,8 +159,9 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
     relative_positions = None
     if config["model_type"] == "wavlm":
         relative_positions = (int(config["num_buckets"]), int(config["max_bucket_distance"]))
+    layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
     return Architecture(
-        conv_layers=_conv_layers(config),
+        conv_layers=tuple((int(width), int(kernel), int(step)) for width, kernel, step in layers),
         # A word that is not known goes on to Architecture, whose error names it.
         extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
         conv_bias=bool(config["conv_bias"]),
@@ -162,11 +174,6 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
         pos_conv_groups=int(config["num_conv_pos_embedding_groups"]),
         relative_positions=relative_positions,
     )
-
-
-def _conv_layers(config: Mapping[str, Any]) -> ConvLayers:
-    layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
-    return tuple((int(channels), int(kernel), int(stride)) for channels, kernel, stride in layers)
 
 
 def normalizes(folder: Path) -> bool | None:
@@ -187,7 +194,11 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     # Each file once: the index names it for every layer in it.
     for part in dict.fromkeys(parts.values()):
-        _check_part(index, part)
+        # An index names files of its folder; it may not lead anywhere else.
+        if Path(part).name != part or part.endswith(".index.json"):
+            raise AsdfError(f"{index} is refused: it names {part!r}, which is no file next to it.")
+        if not (index.parent / part).is_file():
+            raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")
         state.update(read_state(index.parent / part))
     missing = [name for name in parts if name not in state]
     if missing:
@@ -197,9 +208,23 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
     return state
 
 
-def _check_part(index: Path, part: str) -> None:
-    # An index names files of its folder; it may not lead anywhere else.
-    if Path(part).name != part or part.endswith(".index.json"):
-        raise AsdfError(f"{index} is refused: it names {part!r}, which is no file next to it.")
-    if not (index.parent / part).is_file():
-        raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")
+def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
+    """Whether layers have Hugging Face's names."""
+    # fairseq calls it post_extract_proj, and in torchaudio it lies below `encoder.`.
+    return "feature_projection.projection.weight" in state
+
+
+def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """Return layers under torchaudio's names, and the names of those left out."""
+    layers = {}
+    left_out = []
+    for name, tensor in state.items():
+        if _NOT_USED.match(name):
+            left_out.append(name)
+        elif name.startswith("feature_projection."):
+            layers[f"encoder.{name}"] = tensor
+        elif name.startswith("encoder."):
+            layers[f"encoder.transformer.{name.removeprefix('encoder.')}"] = tensor
+        else:
+            layers[name] = tensor
+    return join_attention_layers(layers), left_out

@@ -18,7 +18,7 @@ from asdf.interchange.building import build_for
 from asdf.interchange.fitting import first_names, load_layers
 from asdf.interchange.network_file import NetworkFile
 from asdf.interchange.recognition import Recognised, recognise
-from asdf.interchange.trained_losses import add_loss, without_loss
+from asdf.interchange.trained_losses import LOSS, add_loss
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def import_detector(
     read = recognise(path, chosen or {})
     source = str(path)
     _check_finite(read.state, source)
-    network = build_for(read.settings, without_loss(read.state), source, folder)
+    network = build_for(read.settings, LOSS.without(read.state), source, folder)
     add_loss(network, read.loss, read.settings, read.state, source, folder)
     load_layers(network, read.state, source)
     file = NetworkFile.from_network(

@@ -50,6 +50,8 @@ or `python -m asdf score {address} recording.wav`.
 # Where a network was made is no matter of those who use it.
 _LEFT_OUT = ("paths.", "computing.", "recipe.")
 
+_CALIBRATION = "## Calibration\n\nScores are natural-log likelihood ratios: {}.\n"
+
 
 def model_card_text(
     name: str,
@@ -79,28 +81,26 @@ def model_card_text(
     training_data = "Not stated in the file that this was made from."
     # Without either the file was imported, and its training sets are defaults that nobody chose.
     if file.progress is not None or eers:
-        training_data = ", ".join(settings.recipe.training_sets) + _left_out(settings)
+        training_data = ", ".join(settings.recipe.training_sets)
+        if settings.recipe.leave_out:
+            column, *values = settings.recipe.leave_out
+            training_data += f", without utterances of {column} {', '.join(values)}"
     parts.append(f"## Training data\n\n{training_data}\n")
     if isinstance(file.merged, Mapping):
         parts.append(_describe_merged(file.merged))
     evaluation = "No measured error rates came with the file.\n"
     if eers:
-        evaluation = _table(eers)
+        evaluation = "| set | EER % |\n|---|---|\n"
+        for evaluation_set, eer in eers.items():
+            evaluation += f"| {evaluation_set} | {100 * eer:.3f} |\n"
     parts.append(f"## Evaluation\n\n{evaluation}")
     if isinstance(file.calibration, Mapping):
-        parts.append(_describe_calibration(file.calibration))
+        values = [f"{key} {each}" for key, each in file.calibration.items() if each is not None]
+        parts.append(_CALIBRATION.format(", ".join(values)))
     parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings_table(settings)}")
     stated = licence or "Not stated. It is for those who publish the network to add."
     parts.append(f"## Licence\n\n{stated}\n")
     return "\n".join(parts)
-
-
-def _left_out(settings: Sections) -> str:
-    """Return which values of a column training did without, after a comma; '' if it had all."""
-    if not settings.recipe.leave_out:
-        return ""
-    column, *values = settings.recipe.leave_out
-    return f", without utterances of {column} {', '.join(values)}"
 
 
 def _describe_merged(lora: Mapping[str, Any]) -> str:
@@ -155,18 +155,6 @@ def _validation_eers(progress: Any) -> Eers:
             for name, eer in evaluation.get("eer", {}).items():
                 eers[f"{name}{suffix}"] = float(eer)
     return eers
-
-
-def _describe_calibration(calibration: Mapping[str, Any]) -> str:
-    values = [f"{key} {value}" for key, value in calibration.items() if value is not None]
-    return (
-        "## Calibration\n\nScores are natural-log likelihood ratios: " + ", ".join(values) + ".\n"
-    )
-
-
-def _table(eers: Eers) -> str:
-    rows = [f"| {name} | {100 * eer:.3f} |" for name, eer in eers.items()]
-    return "\n".join(["| set | EER % |", "|---|---|", *rows]) + "\n"
 
 
 def _settings_table(settings: Sections) -> str:

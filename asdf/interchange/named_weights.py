@@ -8,7 +8,6 @@ state it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from asdf.errors import AsdfError
@@ -104,7 +103,13 @@ def _choose_files(contents: Contents) -> tuple[str, ...]:
         for weights in WEIGHTS:
             if weights in names:
                 documents = [each for each in (CONFIG, PREPROCESSOR) if each in names]
-                return (*documents, weights, *_parts_of(weights, names))
+                # Those that an index leads to, such as model-00001-of-00002.safetensors.
+                parts = []
+                if weights.endswith(_INDEX):
+                    whole = PurePosixPath(weights.removesuffix(_INDEX))
+                    part = rf"{re.escape(whole.stem)}-\d+-of-\d+{re.escape(whole.suffix)}"
+                    parts = [name for name in names if re.fullmatch(part, name)]
+                return (*documents, weights, *parts)
     checkpoints = [each for each in names if each.endswith(_CHECKPOINTS)]
     if len(checkpoints) == 1:
         return (checkpoints[0],)
@@ -114,12 +119,3 @@ def _choose_files(contents: Contents) -> tuple[str, ...]:
         f"{quoted_and_more(sorted(names), _SHOWN)}. Download what you want of it (hf download), "
         "then name its path."
     )
-
-
-def _parts_of(weights: str, names: Iterable[str]) -> list[str]:
-    """Return the files that an index leads to, such as model-00001-of-00002.safetensors."""
-    if not weights.endswith(_INDEX):
-        return []
-    whole = PurePosixPath(weights.removesuffix(_INDEX))
-    part = re.compile(rf"{re.escape(whole.stem)}-\d+-of-\d+{re.escape(whole.suffix)}")
-    return [name for name in names if part.fullmatch(name)]

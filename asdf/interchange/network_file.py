@@ -15,7 +15,7 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.interchange.base import base_of
-from asdf.interchange.class_heads import describe_sources
+from asdf.interchange.heads import describe_heads
 from asdf.interchange.state_dicts import OUR_KEY, check_names
 from asdf.interchange.trained_losses import describe_loss
 from asdf.interchange.weights_file import write_weights_file
@@ -52,6 +52,7 @@ _KEYS = {
     "network_class": "network_class",
     "loss": "loss",
     "sources": "sources",
+    "heads": "heads",
     "settings": "settings",
     "base": "base",
     "pretrained": "pretrained",
@@ -72,6 +73,7 @@ _DESCRIPTION = (
     "network_class",
     "loss",
     "sources",
+    "heads",
     "settings",
     "pretrained",
     "merged",
@@ -94,8 +96,8 @@ class NetworkFile:
         format: 'asdf' in all files of ours; None in those of the original ASDF.
         network_class: the class path of the network.
         loss: Description of a loss that is a part of the network (`trained_losses`).
-        sources: Classes and head of a network that traces sources
-            (`class_heads`).
+        sources: Head of a network that traces sources, described by `describe_heads`.
+        heads: Heads of other tasks, likewise, by key.
         settings: plain values of all sections, by section and name.
         base: Pretrained weights that give the layers that `state` lacks; None where it has all.
         pretrained: the repository of the hub, with its commit, whose weights training began with;
@@ -117,6 +119,7 @@ class NetworkFile:
     network_class: str | None = None
     loss: dict[str, Any] | None = None
     sources: dict[str, Any] | None = None
+    heads: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
     base: Any = None
     pretrained: Any = None
@@ -142,8 +145,12 @@ class NetworkFile:
             # Such a file would claim pretrained weights and hold random ones.
             if isinstance(module, FrontEnd):
                 module.check_loaded()
+        pretrained = {
+            module.pretrained for module in network.modules() if isinstance(module, FrontEnd)
+        }
         front_end = self_contained(settings.front_end, network)
         state = network.state_dict()
+        heads = describe_heads(network)
         base = base_of(network)
         if base is not None:
             entries["base"] = base.entry()
@@ -155,9 +162,11 @@ class NetworkFile:
             version=VERSION,
             network_class=settings.network.network_class,
             loss=describe_loss(network),
-            sources=describe_sources(network),
+            sources=heads.pop("sources", None),
+            heads=heads or None,
             settings=replace(settings, front_end=front_end).plain(),
-            pretrained=_pretrained_of(network),
+            # Of several front ends with different weights no repository is named.
+            pretrained=pretrained.pop() if len(pretrained) == 1 else None,
             **entries,
         )
 
@@ -192,6 +201,12 @@ class NetworkFile:
     def is_described(self) -> bool:
         """Whether the file says of which network the weights are."""
         return self.format == FORMAT and self.settings is not None
+
+    @property
+    def all_heads(self) -> dict[str, Any]:
+        """Entries on the heads of tasks, by key."""
+        heads = self.heads if isinstance(self.heads, dict) else {}
+        return heads if self.sources is None else {"sources": self.sources, **heads}
 
     def content(self) -> dict[str, Any]:
         """Return the dictionary that is written, by the keys of a file."""
@@ -234,6 +249,7 @@ class NetworkFile:
             network_class=self.network_class,
             loss=self.loss,
             sources=self.sources,
+            heads=self.heads,
             settings=self.settings,
             base=self.base,
             pretrained=self.pretrained,
@@ -290,7 +306,10 @@ class NetworkFile:
         for name, kind in catalogue.sections.items():
             # Copies: those of `base` stay as they are.
             start_values = vars(getattr(start, name)) if hasattr(start, name) else {}
-            _put_section(sections, name, kind(**start_values))
+            if name in section_types():
+                setattr(sections, name, kind(**start_values))
+            else:
+                sections.declared[name] = kind(**start_values)
         # Unlike in a config they are no error: nobody can mend a file of weights.
         unknown = []
         for full_name, value in self._values(names):
@@ -348,13 +367,6 @@ class NetworkFile:
             ) from None
 
 
-def _put_section(sections: Sections, name: str, section: Any) -> None:
-    if name in section_types():
-        setattr(sections, name, section)
-    else:
-        sections.declared[name] = section
-
-
 def write_network_file(path: str | Path, file: NetworkFile) -> None:
     """Write `file` to `path` atomically.
 
@@ -363,9 +375,3 @@ def write_network_file(path: str | Path, file: NetworkFile) -> None:
             unchanged.
     """
     write_weights_file(Path(path), file.content())
-
-
-def _pretrained_of(network: nn.Module) -> str | None:
-    """Return the repository of the hub that the front ends' weights are of, if it is one."""
-    names = {module.pretrained for module in network.modules() if isinstance(module, FrontEnd)}
-    return names.pop() if len(names) == 1 else None

@@ -16,21 +16,17 @@ from torch import Tensor, nn
 from asdf.errors import AsdfError
 from asdf.interchange.base import check_base, find_base
 from asdf.interchange.building import build_for, build_on_base
-from asdf.interchange.class_heads import (
-    add_class_head,
-    describe_sources,
-    without_class_head,
-)
 from asdf.interchange.fitting import load_layers
+from asdf.interchange.heads import add_heads, describe_heads, name_heads, without_heads
 from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
 from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLayoutError
 from asdf.interchange.state_dicts import check_tensors
-from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
+from asdf.interchange.trained_losses import LOSS, add_loss, describe_loss
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.tuning.low_rank import merge_updates
 from asdf.settings.sections import Sections
-from asdf.text import and_more, shorten
+from asdf.text import shorten
 
 _SHOWN = 8
 
@@ -77,7 +73,7 @@ def _build_network(
     file: NetworkFile, settings: Sections, folder: Path | None, base: str | None
 ) -> nn.Module:
     """Build the network of a file, in which only the layers of the file's base are loaded."""
-    state = without_class_head(without_loss(file.state))
+    state = without_heads(LOSS.without(file.state), file.all_heads)
     source = str(file.path)
     if file.base is None:
         return build_for(settings, state, source, folder, _advice_for(file), ORIGINAL_NUMBERS)
@@ -115,12 +111,12 @@ def fill_network(network: nn.Module, file: NetworkFile) -> None:
             f"{_name_loss(described)}. Set network.loss and network.score to what they were, or "
             "give this run another paths.system_folder."
         )
-    sources = describe_sources(network)
-    if file.sources != sources:
+    heads = describe_heads(network)
+    if file.all_heads != heads:
         raise AsdfError(
-            f"{file.path} was trained with {_name_sources(file.sources)}, and this run trains with "
-            f"{_name_sources(sources)}. Set the section source to what it was, train on the same "
-            "list, or give this run another paths.system_folder."
+            f"{file.path} was trained with {name_heads(file.all_heads)}, and this run trains with "
+            f"{name_heads(heads)}. Set the section source and network.tasks to what they were, "
+            "train on the same list, or give this run another paths.system_folder."
         )
     _load(network, file, file.state)
 
@@ -146,10 +142,10 @@ def fill_for_scoring(
     if file.loss is not None:
         settings = settings or file.to_sections(folder=folder)
         if not add_loss(network, file.loss, settings, state, source, folder):
-            state = without_loss(state)
-    if file.sources is not None:
+            state = LOSS.without(state)
+    if file.all_heads:
         settings = settings or file.to_sections(folder=folder)
-        add_class_head(network, file.sources, settings, file.state, source, folder)
+        add_heads(network, file.all_heads, settings, file.state, source, folder)
     _load(network, file, state)
 
 
@@ -171,17 +167,6 @@ def _name_loss(entry: Any) -> str:
     if not isinstance(entry, dict):
         return "a loss without numbers of its own"
     return f"the loss {shorten(str(entry.get('class')))} of {entry.get('dimension')} numbers"
-
-
-def _name_sources(entry: Any) -> str:
-    """Return the classes in a file's entry on source tracing."""
-    if not isinstance(entry, dict):
-        return "no source tracing"
-    classes = list(map(str, entry.get("classes") or ()))
-    return (
-        f"{len(classes)} classes of the column {shorten(str(entry.get('column')))} "
-        f"({and_more(classes, _SHOWN)}; {entry.get('head')})"
-    )
 
 
 def _advice_for(file: NetworkFile) -> str:

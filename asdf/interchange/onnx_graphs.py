@@ -167,7 +167,9 @@ def _make_compared(network: nn.Module, samples: int | None) -> _Graph:
         return _compare_one_length(network, only, remark)
     try:
         content = onnx_graph(network)
-        lengths = _lengths_to_compare(network)
+        # Of which the first are repeated by most networks.
+        shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
+        lengths = (max(shortest // 3, 1), shortest, *_LENGTHS)
         batches = [(1, length) for length in lengths]
         # Another number of waveforms at one of them shows enough.
         batches.append((CHECKED, _TRACED_LENGTH - 1))
@@ -186,9 +188,3 @@ def _compare_one_length(network: nn.Module, samples: int, remark: str) -> _Graph
         checked = compare(network, [(CHECKED, samples)], runner(content))
     lines = [describe_input(samples), remark, checked]
     return _Graph(content, (samples,), "\n".join(line for line in lines if line))
-
-
-def _lengths_to_compare(network: nn.Module) -> tuple[int, ...]:
-    """Return numbers of samples, of which the first are repeated by most networks."""
-    shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
-    return (max(shortest // 3, 1), shortest, *_LENGTHS)

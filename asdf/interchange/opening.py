@@ -18,7 +18,7 @@ from asdf.interchange.fused_file import is_fused_file
 from asdf.interchange.importing import import_detector
 from asdf.interchange.network_file import NetworkFile, OtherLayoutError
 from asdf.interchange.network_reading import read_network
-from asdf.report import best_network
+from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName, in_order

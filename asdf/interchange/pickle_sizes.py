@@ -5,7 +5,8 @@ their records, and whose calls copy no more values than the file has bytes. torc
 a claim at its word: it would read past a record's end, or allocate whatever a number in the file
 says; and it does not look at checksums.
 
-The pickle is walked (`pickle_walk.py`), not run.
+The pickle is followed (`asdf.runs.pickles`), not run. What is only printed and compared is bounded
+after the file was read (`plain_values.py`).
 """
 
 from __future__ import annotations
@@ -14,14 +15,23 @@ import pickletools
 import zipfile
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import IO, Any
 
 import torch
 
-from asdf.interchange.pickle_walk import Storage, storages
+from asdf.runs.pickles import Name, PickleFollower
 
 # The legacy format begins with a magic number's pickle; a version, the machine's sizes and the
 # content follow.
 _BEFORE_STORAGES = 3
+_ELEMENT_SIZES = {
+    **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
+    **dict.fromkeys(("FloatStorage", "IntStorage"), 4),
+    **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
+    **dict.fromkeys(("CharStorage", "ByteStorage", "BoolStorage", "UntypedStorage"), 1),
+}
+# complex128; a kind that is not listed counts as the largest, never as too small.
+_LARGEST_ELEMENT = 16
 
 
 def check_sizes(path: Path) -> bool:
@@ -53,8 +63,13 @@ def _check_zip(path: Path) -> None:
         if pickled is None:
             return  # torch reports what it is instead
         with archive.open(pickled) as file:
-            for storage in storages(file, size):
-                _check_storage(storage, records)
+            for key, claimed in _claims(file, size).items():
+                record = records.get(f"data/{key}")
+                if record is None or claimed > record.file_size:
+                    held = "nothing" if record is None else f"{record.file_size:,} bytes"
+                    raise UnpicklingError(
+                        f"its storage {key} claims {claimed:,} bytes and holds {held}"
+                    )
         # After the pickle: a claim is refused without a pass over gigabytes.
         damaged = archive.testzip()
     if damaged:
@@ -87,28 +102,53 @@ def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.Z
     return records
 
 
-def _check_storage(storage: Storage, records: dict[str, zipfile.ZipInfo]) -> None:
-    record = records.get(f"data/{storage.key}")
-    if record is not None and storage.size <= record.file_size:
-        return
-    held = "nothing" if record is None else f"{record.file_size:,} bytes"
-    raise UnpicklingError(
-        f"its storage {storage.key} claims {storage.size:,} bytes and holds {held}"
-    )
-
-
 def _check_legacy(path: Path) -> None:
     size = path.stat().st_size
-    claims: dict[str, int] = {}
     with path.open("rb") as file:
         arguments = [argument for _, argument, _ in pickletools.genops(file)]
         if torch.serialization.MAGIC_NUMBER not in arguments:
             return  # torch reports what it is instead
+        claimed = 0
         for _ in range(_BEFORE_STORAGES):
-            for storage in storages(file, size):
-                # Each tensor repeats the description of its storage; the largest claim is
-                # allocated.
-                claims[storage.key] = max(storage.size, claims.get(storage.key, 0))
-    claimed = sum(claims.values())
+            claimed += sum(_claims(file, size).values())
     if claimed > size:
         raise UnpicklingError(f"its storages claim {claimed:,} bytes, and the file has {size:,}")
+
+
+def _claims(file: IO[bytes], file_size: int) -> dict[str, int]:
+    """Return the bytes that the pickle at the file's position claims for each storage."""
+    follower = _StorageFollower(file_size)
+    follower.follow(file)
+    return follower.claims
+
+
+class _StorageFollower(PickleFollower):
+    """Collects the storages of a pickle; of all other objects it follows the number of values."""
+
+    def __init__(self, file_size: int) -> None:
+        super().__init__(file_size)
+        self.claims: dict[str, int] = {}
+
+    def check_name(self, name: Name) -> None:
+        """Refuse the one name that torch allows and that makes something of any size."""
+        if name.endswith("bytearray"):
+            raise UnpicklingError("it asks for a bytearray, whose size nothing bounds")
+
+    def other(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
+        """Change the stack as pickletools describes the instruction."""
+        # torch.save uses persistent ids for storages and for nothing else.
+        if instruction.name == "BINPERSID":
+            match self.stack[-1]:
+                case (_, Name() as kind, key, _, int(count), *_) if count >= 0:
+                    size = count * _ELEMENT_SIZES.get(kind.split(" ")[-1], _LARGEST_ELEMENT)
+                    # Each tensor repeats the description of its storage; the largest claim counts.
+                    self.claims[str(key)] = max(size, self.claims.get(str(key), 0))
+                case _:
+                    raise UnpicklingError("it describes a storage in a way that cannot be followed")
+        before = instruction.stack_before
+        if pickletools.markobject in before:
+            self.pop()
+            before = before[: before.index(pickletools.markobject)]
+        self.pop(len(before))
+        is_constant = not instruction.stack_before and len(instruction.stack_after) == 1
+        self.stack.extend([argument if is_constant else None] * len(instruction.stack_after))

@@ -43,7 +43,9 @@ def check_plain(content: Any, file_size: int = 0) -> None:
     waiting = [(content, 0)]
     while waiting:
         value, level = waiting.pop()
-        characters += _count_characters(value)
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise ValueError(f"it holds a number of {value.bit_length():,} binary digits")
+        characters += len(value) if isinstance(value, (str, bytes)) else 0
         if characters > MAX_CHARACTERS:
             raise ValueError(f"its values hold texts of more than {MAX_CHARACTERS:,} characters")
         for part in _parts_of(value):
@@ -65,9 +67,3 @@ def _parts_of(value: Any) -> Iterator[Any]:
     if isinstance(value, (Mapping, Namespace, Tensor)):
         # An OrderedDict and a tensor may have attributes as well, which are written with them.
         yield from getattr(value, "__dict__", {}).values()
-
-
-def _count_characters(value: Any) -> int:
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise ValueError(f"it holds a number of {value.bit_length():,} binary digits")
-    return len(value) if isinstance(value, (str, bytes)) else 0

@@ -53,7 +53,10 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     sections = {name: getattr(settings, name) for name in section_types()}
     settings = Sections(**sections, declared=settings.declared)
     # The architecture may be the weights', so it has to be known before anything is built.
-    front_end_class = _named_class(settings, folder)
+    network_class = find_network_class(settings.network.network_class, folder)
+    named = find_front_end_class(settings.front_end, folder)
+    # None without a front end, `_UNKNOWN` where no class says it.
+    front_end_class: object = named or getattr(network_class, "front_end_class", _UNKNOWN)
     start = _read_before_building(settings.front_end, front_end_class)
     front_end = replace(settings.front_end, architecture=start.architecture, weights=start.source)
     settings = replace(settings, front_end=front_end)
@@ -128,13 +131,6 @@ class _Start:
     architecture: str
     source: str | None
     weights: Mapping[str, FrontEndWeights]
-
-
-def _named_class(settings: Sections, folder: Path | None) -> object:
-    """Return the class of the front end: None without one, `_UNKNOWN` where no class says it."""
-    network_class = find_network_class(settings.network.network_class, folder)
-    named = find_front_end_class(settings.front_end, folder)
-    return named or getattr(network_class, "front_end_class", _UNKNOWN)
 
 
 def _read_before_building(settings: FrontEndSettings, front_end_class: object) -> _Start:

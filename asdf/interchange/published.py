@@ -54,7 +54,7 @@ _NES2NET = "Nested_Res2Net_TDNN."
 _MASK = "front_end.masking.embedding"
 # The published code computes the first norm of a residual block, and then the convolution of the
 # block's input. The first block has that norm only in some versions of the code.
-_UNUSED = "encoder.0.0.bn1."
+UNUSED_NORM = "encoder.0.0.bn1."
 POSITIONS = "conformer.positional_emb"
 """What TCM's files hold and the network computes: sines and cosines of positions."""
 _POSITIONS_HELD = 10_000
@@ -96,16 +96,10 @@ def is_published(state: Mapping[str, Tensor]) -> bool:
     return any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
 
 
-def without_unused(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return a published state dict without the norm that is not used, and that norm's names."""
-    used = {name: tensor for name, tensor in state.items() if not name.startswith(_UNUSED)}
-    return used, [name for name in state if name.startswith(_UNUSED)]
-
-
-def without_positions(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return a published state dict without TCM's positions, and their name."""
-    others = {name: tensor for name, tensor in state.items() if name != POSITIONS}
-    return others, [name for name in state if name == POSITIONS]
+def without(state: Mapping[str, Tensor], prefix: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Return a state dict without the layers whose names begin so, and the names of these."""
+    others = {name: tensor for name, tensor in state.items() if not name.startswith(prefix)}
+    return others, [name for name in state if name not in others]
 
 
 def rename_published(
@@ -120,7 +114,9 @@ def rename_published(
     """
     front_end = {}
     back_end = {}
-    prefix = next(prefix for prefix in PUBLISHED_FRONT_ENDS if _begins_any(state, prefix))
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in state):
+            break
     for name, tensor in state.items():
         if name.startswith(prefix):
             front_end[name.removeprefix(prefix)] = tensor
@@ -137,10 +133,6 @@ def rename_published(
         else:
             left_out.append(prefix + name)
     return renamed, left_out
-
-
-def _begins_any(state: Mapping[str, Tensor], prefix: str) -> bool:
-    return any(name.startswith(prefix) for name in state)
 
 
 def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
@@ -272,8 +264,8 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
     Raises:
         AsdfError: the file cannot be read, or does not fit the network layer by layer.
     """
-    state, left_out = without_unused(state_dict_in(read_weights_file(path), path))
-    state, positions = without_positions(state)
+    state, left_out = without(state_dict_in(read_weights_file(path), path), UNUSED_NORM)
+    state, positions = without(state, POSITIONS)
     left_out += positions
     if is_published(state):
         state, not_used = rename_published(state, masked=_MASK in network.state_dict())

@@ -67,24 +67,24 @@ class _Download:
     def go_on(self) -> None:
         """Append to what is at the path, or begin anew where the server cannot send the rest."""
         done = self.path.stat().st_size if self.path.exists() else 0
-        with urlopen(self._request(done), timeout=_TIMEOUT_S) as response:
-            if not _sends_rest(response, done):
-                done = 0
-            headers = response.headers
-            self.version = headers.get("ETag") or headers.get("Last-Modified")
-            total = _total_bytes(response, done)
-            self._write(response, done, total)
-        size = self.path.stat().st_size
-        if total is not None and size != total:
-            raise _BrokenOffError(f"{size:,} of {total:,} bytes came")
-
-    def _request(self, done: int) -> Request:
         request = Request(self.url)
         if done and self.version:
             request.add_header("Range", f"bytes={done}-")
             # Else the rest of a newer file might be appended to the beginning of an older one.
             request.add_header("If-Range", self.version)
-        return request
+        with urlopen(request, timeout=_TIMEOUT_S) as response:
+            headers = response.headers
+            # A server may ignore Range and send the whole file, or another part of it.
+            is_rest = headers.get("Content-Range", "").startswith(f"bytes {done}-")
+            if response.status != http.client.PARTIAL_CONTENT or not is_rest:
+                done = 0
+            self.version = headers.get("ETag") or headers.get("Last-Modified")
+            announced = headers.get("Content-Length", "")
+            total = done + int(announced) if announced.isdecimal() else None
+            self._write(response, done, total)
+        size = self.path.stat().st_size
+        if total is not None and size != total:
+            raise _BrokenOffError(f"{size:,} of {total:,} bytes came")
 
     def _write(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
         # Looked at before the file is opened, so that a login page is never appended to a part.
@@ -96,16 +96,3 @@ class _Download:
         with self.path.open("ab" if done else "wb") as file:
             for piece in track(pieces, megabytes, f"fetching {self.path.name}", unit="MB"):
                 file.write(piece)
-
-
-def _sends_rest(response: http.client.HTTPResponse, done: int) -> bool:
-    """Whether the answer is the rest after the first `done` bytes, and not the whole file."""
-    # A server may ignore Range and send the whole file, or another part of it.
-    is_rest = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
-    return response.status == http.client.PARTIAL_CONTENT and is_rest
-
-
-def _total_bytes(response: http.client.HTTPResponse, done: int) -> int | None:
-    """Return the size of the whole file, if the server announces it."""
-    announced = response.headers.get("Content-Length", "")
-    return done + int(announced) if announced.isdecimal() else None

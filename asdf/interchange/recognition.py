@@ -30,10 +30,11 @@ from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
 from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.network_reading import read_network_file
 from asdf.interchange.published import (
+    POSITIONS,
+    UNUSED_NORM,
     is_published,
     rename_published,
-    without_positions,
-    without_unused,
+    without,
 )
 from asdf.interchange.scored_as_published import antideepfake_scoring, published_length
 from asdf.interchange.sizes import (
@@ -251,9 +252,9 @@ def _rename(layers: _Layers, masked: bool) -> None:
     Args:
         masked: whether the network masks frames in training, for which it has one layer more.
     """
-    layers.state, unused = without_unused(layers.state)
+    layers.state, unused = without(layers.state, UNUSED_NORM)
     layers.leave_out(unused, _UNUSED)
-    layers.state, positions = without_positions(layers.state)
+    layers.state, positions = without(layers.state, POSITIONS)
     layers.leave_out(positions, _COMPUTED)
     if is_published(layers.state):
         layers.state, not_used = rename_published(layers.state, masked)
@@ -286,7 +287,12 @@ def _name_class(
             f"train a network on it, front_end.weights={path}."
         )
     if kind is None:
-        raise AsdfError(_no_detector(path, own_layers))
+        has_stem = any("feature_extractor.conv_layers.0." in name for name in own_layers)
+        if has_stem and all(_FRONT_END_LAYER.match(name) for name in own_layers):
+            text = _front_end_alone(str(path), "holds a pretrained self-supervised network")
+        else:
+            text = f"{path} is no known detector: {describe_layers(own_layers)}. {_READABLE}."
+        raise AsdfError(text)
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:
         raise AsdfError(
@@ -332,14 +338,6 @@ def _set_sizes(
             assign(settings, {size.name: size.value})
             notes.append(size.describe())
     return notes
-
-
-def _no_detector(path: Path, layers: Mapping[str, Tensor]) -> str:
-    """Return the message on layers, by the names of their file, that are no known detector."""
-    has_stem = any("feature_extractor.conv_layers.0." in name for name in layers)
-    if has_stem and all(_FRONT_END_LAYER.match(name) for name in layers):
-        return _front_end_alone(str(path), "holds a pretrained self-supervised network")
-    return f"{path} is no known detector: {describe_layers(layers)}. {_READABLE}."
 
 
 def describe_layers(layers: Mapping[str, Tensor]) -> str:

@@ -37,7 +37,12 @@ def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -
         published = settings.back_end.sls_samples
     elif kind in ("SSL_Conformer", "SSL_ConformerTCM"):
         published = _CONFORMER_SAMPLES
-    lengths = _unchosen_lengths(published, chosen)
+    # The limits that the user did not choose, so that they agree with the chosen one.
+    lengths = {}
+    if _MIN_SCORED not in chosen:
+        lengths[_MIN_SCORED] = min(published, chosen.get(_MAX_SCORED, published))
+    if _MAX_SCORED not in chosen:
+        lengths[_MAX_SCORED] = max(published, chosen.get(_MIN_SCORED, published))
     if not lengths:
         return []
     assign(settings, lengths)
@@ -81,13 +86,3 @@ def antideepfake_scoring(
         reason = "" if _MAX_SCORED in chosen else ", as published"
         notes.append(f"scored{reason}: {scored.describe()} ({_MIN_SCORED} = {FRAME_SAMPLES})")
     return notes
-
-
-def _unchosen_lengths(published: int, chosen: Mapping[str, Any]) -> dict[str, int]:
-    """Return the limits that the user did not choose, so that they agree with the chosen one."""
-    lengths = {}
-    if _MIN_SCORED not in chosen:
-        lengths[_MIN_SCORED] = min(published, chosen.get(_MAX_SCORED, published))
-    if _MAX_SCORED not in chosen:
-        lengths[_MAX_SCORED] = max(published, chosen.get(_MIN_SCORED, published))
-    return lengths

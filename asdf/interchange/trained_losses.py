@@ -1,28 +1,30 @@
 """The loss in a network file: how it is described, and how it comes back for scoring.
 
 Invariant: of a loss that gives the scores, a network that is read has a part with the same numbers;
-other losses are left in the file. A file names the loss's class: only ours, or one in a folder that
-the caller names, is imported, and ours is built only if the file brings its numbers.
+other losses are left in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from asdf.errors import AsdfError
-from asdf.interchange.attached_parts import build_part, check_numbers
-from asdf.interchange.building import check_folder
+from asdf.interchange.attached_parts import PartKind
 from asdf.networks.trained_loss import PREFIX, ScoringLoss, attach_loss, loss_of
-from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
 
-_OURS = "asdf.training.losses"
-_ADVICE = "The file is damaged, or its loss has changed since."
+LOSS = PartKind(
+    base=ScoringLoss,
+    room="asdf.training.losses",
+    prefix=PREFIX,
+    what="loss",
+    setting="network.loss",
+    advice="The file is damaged, or its loss has changed since.",
+)
 
 
 def describe_loss(network: nn.Module) -> dict[str, Any] | None:
@@ -30,19 +32,11 @@ def describe_loss(network: nn.Module) -> dict[str, Any] | None:
     loss = loss_of(network)
     if loss is None:
         return None
-    kind = type(loss)
-    # Ours by the room: the file of a class is nothing to rely on.
-    module = _OURS if kind.__module__.startswith(f"{_OURS}.") else kind.__module__
     return {
-        "class": f"{module}.{kind.__qualname__}",
+        "class": LOSS.class_path(loss),
         "dimension": loss.dimension,
         "gives_logits": loss.gives_logits,
     }
-
-
-def without_loss(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the layers of a file without those of its loss."""
-    return {name: value for name, value in state.items() if not name.startswith(PREFIX)}
 
 
 def add_loss(
@@ -74,14 +68,11 @@ def add_loss(
     class_path, dimension, gives_logits = _check_entry(entry, source)
     if not gives_logits:
         return False
-    is_ours = class_path.rpartition(".")[0] == _OURS
-    if not is_ours:
-        check_folder(class_path, folder, source)
-    kind = find_class(class_path, folder, f"in {source}: network.loss", ScoringLoss)
-    build = partial(_build, kind, settings, dimension, source)
-    if is_ours:
-        check_numbers(build, PREFIX, state, class_path, source, _ADVICE)
-    attach_loss(network, build_part(build))
+
+    def make(kind: type[ScoringLoss]) -> ScoringLoss:
+        return kind(settings, dimension)
+
+    attach_loss(network, LOSS.build(class_path, make, state, source, folder))
     return True
 
 
@@ -95,16 +86,4 @@ def _check_entry(entry: Any, source: str) -> tuple[str, int, bool]:
     # To Python True is an int.
     if has_texts and type(dimension) is int and 0 <= dimension <= MAX_LAYER_WIDTH:
         return str(class_path), dimension, bool(gives_logits)
-    raise AsdfError(f"the entry 'loss' of {source} does not describe a loss. {_ADVICE}")
-
-
-def _build(kind: type[ScoringLoss], settings: Sections, dimension: int, source: str) -> ScoringLoss:
-    try:
-        return kind(settings, dimension)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise AsdfError(
-            f"the loss of {source}, {kind.__qualname__}, cannot be built: "
-            f"{describe_error(error, __file__)}. {_ADVICE}"
-        ) from error
+    raise AsdfError(f"the entry 'loss' of {source} does not describe a loss. {LOSS.advice}")

@@ -7,7 +7,7 @@ features, and then logged. Files are read as all weights are: nothing in them is
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,9 @@ def read_architecture_text(weights: str) -> str:
         AsdfError: there is no such folder, or its configuration is of no known kind.
     """
     folder = _find_folder(fetch_configuration(weights))
-    config = read_config(_read_config_file(folder))
+    # Read by the safe reader, and handed on as text.
+    hugging_face.read_json(folder / hugging_face.CONFIG)
+    config = read_config((folder / hugging_face.CONFIG).read_text(encoding="utf-8"))
     if (folder / hugging_face.PREPROCESSOR).is_file():
         extractor = recorded_settings(hugging_face.read_json(folder / hugging_face.PREPROCESSOR))
         if extractor:
@@ -102,13 +104,6 @@ def _find_folder(weights: str) -> Path:
     return folder
 
 
-def _read_config_file(folder: Path) -> str:
-    path = folder / hugging_face.CONFIG
-    # Read by the safe reader, and handed on as text.
-    hugging_face.read_json(path)
-    return path.read_text(encoding="utf-8")
-
-
 def _choose_layers(
     state: Mapping[str, Tensor], front_end: TransformersFrontEnd, weights: str
 ) -> _Layers:
@@ -121,7 +116,12 @@ def _choose_layers(
     for full_name, tensor in state.items():
         name = full_name.removeprefix(prefix)
         if name not in names:
-            name = _rename(name, renamings)
+            for renaming in renamings:
+                name, _ = renaming.rename_source_key(name)
+            for old, new in _OLD_NAMES.items():
+                if name.endswith(old):
+                    name = name.removesuffix(old) + new
+                    break
         number = in_layer.match(name)
         is_above = number is not None and built <= int(number[1]) < front_end.encoder_layers
         if not full_name.startswith(prefix) or is_above or _NOT_USED.match(name):
@@ -155,12 +155,3 @@ def _find_renamings(model: Any) -> list[Any]:
     # Rules that also compute, such as of experts in one tensor, are of no encoder of audio.
     rules = get_model_conversion_mapping(model)
     return [rule for rule in rules if isinstance(rule, WeightRenaming)]
-
-
-def _rename(name: str, renamings: Sequence[Any]) -> str:
-    for renaming in renamings:
-        name, _ = renaming.rename_source_key(name)
-    for old, new in _OLD_NAMES.items():
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name

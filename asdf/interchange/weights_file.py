@@ -64,7 +64,12 @@ def read_weights_file(
     path = Path(path)
     refusal = f"cannot read {kind} {path}"
     # First: torch's own words for these cases speak of archives and magic numbers.
-    _refuse_other_files(path, refusal)
+    if not path.is_file():
+        reason = "it is a folder" if path.is_dir() else "there is no such file"
+        raise AsdfError(f"{refusal}: {reason}{from_here(path)}. Check the path.")
+    other = other_kind(path)
+    if other:
+        raise AsdfError(f"{refusal}: it is {other}.")
     try:
         content = load_plain(path, mapped)
     except pickle.UnpicklingError as error:
@@ -85,16 +90,6 @@ def read_weights_file(
             f"{refusal}: it holds a {type(content).__name__}, and weights are in a dictionary."
         )
     return content
-
-
-def _refuse_other_files(path: Path, refusal: str) -> None:
-    """Raise an AsdfError that begins with `refusal` where no network can be at `path`."""
-    if not path.is_file():
-        reason = "it is a folder" if path.is_dir() else "there is no such file"
-        raise AsdfError(f"{refusal}: {reason}{from_here(path)}. Check the path.")
-    other = other_kind(path)
-    if other:
-        raise AsdfError(f"{refusal}: it is {other}.")
 
 
 def load_plain(path: Path, mapped: bool = False) -> Any:

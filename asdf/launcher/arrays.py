@@ -33,7 +33,7 @@ class Submission:
     Attributes:
         job: its number.
         file: File of runs, a line for each task.
-        folder: where it was submitted; the script's output lies there.
+        folder: Folder in which it was submitted; the script's output lies there.
     """
 
     job: str
@@ -110,7 +110,9 @@ def submit_array(
     tasks = f"0-{len(runs) - 1}"
     if max_running is not None:
         tasks += f"%{max_running}"
-    folder = _folder_of(script)
+    scripts = script.absolute().parent
+    # Our scripts look for each other below the folder of the submission.
+    folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
     command = ["sbatch", "--parsable", f"--array={tasks}", f"--comment={_COMMENT}{file}"]
     command += [*options, str(script.absolute()), "--points", str(file)]
     # Several clusters: the number is followed by a cluster's name.
@@ -149,14 +151,6 @@ def _system_of(lines: Sequence[str], line: int) -> Path | None:
         return Path(json.loads(lines[line])["system"])
     except (ValueError, IndexError, KeyError, TypeError):
         return None
-
-
-def _folder_of(script: Path) -> Path:
-    """Return where to submit: our scripts are found below the folder of the submission."""
-    scripts = script.absolute().parent
-    if (scripts / "common.sh").is_file():
-        return scripts.parent
-    return Path.cwd()
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

@@ -7,7 +7,7 @@ folds have what their runs need, or the launch ends before any starts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -87,38 +87,32 @@ def fold_points(
     return counts, folded
 
 
+@dataclass(frozen=True)
 class _FoldMaker:
     """Makes the folds of points, and collects what is wrong with them."""
 
-    def __init__(
-        self,
-        recipe: Path,
-        request: FoldRequest,
-        initial: Settings,
-        corpora: Mapping[str, Corpus],
-    ) -> None:
-        self.problems: list[Problem] = []
-        self._recipe = recipe
-        self._request = request
-        self._initial = initial
-        self._corpora = corpora
-        self._lists: dict[Path, CorpusLists] = {}
-        self._checked: set[tuple[str, Point, str]] = set()
+    recipe: Path
+    request: FoldRequest
+    initial: Settings
+    corpora: Mapping[str, Corpus]
+    problems: list[Problem] = field(default_factory=list)
+    _lists: dict[Path, CorpusLists] = field(default_factory=dict)
+    _checked: set[tuple[str, Point, str]] = field(default_factory=set)
 
     def fold(self, planned: PlannedPoint) -> list[PlannedPoint]:
         """Return the folds of a point."""
         config = planned.config
         settings = config.sections()
-        database = folders_of(settings.paths, self._recipe.parent).database
-        lists = self._lists.setdefault(database, CorpusLists(self._corpora, database))
+        database = folders_of(settings.paths, self.recipe.parent).database
+        lists = self._lists.setdefault(database, CorpusLists(self.corpora, database))
         training = [lists.read(name) for name in settings.recipe.training_sets]
-        folds = divide_into_folds(training, self._request)
+        folds = divide_into_folds(training, self.request)
         requests = []
         for fold in folds:
-            overrides = fold_overrides(fold, settings, self._corpora)
+            overrides = fold_overrides(fold, settings, self.corpora)
             requests.append([*planned.overrides, *overrides])
-        run_configs = self._recipe.parent / "configs" / "run_configs.py"
-        (configs,) = self._initial.read_points(run_configs, [config.name], requests)
+        run_configs = self.recipe.parent / "configs" / "run_configs.py"
+        (configs,) = self.initial.read_points(run_configs, [config.name], requests)
         points = []
         for folded, fold, overrides in zip(configs, folds, requests, strict=True):
             self._check(folded, planned.point, fold, lists)

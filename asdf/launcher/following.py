@@ -7,7 +7,6 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from asdf.distributed.stopping import STOPPED
 from asdf.runs.evaluations import first_value
@@ -64,18 +63,14 @@ class Progress:
             record = json.loads(line)
             self._epoch = f"epoch {float(record['epoch']):.1f}"
             if record["kind"] == "evaluation":
-                self._eer = _describe_evaluation(record)
+                # The results on the first validation set: 'EER 2.113 %, min_dcf 0.1234'.
+                text = f"EER {100 * float(first_value(record['eer'])):.3f} %"
+                metric = record.get("validation_metric")
+                if metric is not None:
+                    text += f", {metric} {float(first_value(record[metric])):.4f}"
+                self._eer = text + in_precision(record.get("scoring_precision"))
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
             return
-
-
-def _describe_evaluation(record: dict[str, Any]) -> str:
-    """Return the results on the first validation set: 'EER 2.113 %, min_dcf 0.1234'."""
-    text = f"EER {100 * float(first_value(record['eer'])):.3f} %"
-    metric = record.get("validation_metric")
-    if metric is not None:
-        text += f", {metric} {float(first_value(record[metric])):.4f}"
-    return text + in_precision(record.get("scoring_precision"))
 
 
 def log_lines(path: Path, start: int) -> list[str]:
@@ -95,7 +90,7 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
     """Return why a run failed, the reason first: a table shows only as much as its line holds.
 
     Args:
-        status: as `subprocess` reports it; -9 where SIGKILL ended the run.
+        status: Exit status as `subprocess` reports it; -9 where SIGKILL ended the run.
         lines: Lines of the log; the last that names an error is the reason. A last line of another
             kind is shown as what it is: how far the run came, not why it ended.
     """

@@ -54,7 +54,7 @@ def value_name(value: Any) -> str:
     if isinstance(value, str) and _is_plain_word(value):
         return value
     if isinstance(value, tuple) and _are_numbers(value):
-        # One number behind which nothing comes is no tuple.
+        # One number behind which nothing comes is not a tuple.
         return "_".join(map(repr, value)) + "_" * (len(value) == 1)
     text = value.rpartition("/")[2] if isinstance(value, str) else repr(value)
     readable = _UNSAFE.sub("_", text)[:_MAX_VALUE].strip("_.")

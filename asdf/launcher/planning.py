@@ -132,15 +132,11 @@ def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
         system = f"{settings.paths.system_folder.rstrip('/')}-{suffix}"
         settings = replace(settings, paths=replace(settings.paths, system_folder=system))
         # The folder that holds for all runs is the beginning of this one.
-        overrides = [word for word in overrides if not _sets_folder(word)]
+        overrides = [word for word in overrides if word.partition("=")[0].strip() != SYSTEM_FOLDER]
         overrides.append(f"{SYSTEM_FOLDER}={system!r}")
     folders = folders_of(settings.paths, recipe.parent)
     system_folder = folders.system.resolve()
     return PlannedRun(name, config.name, tuple(overrides), system_folder, folders.output, settings)
-
-
-def _sets_folder(override: str) -> bool:
-    return override.partition("=")[0].strip() == SYSTEM_FOLDER
 
 
 def _check_folder(run: PlannedRun, earlier: PlannedRun) -> None:

@@ -156,7 +156,13 @@ class _Grid:
             return
         try:
             values = split_values(text)
-            _check_different(values)
+            spellings: dict[str, str] = {}
+            for value in values:
+                earlier = spellings.setdefault(_plain(value), value)
+                if earlier is not value:
+                    raise Complaint(
+                        f"{shortened(earlier)} and {shortened(value)} are the same value"
+                    )
         except Complaint as complaint:
             about = f"--sweep {shortened(sweep)}"
             self._collector.mistakes.append(complaint.at(COMMAND_LINE, about))
@@ -177,19 +183,6 @@ class _Grid:
             text = self._typed(f"{setting}={value}").partition("=")[2]
             choices.append(Choice(setting, text))
         self.axes[setting] = choices
-
-
-def _check_different(values: Sequence[str]) -> None:
-    """Refuse a value that is there twice, in whatever spelling.
-
-    Raises:
-        Complaint: it is.
-    """
-    spellings: dict[str, str] = {}
-    for value in values:
-        earlier = spellings.setdefault(_plain(value), value)
-        if earlier is not value:
-            raise Complaint(f"{shortened(earlier)} and {shortened(value)} are the same value")
 
 
 def _plain(text: str) -> str:

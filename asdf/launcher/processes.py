@@ -42,8 +42,8 @@ class RunningJob:
         self.slots = slots
         self._process = process
         self._log_start = log_start
-        self._progress = Progress(job.metrics)
-        self._results_before = _file_version(job.results_file)
+        self._progress = Progress(job.layout.metrics)
+        self._results_before = _file_version(job.layout.results_json)
 
     def progress(self) -> str:
         """Return how far the run is, in words."""
@@ -53,7 +53,7 @@ class RunningJob:
         """Ask the run to save and end at its next step."""
         # By a file: after a signal, torchrun would kill its processes within half a minute, which a
         # slow step may exceed.
-        self.job.stop_file.touch()
+        self.job.layout.launch_stop.touch()
 
     def kill(self) -> None:
         """End all its processes at once."""
@@ -75,13 +75,13 @@ class RunningJob:
         elif status == 0:
             job.state = "done"
             job.detail = ""
-            # Results of an earlier run are none of this one, which may have stages without any.
-            has_new_results = _file_version(job.results_file) != self._results_before
-            job.results = read_results(job.results_file) if has_new_results else []
+            # Results of an earlier run do not count: this one may have stages without any.
+            has_new_results = _file_version(job.layout.results_json) != self._results_before
+            job.results = read_results(job.layout.results_json) if has_new_results else []
         else:
             job.state = "failed"
             job.detail = explain_failure(status, lines)
-        job.stop_file.unlink(missing_ok=True)
+        job.layout.launch_stop.unlink(missing_ok=True)
         return True
 
 
@@ -102,7 +102,7 @@ def start(
             lock(log, wait=False)
         except BlockingIOError:
             return None
-        job.stop_file.unlink(missing_ok=True)
+        job.layout.launch_stop.unlink(missing_ok=True)
         job.state = "running"
         job.save_state()
         now = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -119,7 +119,7 @@ def start(
                 **os.environ,
                 "CUDA_VISIBLE_DEVICES": visible_devices,
                 visibility_variable(): visible_devices,
-                "ASDF_STOP_FILE": str(job.stop_file),
+                "ASDF_STOP_FILE": str(job.layout.launch_stop),
             },
             start_new_session=True,
             preexec_fn=partial(_stop_with, os.getpid()),

@@ -36,14 +36,16 @@ def run_queue(
     running: list[RunningJob] = []
     stop_was_requested = False
     try:
-        while running or (not stop and _has_waiting(jobs)):
+        while running or (not stop and any(job.state == "waiting" for job in jobs)):
             _collect_ended(running, slots)
             if stop and not stop_was_requested:
                 stop_was_requested = True
                 _request_stop(running, table, stop)
             if not stop:
                 running += _start_what_fits(jobs, slots, recipe)
-            _describe_progress(running, slots)
+            for run in running:
+                words = [slots.describe(run.slots), run.progress()]
+                run.job.detail = ", ".join(filter(None, words))
             table.show(jobs)
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
@@ -51,10 +53,6 @@ def run_queue(
         table.show(jobs)
         raise
     table.show(jobs)
-
-
-def _has_waiting(jobs: Sequence[Job]) -> bool:
-    return any(job.state == "waiting" for job in jobs)
 
 
 def _collect_ended(running: list[RunningJob], slots: Slots) -> None:
@@ -65,12 +63,6 @@ def _collect_ended(running: list[RunningJob], slots: Slots) -> None:
             running.remove(run)
             slots.give_back(run.slots)
             run.job.save_state()
-
-
-def _describe_progress(running: Sequence[RunningJob], slots: Slots) -> None:
-    for run in running:
-        words = [slots.describe(run.slots), run.progress()]
-        run.job.detail = ", ".join(filter(None, words))
 
 
 def _request_stop(running: Sequence[RunningJob], table: Table, stop: StopRequest) -> None:

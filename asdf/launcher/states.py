@@ -86,7 +86,7 @@ class Job:
         detail: Words that the table shows behind the state.
         results: the rows of the run's results.json.
         name: Name of the run, where it has another one than its config.
-        settings: those that its outcome depends on; see `outcome_settings`.
+        settings: Settings that its outcome depends on; see `outcome_settings`.
         modules: the folder of the recipe, where the user's own modules lie.
     """
 
@@ -108,22 +108,14 @@ class Job:
         return self.name or self.config
 
     @property
+    def layout(self) -> Layout:
+        """The paths in the run's folder."""
+        return Layout(self.system)
+
+    @property
     def log(self) -> Path:
         """Everything that the run prints, one start after another."""
-        return Layout(self.system).launch_log
-
-    @property
-    def stop_file(self) -> Path:
-        """The run stops when this file exists."""
-        return Layout(self.system).launch_stop
-
-    @property
-    def metrics(self) -> Path:
-        return Layout(self.system).metrics
-
-    @property
-    def results_file(self) -> Path:
-        return Layout(self.system).results_json
+        return self.layout.launch_log
 
     def restore_state(self) -> None:
         """Be done if the run has been finished and nothing has changed since."""
@@ -131,18 +123,17 @@ class Job:
         if self.state != "done" and self._was_finished():
             self.state = "done"
             self.detail = "by an earlier run"
-            self.results = read_results(self.results_file)
+            self.results = read_results(self.layout.results_json)
 
     def _was_finished(self) -> bool:
         """Whether a run that no launch of this machine started has ended well here.
 
         Such is a run by hand, or a task of a job array.
         """
-        layout = Layout(self.system)
-        if not was_finished(layout.environment):
+        if not was_finished(self.layout.environment):
             return False
         try:
-            saved = read_init_config(layout.settings, self.modules).sections()
+            saved = read_init_config(self.layout.settings, self.modules).sections()
         except AsdfError:
             return False
         # Not by digests: what is 20 as a default is 20.0 when it has been read from a file.
@@ -151,7 +142,7 @@ class Job:
     def _restore_launch(self) -> None:
         """Be done if an earlier launch says so."""
         try:
-            saved = json.loads(Layout(self.system).launch_state.read_text(encoding="utf-8"))
+            saved = json.loads(self.layout.launch_state.read_text(encoding="utf-8"))
             is_done = (
                 saved["state"] == "done"
                 and saved["digest"] == self.digest
@@ -181,12 +172,12 @@ class Job:
             "results": [result.row() for result in self.results],
         }
         text = json.dumps(saved, indent=1, ensure_ascii=False)
-        write_text(Layout(self.system).launch_state, text + "\n")
+        write_text(self.layout.launch_state, text + "\n")
 
     def _last_run_digest(self) -> str:
         """Return a digest of the settings that the last run in the folder saved; '' without one."""
         try:
-            return hashlib.sha256(Layout(self.system).settings.read_bytes()).hexdigest()
+            return hashlib.sha256(self.layout.settings.read_bytes()).hexdigest()
         except FileNotFoundError:
             return ""
 

@@ -62,7 +62,7 @@ class Table:
                 # A line for each epoch of each run would bury the others; it is in the run's log.
                 words = f"log {shown_path(job.log)}"
             line = ", ".join(filter(None, [f"{job.label}: {job.state}", words]))
-            # All jobs wait at first, which is no news.
+            # All jobs wait at first, which is not news.
             if line != self._printed.get(job.label, f"{job.label}: waiting"):
                 self.print_line(line)
             self._printed[job.label] = line
@@ -141,12 +141,8 @@ def _rows_that_fit(jobs: Sequence[Job], height: int) -> list[str]:
     width = max(len(job.label) for job in jobs)
     if len(jobs) <= max_rows:
         return [_row(job, width) for job in jobs]
-    shown = sorted(jobs, key=_interest)[: max_rows - 1]
+    shown = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))[: max_rows - 1]
     return [*(_row(job, width) for job in shown), _counts(jobs)]
-
-
-def _interest(job: Job) -> int:
-    return _BY_INTEREST.index(job.state)
 
 
 def _row(job: Job, width: int) -> str:

@@ -12,7 +12,7 @@ from asdf.errors import UsageError
 from asdf.memory.case import OUTSIDE_ALLOCATOR, Case, Gpu, choose_format, in_gibibytes
 from asdf.memory.training import TrainingMemory
 
-# Less than this is no help.
+# Less than this does not help.
 _MIN_SAVED = 0.01
 _MAX_HALVES = 4
 

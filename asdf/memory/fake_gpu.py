@@ -37,7 +37,7 @@ TO_FLOAT32 = (
 )
 _SHORT = (torch.bfloat16, torch.float16)
 
-# Attention copies a mask whose rows are not multiples of this many numbers.
+# Attention copies a mask whose rows do not begin at multiples of this many numbers.
 _ALIGNED = 16
 
 
@@ -136,7 +136,7 @@ class _FusedAttention(Function):
 def _attention(
     q_BHLE: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, mask: Tensor | None = None, *_: Any, **__: Any
 ) -> Any:
-    if mask is not None and mask.shape[-1] % _ALIGNED:
+    if mask is not None and any(stride % _ALIGNED for stride in mask.stride()[:-1]):
         frames = mask.shape[-1]
         mask = pad(mask, (0, -frames % _ALIGNED))[..., :frames]
     return _FusedAttention.apply(q_BHLE, k_BHLE, v_BHLE, mask)

@@ -31,8 +31,8 @@ class ScoringMemory:
 
     Attributes:
         weights: the network's parameters and buffers.
-        batches: as many utterances of a clip's length as fit, and the longest recording; one for a
-            network that takes one length only.
+        batches: Batch of as many utterances of a clip's length as fit, and the longest recording;
+            one for a network that takes one length only.
     """
 
     weights: int

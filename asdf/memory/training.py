@@ -46,7 +46,7 @@ class TrainingMemory:
         parameters, trained: their numbers.
         weights: the network's parameters and buffers.
         moments: the optimiser's, and the averages of the weights.
-        buckets: for the exchange of gradients between processes; 0 with one process.
+        buckets: Buckets for the exchange of gradients between processes; 0 with one process.
         peak: the most that a step holds, all of the above included.
     """
 
@@ -178,7 +178,7 @@ def _outline_loss(network: nn.Module, settings: Sections, folder: Path | None) -
 
 
 def _bytes_outside(loss: Loss, network: nn.Module) -> int:
-    """Return the bytes of a loss that is no part of the network."""
+    """Return the bytes of a loss that is not a part of the network."""
     if loss_of(network) is not None:
         return 0
     return sum(block_bytes(buffer.untyped_storage()) for buffer in loss.buffers())
@@ -234,14 +234,13 @@ def _run_forward(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) ->
 def _differentiate_window(
     model: nn.Module, loss: Loss, inputs: Tensor, dtype: torch.dtype | None, window: int
 ) -> Tensor:
-    """Return the gradient by all outputs of a step, (utterances, outputs), as in joint passes."""
+    """Return the gradient with respect to all outputs of a step, (utterances, outputs)."""
     with torch.no_grad():
         embeddings_BE, logits_B2 = _run_forward(model, inputs, dtype)
     size = embeddings_BE.shape[1] + logits_B2.shape[1]
     outputs_NX = torch.empty(window, size)
     targets = targets_without_list(loss, window)
-    gradients_NX: Tensor = differentiate(Objective(loss), outputs_NX, targets)[1]
-    return gradients_NX
+    return differentiate(Objective(loss), outputs_NX, targets)[1]
 
 
 def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:

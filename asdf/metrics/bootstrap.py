@@ -81,7 +81,7 @@ def confidence_intervals(
     gives the same intervals.
 
     Args:
-        progress: called with the number of replicates drawn since its last call.
+        progress: Function called with the number of replicates drawn since its last call.
         curve: the DET curve of `scores`, if it is computed already.
 
     Raises:
@@ -131,7 +131,7 @@ class BestPoint:
     """Where on a curve the detection cost is lowest.
 
     Attributes:
-        block: as many blocks are rejected there.
+        block: Number of blocks that are rejected there.
         rates: miss and false alarm rate there, (2,).
         trials: bona fide and spoof trials, (2,).
         weights: the normalised cost of either rate where it is 1, (2,).
@@ -212,7 +212,7 @@ def paired_test(
     equal systems were told apart in 1 % of sets where 5 % is stated.
 
     Args:
-        speakers: those of the trials of `first`.
+        speakers: Speakers of the trials of `first`.
 
     Raises:
         AsdfError: the systems were not scored on the same trials; or as `confidence_intervals`.

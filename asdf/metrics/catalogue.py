@@ -31,11 +31,6 @@ def _soft(value: Callable[[Summary], float]) -> Callable[[Summary], float | None
     return lambda summary: None if summary.is_hard else value(summary)
 
 
-def _decided(name: str) -> Callable[[Summary], float | None]:
-    """Return a metric of decisions, which is not defined without a threshold."""
-    return lambda summary: None if summary.decisions is None else summary.decisions.value(name)
-
-
 def _threshold(summary: Summary) -> float | None:
     # That between the decisions 1 and 0 says nothing.
     if summary.decisions is None or summary.is_hard:
@@ -57,7 +52,7 @@ def _decision(key: str, name: str) -> Metric:
     return Metric(
         key=key,
         name=name,
-        of=_decided(key),
+        of=lambda summary: None if summary.decisions is None else summary.decisions.value(key),
         percent=True,
         digits=2,
         paper_digits=2,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from asdf.metrics.detection import DetCurve, Floats, eer
 from asdf.trials.score_file import missing_class
 
-# A pile of this proportion of the trials at one score is no chance: float32 logits tie in pairs,
+# A pile of this proportion of the trials at one score is not chance: float32 logits tie in pairs,
 # not in piles.
 _PILE = 0.01
 # Ties whose order moves the EER by more than this (0.1 % absolute) decide comparisons of systems.
@@ -114,7 +114,7 @@ def _turned_round(curve: DetCurve) -> str:
         return ""
     return (
         f"the scores look turned round: their EER is {100 * measured:.2f} %, that of the negated "
-        f"scores {100 * negated:.2f} %, which is no chance (rank test, p = {p_value:.2g}). "
+        f"scores {100 * negated:.2f} %, which is not chance (rank test, p = {p_value:.2g}). "
         "A higher score must mean bona fide; check which column of the network's output is bona "
         "fide, and the labels."
     )

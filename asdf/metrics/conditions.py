@@ -33,7 +33,7 @@ class Condition:
     Attributes:
         bona_fide: Bona fide trials that its spoofs are compared with.
         interval: Interval of the EER, over trials; None where it was not requested.
-        decisions: at the threshold of the system; None where it has none.
+        decisions: Decisions at the threshold of the system; None where it has none.
     """
 
     column: str
@@ -104,16 +104,21 @@ def conditions_of(
         replicates: Replicates of the bootstrap of each EER; 0: no intervals.
         threshold: Threshold of the decisions; None: there are none.
     """
-    classes = _values_of_classes(scores, values)
-    if len(classes.bona_fide | classes.spoof) < 2:
+    # The known values of either class; they are empty where the corpus has no such column.
+    of_classes: tuple[set[str], set[str]] = (set(), set())
+    for value, label in zip(values, scores.labels.tolist(), strict=False):
+        if value:
+            of_classes[label].add(value)
+    of_spoof, of_bona_fide = of_classes
+    if len(of_bona_fide | of_spoof) < 2:
         return [], []
-    chosen = classes.spoof
+    chosen = of_spoof
     alone: set[str] = set()
     bona_fide: BonaFide = "all"
     # Results by attack are published against all bona fide trials, whatever their column holds.
-    if column != "attack" and classes.bona_fide & classes.spoof:
-        chosen = classes.bona_fide & classes.spoof
-        alone = classes.bona_fide ^ classes.spoof
+    if column != "attack" and of_bona_fide & of_spoof:
+        chosen = of_bona_fide & of_spoof
+        alone = of_bona_fide ^ of_spoof
         bona_fide = "same"
     column_values = np.asarray(values)
     conditions = []
@@ -129,25 +134,6 @@ def conditions_of(
         result = result_of(curve)
         conditions.append(Condition(column, value, result, bona_fide, interval, decisions))
     return conditions, _find_left_out(column, sorted(alone))
-
-
-@dataclass(frozen=True)
-class _ValuesOfClasses:
-    """The known values that trials of each class have."""
-
-    bona_fide: set[str]
-    spoof: set[str]
-
-
-def _values_of_classes(scores: Scores, values: Sequence[str]) -> _ValuesOfClasses:
-    classes = _ValuesOfClasses(set(), set())
-    # Values are empty where the corpus has no such column.
-    for value, label in zip(values, scores.labels.tolist(), strict=False):
-        if value and label == 1:
-            classes.bona_fide.add(value)
-        elif value:
-            classes.spoof.add(value)
-    return classes
 
 
 def _find_left_out(column: str, values: Sequence[str]) -> list[Finding]:
@@ -167,6 +153,6 @@ def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tu
     """Return the scores of the (bona fide, spoof) trials of a condition.
 
     Args:
-        values: as for `conditions_of`.
+        values: See `conditions_of`.
     """
     return condition_trials(scores, np.asarray(values), condition.value, condition.bona_fide)

@@ -71,14 +71,6 @@ def _balanced_accuracy(counts: Confusion) -> Any:
     return (_recall_bona_fide(counts) + _recall_spoof(counts)) / 2
 
 
-def _precision_bona_fide(counts: Confusion) -> Any:
-    return _precision(counts.accepted_bona_fide, counts.accepted_spoof)
-
-
-def _precision_spoof(counts: Confusion) -> Any:
-    return _precision(counts.rejected_spoof, counts.rejected_bona_fide)
-
-
 def _precision(right: Any, wrong: Any) -> Any:
     # Where a class is never decided, both are 0: 0 / 1 is scikit-learn's zero_division=0.
     return right / np.maximum(right + wrong, 1)
@@ -116,9 +108,9 @@ _FORMULAS: Mapping[str, Callable[[Confusion], Any]] = {
     "macro_f1": _macro_f1,
     "f1_bona_fide": _f1_bona_fide,
     "f1_spoof": _f1_spoof,
-    "precision_bona_fide": _precision_bona_fide,
+    "precision_bona_fide": lambda c: _precision(c.accepted_bona_fide, c.accepted_spoof),
     "recall_bona_fide": _recall_bona_fide,
-    "precision_spoof": _precision_spoof,
+    "precision_spoof": lambda c: _precision(c.rejected_spoof, c.rejected_bona_fide),
     "recall_spoof": _recall_spoof,
 }
 DECISION_METRICS = tuple(_FORMULAS)
@@ -138,7 +130,7 @@ class Decisions:
     """The decisions about one set at a threshold.
 
     Attributes:
-        intervals, speaker_intervals: by the name of the metric, over trials and over speakers;
+        intervals, speaker_intervals: Intervals by the metric's name, over trials and over speakers;
             empty where not requested, or where no speakers are known.
     """
 
@@ -171,7 +163,12 @@ def decide(
     confusion = Confusion.at(scores.bona_fide, scores.spoof, threshold.value)
     if not replicates:
         return Decisions(threshold, confusion)
-    blocks = _blocks_at(scores, threshold.value)
+    # All that matters of a trial is how it was decided.
+    blocks = Blocks(
+        of_bona_fide=(scores.bona_fide >= threshold.value).astype(np.intp),
+        of_spoof=(scores.spoof >= threshold.value).astype(np.intp),
+        count=2,
+    )
     draws = block_draws(blocks, replicates, np.random.default_rng(seed))
     over_trials = _intervals(confusion, draws)
     over_speakers: dict[str, Interval] = {}
@@ -196,15 +193,6 @@ def find_turned(decisions: Decisions) -> list[Finding]:
             "1 means bona fide.",
         )
     ]
-
-
-def _blocks_at(scores: Scores, threshold: float) -> Blocks:
-    """Put the trials into two blocks: all that matters of a trial is how it was decided."""
-    return Blocks(
-        of_bona_fide=(scores.bona_fide >= threshold).astype(np.intp),
-        of_spoof=(scores.spoof >= threshold).astype(np.intp),
-        count=2,
-    )
 
 
 def _intervals(

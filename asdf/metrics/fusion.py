@@ -11,7 +11,7 @@ and 1, so that no two scores become one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,7 +186,10 @@ def read_fusion(entry: Any, path: object) -> Fusion:
         AsdfError: it is not such an entry.
     """
     try:
-        fusion = _parse(entry)
+        ranks = []
+        for part in entry.get("ranks", []):
+            ranks.append(Ranks(_numbers(part["scores"]), _numbers(part["ranks"]), part["spread"]))
+        fusion = Fusion(entry["method"], _numbers(entry["weights"]), entry["offset"], tuple(ranks))
     except (KeyError, TypeError, ValueError):
         fusion = None
     if fusion is None or not _is_sound(fusion):
@@ -195,13 +198,6 @@ def read_fusion(entry: Any, path: object) -> Fusion:
             "with `python -m asdf fuse`."
         )
     return fusion
-
-
-def _parse(entry: Mapping[str, Any]) -> Fusion:
-    ranks = []
-    for part in entry.get("ranks", []):
-        ranks.append(Ranks(_numbers(part["scores"]), _numbers(part["ranks"]), part["spread"]))
-    return Fusion(entry["method"], _numbers(entry["weights"]), entry["offset"], tuple(ranks))
 
 
 def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
@@ -229,5 +225,5 @@ def _rises(ranks: Ranks) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    # True counts as a number in Python, and is none in a file.
+    # True counts as a number in Python, and does not in a file.
     return isinstance(value, int | float) and math.isfinite(value) and value is not True

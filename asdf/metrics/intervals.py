@@ -150,11 +150,9 @@ def expansion(groups: int | None, level: float = 0.95) -> float:
     """
     if groups is None:
         return 1.0
-    return _t_ratio(groups, level) * math.sqrt(groups / (groups - 1))
-
-
-def _t_ratio(groups: int, level: float) -> float:
-    return t_quantile(level, groups - 1) / t_quantile(level, math.inf)
+    return (t_quantile(level, groups - 1) / t_quantile(level, math.inf)) * math.sqrt(
+        groups / (groups - 1)
+    )
 
 
 def _group_interval(value: float, drawn: Floats, groups: int, level: float) -> Interval:
@@ -177,8 +175,7 @@ def _group_interval(value: float, drawn: Floats, groups: int, level: float) -> I
 
 def _log_odds(rates: npt.ArrayLike) -> Floats:
     shares = np.asarray(rates, np.float64)
-    odds: Floats = np.log(shares) - np.log1p(-shares)
-    return odds
+    return np.log(shares) - np.log1p(-shares)
 
 
 def lowest_interval(
@@ -193,7 +190,7 @@ def lowest_interval(
 
     Args:
         minima: (replicates,), the lowest cost of each replicate.
-        rates: at the threshold of `value`.
+        rates: Rates at the threshold of `value`.
         groups: Number of speakers that were drawn; None where trials were drawn.
     """
     mean = float(minima.mean())
@@ -216,7 +213,14 @@ def _reaches(rates: Rates, groups: int | None, level: float) -> tuple[float, flo
     correlation = np.eye(rates.values.size)
     if rates.drawn is not None and (groups is not None or rates.networks > 1):
         trials = _effective_trials(rates, rates.drawn, groups, level)
-        correlation = _correlations(rates.drawn)
+        # The correlations of the rows, (rows, rows); 0 with a row that does not vary.
+        deviations = rates.drawn.std(axis=1)
+        covariance = np.atleast_2d(np.cov(rates.drawn, bias=True))
+        products = np.outer(deviations, deviations)
+        correlation = np.divide(
+            covariance, products, out=np.zeros_like(covariance), where=products > 0
+        )
+        np.fill_diagonal(correlation, 1.0)
     below = []
     above = []
     for rate, count, weight in zip(rates.values, trials, rates.weights, strict=True):
@@ -245,18 +249,7 @@ def _effective_trials(rates: Rates, drawn: Floats, groups: int | None, level: fl
         without = np.full(of_one.size, float(groups))
     counts = np.divide(of_one, variance, out=np.full(of_one.size, np.nan), where=variance > 0)
     most = rates.trials * rates.networks
-    effective: Floats = np.where(np.isnan(counts), without, np.clip(counts, 1, most))
-    return effective
-
-
-def _correlations(drawn: Floats) -> Floats:
-    """Return the correlations of the rows, (rows, rows); 0 with a row that does not vary."""
-    deviations = drawn.std(axis=1)
-    covariance = np.atleast_2d(np.cov(drawn, bias=True))
-    products = np.outer(deviations, deviations)
-    correlation = np.divide(covariance, products, out=np.zeros_like(covariance), where=products > 0)
-    np.fill_diagonal(correlation, 1.0)
-    return correlation
+    return np.where(np.isnan(counts), without, np.clip(counts, 1, most))
 
 
 def tested_interval(

@@ -23,20 +23,13 @@ def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
     It is judged by subset labels or, without them, by the number of trials.
     """
     if subsets:
-        return _judge_labels(trials, Counter(subsets))
-    return _judge_number(trials)
-
-
-def _judge_labels(trials: int, counts: Counter[str]) -> list[Finding]:
-    # Trials of one subset alone are the published ones, or were chosen by the subset's name.
-    if SUBSET not in counts or len(counts) == 1:
-        return []
-    parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
-    what = f"{trials:,} trials of all subsets ({parts})"
-    return [_warning(what, "its protocol", counts[SUBSET])]
-
-
-def _judge_number(trials: int) -> list[Finding]:
+        counts = Counter(subsets)
+        # Trials of one subset alone are the published ones, or were chosen by the subset's name.
+        if SUBSET not in counts or len(counts) == 1:
+            return []
+        parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+        what = f"{trials:,} trials of all subsets ({parts})"
+        return [_warning(what, "its protocol", counts[SUBSET])]
     for corpus, title in TITLES.items():
         sizes = PUBLISHED[corpus]
         for subset, size in sizes.items():

@@ -53,7 +53,7 @@ class SeedDifference:
     """The difference second - first of two means over seeds; below zero the second is better.
 
     Attributes:
-        difference: with intervals and p-values over seeds and trials.
+        difference: Difference with intervals and p-values over seeds and trials.
         is_paired: both have the same seeds, whose differences are taken.
         seeds: Number that each has.
         eer_welch_p: p-value of Welch's test of the EERs over seeds alone; None with fewer than
@@ -136,7 +136,13 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
         raise AsdfError("a test needs replicates of the bootstrap: --replicates 1000.")
     is_paired = len(first.seeds) > 1 and set(first.seeds) == set(second.seeds)
     if is_paired:
-        second = _in_order_of(second, first.seeds)
+        order = [second.seeds.index(name) for name in first.seeds]
+        second = replace(
+            second,
+            seeds=tuple(first.seeds),
+            measured=second.measured[order],
+            drawn=second.drawn[order],
+        )
     intervals = []
     for metric in (0, 1):
         values = (first.measured[:, metric], second.measured[:, metric])
@@ -196,10 +202,3 @@ def welch_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats
         return float(difference == 0)
     degrees = variance**2 / (of_a**2 / (a.size - 1) + of_b**2 / (b.size - 1))
     return two_sided_p(difference / math.sqrt(variance), degrees)
-
-
-def _in_order_of(draws: SeedDraws, seeds: Sequence[str]) -> SeedDraws:
-    order = [draws.seeds.index(name) for name in seeds]
-    return replace(
-        draws, seeds=tuple(seeds), measured=draws.measured[order], drawn=draws.drawn[order]
-    )

@@ -44,6 +44,11 @@ def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASV
     return np.stack([_equal_error_rates(missed, rejected), min_dcf])
 
 
+def replicate_eer(counts: Weights) -> float:
+    """Return the EER of a single replicate from the counts of its blocks, (blocks,) each."""
+    return float(weighted_metrics(counts.bona_fide[None], counts.spoof[None])[0, 0])
+
+
 def _running_total(counts: Counts) -> Counts:
     """Return how many trials lie in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
     none_and_counts = np.pad(counts, ((0, 0), (1, 0)))
@@ -138,12 +143,12 @@ def trial_draws(
     count_bona_fide = int((labels == 1).sum())
     count_spoof = int((labels == 0).sum())
     for _ in range(replicates):
-        bona_fide = _times_drawn(count_bona_fide, rng)
-        spoof = _times_drawn(count_spoof, rng)
+        bona_fide = times_drawn(count_bona_fide, rng)
+        spoof = times_drawn(count_spoof, rng)
         yield Weights(bona_fide, spoof)
 
 
-def _times_drawn(count: int, rng: np.random.Generator) -> Counts:
+def times_drawn(count: int, rng: np.random.Generator) -> Counts:
     """Draw `count` of `count` things with replacement; return how often each is drawn."""
     return np.bincount(rng.integers(count, size=count), minlength=count)
 
@@ -218,7 +223,7 @@ class _SpeakersOfClasses:
         has_spoof = np.bincount(self.spoof, minlength=self._count) > 0
         done = 0
         while done < replicates:
-            times = _times_drawn(self._count, rng)
+            times = times_drawn(self._count, rng)
             drawn = times > 0
             if (has_bona_fide & drawn).any() and (has_spoof & drawn).any():
                 done += 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_
 from asdf.metrics.detection import DetCurve, Floats
 from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
+from asdf.text import aligned
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.score_file import Scores
 from asdf.trials.set_roles import role_notes
@@ -73,25 +74,8 @@ AnyRow = Row | tuple[str, str, Result]
 """A row, or the first three values of one."""
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The texts of a row, named as the columns of the table."""
-
-    epoch: str
-    set: str
-    eer: str
-    min_dcf: str
-    threshold: str
-    bona_fide: str
-    spoof: str
-    scored: str
-
-
-_HEADER = _Cells("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof", "scored")
 _NAMES = 2
 """The first columns hold names, which are aligned to the left."""
-_BEFORE_METRICS = 3
-"""Names and the EER; then come metrics that networks were chosen by."""
 
 
 def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
@@ -175,7 +159,7 @@ def condition_trials(
 
     Args:
         column: (trials,), of which the spoofs of `value` are taken.
-        bona_fide: as for `by_condition`.
+        bona_fide: See `by_condition`.
     """
     is_of_value = column == value
     spoof = scores.scores[(scores.labels == 0) & is_of_value]
@@ -188,27 +172,17 @@ def results_table(rows: Sequence[AnyRow]) -> str:
     """Return the rows as aligned text, with a header; it ends with a line break.
 
     A metric that networks were chosen by has a column behind the EER. Below stands of which sets
-    the numbers are no test.
+    the numbers are not a test.
     """
     complete = [_as_row(row) for row in rows]
     metrics = dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by)
-    table = [_with_metrics(_HEADER, list(metrics))]
+    others = ("minDCF", "threshold", "bona fide", "spoof", "scored")
+    table = [["epoch", "set", "EER %", *metrics, *others]]
     for row in complete:
-        values = [_metric_cell(row, name) for name in metrics]
-        table.append(_with_metrics(_cells(row), values))
-    widths = []
-    for column in zip(*table, strict=True):
-        widths.append(max(len(cell) for cell in column))
-    lines = [_text_line(cells, widths) for cells in table]
-    for note in role_notes((row.set, row.scored.role) for row in complete):
-        lines.append(f"{note}\n")
-    return "".join(lines)
-
-
-def _with_metrics(cells: _Cells, values: Sequence[str]) -> list[str]:
-    texts: list[str] = list(astuple(cells))
-    texts[_BEFORE_METRICS:_BEFORE_METRICS] = values
-    return texts
+        table.append(_cells(row, metrics))
+    lines = aligned(table, right=range(_NAMES, len(table[0]) - 1))
+    lines += role_notes((row.set, row.scored.role) for row in complete)
+    return "\n".join(lines) + "\n"
 
 
 def _metric_cell(row: Row, name: str) -> str:
@@ -217,31 +191,23 @@ def _metric_cell(row: Row, name: str) -> str:
     return f"{row.chosen_by.value:.4f}"
 
 
-def _text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = []
-    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        padded.append(cell.ljust(width) if index < _NAMES else cell.rjust(width))
-    # The last column is a sentence, which nothing is aligned after.
-    padded[-1] = cells[-1]
-    return "  ".join(padded) + "\n"
-
-
 def _as_row(row: AnyRow) -> Row:
     return row if isinstance(row, Row) else Row(*row)
 
 
-def _cells(row: Row) -> _Cells:
+def _cells(row: Row, metrics: Iterable[str]) -> list[str]:
     result = row.result
-    return _Cells(
-        epoch=row.epoch,
-        set=row.set,
-        eer=f"{100 * result.eer:.3f}",
-        min_dcf=f"{result.min_dcf:.4f}",
-        threshold=f"{result.eer_threshold:.4f}",
-        bona_fide=str(result.bona_fide),
-        spoof=str(result.spoof),
-        scored=row.scored.describe(),
-    )
+    return [
+        row.epoch,
+        row.set,
+        f"{100 * result.eer:.3f}",
+        *(_metric_cell(row, name) for name in metrics),
+        f"{result.min_dcf:.4f}",
+        f"{result.eer_threshold:.4f}",
+        str(result.bona_fide),
+        str(result.spoof),
+        row.scored.describe(),
+    ]
 
 
 def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> list[dict[str, Any]]:

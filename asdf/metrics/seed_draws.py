@@ -85,7 +85,7 @@ def draw_seeds(
     """Measure the networks of a configuration on a set, and on draws of its trials.
 
     Args:
-        scores: those of each seed's network.
+        scores: Scores of each seed's network.
         trials: Columns of the corpus about the trials; where it knows all speakers, these are
             drawn.
         is_compared: draw so that other networks on the same trials get the same draws; a single

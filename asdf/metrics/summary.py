@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class Summary:
     Attributes:
         name: Name of the system, or of its score file.
         set: the set's name.
-        scores: with the attacks of the trials, where they are known.
+        scores: Scores with the attacks of the trials, where they are known.
         curve: the DET curve of `scores`.
         result: the pooled metrics, EER as a fraction.
         tandem: None without ASV scores.
@@ -92,7 +93,7 @@ class Summary:
         conditions: column by column in the order requested, values in alphabetical order.
         findings: warnings; errors are raised.
         scored: Way in which the scores were computed, where it is known.
-        decisions: at a threshold that was chosen elsewhere; None without one.
+        decisions: Decisions at a threshold that was chosen elsewhere; None without one.
         is_hard: whether the scores are nothing but decisions, 1 and 0; then only metrics of
             decisions mean anything.
     """
@@ -191,8 +192,8 @@ def summarise(  # noqa: PLR0913
         replicates: Replicates of each bootstrap; 0: no intervals. The same seed gives the same
             intervals.
         condition_replicates: Replicates of the bootstrap of each condition's EER.
-        threshold: at which trials are decided; None: no decisions.
-        is_hard: see `Summary`.
+        threshold: Threshold at which trials are decided; None: no decisions.
+        is_hard: See `Summary`.
 
     Raises:
         AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials`
@@ -209,8 +210,9 @@ def summarise(  # noqa: PLR0913
     speakers = _all_speakers(columns)
     # Hard decisions have no EER, so there is nothing to draw for it.
     drawn = 0 if is_hard else replicates
-    bootstrap = _Bootstrap(scores, curve, speakers, drawn, seed, progress)
-    decisions = _decide(scores, threshold, speakers, replicates, seed)
+    over_trials, over_speakers = _draw_intervals(scores, curve, speakers, drawn, seed, progress)
+    of_decisions = partial(decide, scores, speakers=speakers, replicates=replicates, seed=seed)
+    decisions = None if threshold is None else of_decisions(threshold)
     findings = find_turned(decisions) if is_hard and decisions else find_warnings(curve)
     findings += left_out + _find_about_set(len(scores), columns, scored)
     return Summary(
@@ -222,8 +224,8 @@ def summarise(  # noqa: PLR0913
         auc=curve.auc(),
         min_cllr=min_cllr_of(curve),
         tandem=None if asv is None else _tandem(name, curve, asv),
-        intervals=bootstrap.over_trials(),
-        speaker_intervals=bootstrap.over_speakers(),
+        intervals=over_trials,
+        speaker_intervals=over_speakers,
         conditions=tuple(conditions),
         findings=tuple(findings),
         scored=scored,
@@ -240,18 +242,6 @@ def _find_about_set(
     for message in scored.warnings():
         findings.append(Finding("warning", message))
     return findings
-
-
-def _decide(
-    scores: Scores,
-    threshold: Threshold | None,
-    speakers: Sequence[str],
-    replicates: int,
-    seed: int,
-) -> Decisions | None:
-    if threshold is None:
-        return None
-    return decide(scores, threshold, speakers=speakers, replicates=replicates, seed=seed)
 
 
 def _with_attacks(scores: Scores, columns: Mapping[str, Sequence[str]]) -> Scores:
@@ -389,46 +379,32 @@ def _tandem(name: str, curve: DetCurve, asv: AsvScores) -> Tandem:
         raise AsdfError(f"{name}: {error}") from None
 
 
-class _Bootstrap:
-    """The bootstraps of a summary, which report their replicates together."""
+def _draw_intervals(
+    scores: Scores,
+    curve: DetCurve,
+    speakers: Sequence[str],
+    replicates: int,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[Intervals | None, Intervals | None]:
+    """Return the intervals over trials and over speakers, which report replicates together."""
+    if not replicates:
+        return None, None
+    done = 0
+    total = replicates * (2 if speakers else 1)
 
-    def __init__(
-        self,
-        scores: Scores,
-        curve: DetCurve,
-        speakers: Sequence[str],
-        replicates: int,
-        seed: int,
-        progress: Progress | None,
-    ) -> None:
-        self._scores = scores
-        self._curve = curve
-        self._speakers = speakers
-        self._replicates = replicates
-        self._seed = seed
-        self._progress = progress
-        self._has_speakers = bool(speakers)
-        self._done = 0
+    def report(drawn: int) -> None:
+        nonlocal done
+        done += drawn
+        if progress is not None:
+            progress(done, total)
 
-    def over_trials(self) -> Intervals | None:
-        return self._draw(None) if self._replicates else None
-
-    def over_speakers(self) -> Intervals | None:
-        return self._draw(self._speakers) if self._replicates and self._has_speakers else None
-
-    def _draw(self, speakers: Sequence[str] | None) -> Intervals:
-        return confidence_intervals(
-            self._scores,
-            speakers=speakers,
-            replicates=self._replicates,
-            seed=self._seed,
-            progress=self._report,
-            curve=self._curve,
-        )
-
-    def _report(self, replicates: int) -> None:
-        """Add to the number of replicates that are done."""
-        self._done += replicates
-        bootstraps = 2 if self._has_speakers else 1
-        if self._progress is not None:
-            self._progress(self._done, bootstraps * self._replicates)
+    draw = partial(
+        confidence_intervals,
+        scores,
+        replicates=replicates,
+        seed=seed,
+        progress=report,
+        curve=curve,
+    )
+    return draw(), draw(speakers=speakers) if speakers else None

@@ -39,6 +39,21 @@ class TandemCost:
     false_alarm: float = 10.0
     spoof_false_alarm: float = 10.0
 
+    @property
+    def target_weight(self) -> float:
+        """The cost of rejecting all targets."""
+        return self.miss * self.target_prior
+
+    @property
+    def nontarget_weight(self) -> float:
+        """The cost of accepting all nontargets."""
+        return self.false_alarm * self.nontarget_prior
+
+    @property
+    def spoof_weight(self) -> float:
+        """The cost of accepting all spoofs."""
+        return self.spoof_false_alarm * self.spoof_prior
+
 
 @dataclass(frozen=True)
 class AsvRates:
@@ -157,14 +172,11 @@ def min_a_dcf(
         0.4202
     """
     curve = _TandemCurve.of(target, nontarget, spoof, below=1e-8)
-    miss_weight = cost.miss * cost.target_prior
-    nontarget_weight = cost.false_alarm * cost.nontarget_prior
-    spoof_weight = cost.spoof_false_alarm * cost.spoof_prior
-    misses = miss_weight * curve.miss
-    false_alarms = nontarget_weight * curve.false_alarm
-    spoof_false_alarms = spoof_weight * curve.spoof_false_alarm
+    misses = cost.target_weight * curve.miss
+    false_alarms = cost.nontarget_weight * curve.false_alarm
+    spoof_false_alarms = cost.spoof_weight * curve.spoof_false_alarm
     # The cost of the better of accepting every trial and rejecting every trial.
-    default = min(nontarget_weight + spoof_weight, miss_weight)
+    default = min(cost.nontarget_weight + cost.spoof_weight, cost.target_weight)
     costs = (misses + false_alarms + spoof_false_alarms) / default
     best = int(np.argmin(costs))
     return float(costs[best]), float(curve.thresholds[best])

@@ -1,7 +1,7 @@
 """Thresholds for decisions, chosen on the scores of a set that is not the one to be judged.
 
 Invariant: a threshold lies halfway between the last score that it rejects and the first one that
-it accepts, so that it is no score of its set, and no rounding of a score moves a decision. Of
+it accepts, so that it is not a score of its set, and no rounding of a score moves a decision. Of
 several equally good thresholds the lowest is taken.
 """
 
@@ -24,18 +24,13 @@ Cost = Callable[[DetCurve, Confusion], Floats]
 
 
 def _detection_cost(curve: DetCurve, counts: Confusion) -> Floats:
-    costs: Floats = ASVSPOOF5.miss_weight * curve.frr + ASVSPOOF5.false_alarm_weight * curve.far
-    return costs
+    return ASVSPOOF5.miss_weight * curve.frr + ASVSPOOF5.false_alarm_weight * curve.far
 
 
 def _lowest_of(metric: str) -> Cost:
     """Return minus the metric, as the cost of a rule that looks for its highest value."""
 
-    def cost(curve: DetCurve, counts: Confusion) -> Floats:
-        negated: Floats = -counts.value(metric)
-        return negated
-
-    return cost
+    return lambda curve, counts: -counts.value(metric)
 
 
 _COSTS: Mapping[str, Cost] = {

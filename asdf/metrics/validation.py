@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.detection import DetCurve, Floats, auc, eer
-from asdf.metrics.sources import evaluate_sources
 from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import check_whole, describe_error, find_named
+from asdf.settings.class_path import UserErrors, check_whole, find_named
 from asdf.settings.sections import Sections
-from asdf.trials.source_scores import SourceScores
 
 SETTING = "network.validation_metric"
 # Scores of a detector that makes a mistake of each kind, for a trial run of a metric.
@@ -36,13 +34,9 @@ class ValidationMetric(ABC):
 
     Args:
         settings: all sections of the run's settings.
-
-    Attributes:
-        of_frames: the scores are those of frames, not of trials.
     """
 
     lower_is_better = True
-    of_frames = False
 
     def __init__(self, settings: Sections) -> None:
         self.settings = settings
@@ -57,12 +51,6 @@ class EER(ValidationMetric):
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         return eer(bona_fide, spoof)[0]
-
-
-class FrameEER(EER):
-    """The equal error rate of the frames of all trials, of a network with a frame-level head."""
-
-    of_frames = True
 
 
 class MinDCF(ValidationMetric):
@@ -115,34 +103,27 @@ class BestMacroF1(ValidationMetric):
         return best_value(DetCurve.of(bona_fide, spoof), "macro_f1")
 
 
-class SourceMetric(ValidationMetric):
-    """Base of the metrics of traced sources; override `of_sources`."""
+class TaskMetric(ValidationMetric):
+    """Base of the metrics of what a task scores; override `of_scores`.
 
-    lower_is_better = False
+    Attributes:
+        task: Key of the task.
+        advice: What makes a network score that, for the message where none does.
+    """
+
+    task: ClassVar[str]
+    advice: ClassVar[str] = "name the task in network.tasks"
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        """Raise: the scores of detection say nothing about sources."""
+        """Raise: the scores of detection say nothing about it."""
         raise UsageError(
-            f"{SETTING} is of traced sources, and this network traces none: set source.column."
+            f"{SETTING} is of the task {self.task!r}, which this network does not have: "
+            f"{self.advice}."
         )
 
     @abstractmethod
-    def of_sources(self, traced: SourceScores) -> float:
-        """Return the metric of the traced sources of a set."""
-
-
-class SourceAccuracy(SourceMetric):
-    """The proportion of trials of known sources that are called what they are."""
-
-    def of_sources(self, traced: SourceScores) -> float:
-        return evaluate_sources(traced).closed["accuracy"]
-
-
-class SourceMacroF1(SourceMetric):
-    """The macro-F1 of trials of known sources."""
-
-    def of_sources(self, traced: SourceScores) -> float:
-        return evaluate_sources(traced).closed["macro_f1"]
+    def of_scores(self, scores: Any) -> float:
+        """Return the metric of a set, of what `Task.write` returns."""
 
 
 class ChosenMetric:
@@ -161,15 +142,15 @@ class ChosenMetric:
         path = class_path_of(SETTING, self.name)
         named = find_named(path, folder, SETTING, ValidationMetric)
         self._value: Callable[[Floats, Floats], Any]
-        self._of_sources: Callable[[SourceScores], float] | None = None
-        self.of_frames = False
+        self.task: str | None = None
+        self._of_scores: Callable[[Any], float] | None = None
         if isinstance(named, type):
             metric = self._build(named, settings)
             self._value = metric.value
-            if isinstance(metric, SourceMetric):
-                self._of_sources = metric.of_sources
+            if isinstance(metric, TaskMetric):
+                self.task = metric.task
+                self._of_scores = metric.of_scores
             self.lower_is_better = bool(metric.lower_is_better)
-            self.of_frames = bool(metric.of_frames)
         elif callable(named):
             self._value = named
             self.lower_is_better = bool(getattr(named, "lower_is_better", True))
@@ -180,42 +161,34 @@ class ChosenMetric:
     def is_eer(self) -> bool:
         return self.name == "eer"
 
-    @property
-    def is_of_sources(self) -> bool:
-        return self._of_sources is not None
-
     def of_set(
-        self, bona_fide: Floats, spoof: Floats, traced: SourceScores | None, set_name: str
+        self, bona_fide: Floats, spoof: Floats, of_tasks: Mapping[str, Any], set_name: str
     ) -> float:
-        """Return the metric of a set, of the scores of detection or of the traced sources.
+        """Return the metric of a set, of the scores of detection or of a task.
+
+        Args:
+            of_tasks: Scores of the tasks, by their keys.
 
         Raises:
             AsdfError: as `value`.
         """
-        if self._of_sources is not None and traced is not None:
-            return self._of_sources(traced)
+        if self._of_scores is not None and self.task is not None and self.task in of_tasks:
+            return self._of_scores(of_tasks[self.task])
         return self.value(bona_fide, spoof, set_name)
 
     def value(self, bona_fide: Floats, spoof: Floats, set_name: str) -> float:
         """Return the metric of the scores of the set called `set_name`.
 
         Raises:
-            AsdfError: it fails, or is no finite number.
+            AsdfError: it fails, or is not a finite number.
         """
-        try:
-            value = self._value(bona_fide, spoof)
-            number = float(value)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING} = {self.name!r} failed on the scores of {set_name}: "
-                f"{describe_error(error, __file__)}. Mend it, or choose another."
-            ) from error
+        failed = f"{SETTING} = {self.name!r} failed on the scores of {set_name}"
+        with UserErrors(failed, "Fix it, or choose another."):
+            number = float(self._value(bona_fide, spoof))
         if not math.isfinite(number):
             raise AsdfError(
                 f"{SETTING} = {self.name!r} is {number} on {set_name}; networks are chosen by a "
-                "finite number. Mend it, or choose another."
+                "finite number. Fix it, or choose another."
             )
         return number
 
@@ -224,14 +197,8 @@ class ChosenMetric:
             raise self._no_metric(kind)
         path = class_path_of(SETTING, self.name)
         check_whole(kind, path, SETTING, ValidationMetric)
-        try:
+        with UserErrors(f"{SETTING}: {self.name}(settings) failed"):
             return kind(settings)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING}: {self.name}(settings) failed: {describe_error(error, __file__)}."
-            ) from error
 
     def _no_metric(self, named: object) -> UsageError:
         return UsageError(
@@ -240,17 +207,15 @@ class ChosenMetric:
         )
 
 
-def check_metric(settings: Sections, folder: Path | None) -> None:
-    """Find the metric, and compute it of a few scores: what fails is to fail before training.
+def check_metric(settings: Sections, folder: Path | None, tasks: Collection[str] = ()) -> None:
+    """Find the metric, and compute it of a few scores, so that errors surface before training.
+
+    Args:
+        tasks: Keys of the tasks that the settings ask for, whose scores are not known yet.
 
     Raises:
         UsageError, AsdfError: as of `ChosenMetric` and its `value`.
     """
     metric = ChosenMetric(settings, folder)
-    if metric.of_frames and not settings.localisation.enabled:
-        raise UsageError(
-            f"{SETTING} = {metric.name!r} is of the scores of frames, which only a network with "
-            "localisation.enabled = True gives."
-        )
-    if not (metric.is_of_sources and settings.source.column):
+    if metric.task not in tasks:
         metric.value(_BONA_FIDE, _SPOOF, "a trial run")

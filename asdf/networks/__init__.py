@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     )
     from asdf.networks.back_ends.timed_back_end import TimedBackEnd
     from asdf.networks.build import build_network, summary
-    from asdf.networks.class_heads import ClassHead, CosineClassHead, LinearClassHead
     from asdf.networks.composed import ComposedDetector
     from asdf.networks.front_ends.front_end import FrontEnd
     from asdf.networks.front_ends.moments import MomentsFrontEnd
@@ -63,7 +62,14 @@ if TYPE_CHECKING:
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector
 
-__all__, __getattr__ = open_door(__name__, load_detector_weights="asdf.interchange")
+_HEADS = "asdf.tasks.tracing.heads"
+__all__, __getattr__ = open_door(
+    __name__,
+    load_detector_weights="asdf.interchange",
+    ClassHead=_HEADS,
+    CosineClassHead=_HEADS,
+    LinearClassHead=_HEADS,
+)
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
+from asdf.networks.cpu_gradients import largest
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
 from asdf.settings.sections import Sections
@@ -62,8 +63,8 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
         x_B1FT = self.first_bn(self.pool_magnitudes(x_BFT))
         x_BCFT = self.encoder(self.selu(x_B1FT)).abs()
-        spectral_BFC = x_BCFT.amax(dim=3).transpose(1, 2)
-        temporal_BTC = x_BCFT.amax(dim=2).transpose(1, 2)
+        spectral_BFC = largest(x_BCFT, dim=3).transpose(1, 2)
+        temporal_BTC = largest(x_BCFT, dim=2).transpose(1, 2)
         return self.readout(spectral_BFC, temporal_BTC)
 
     def scoring_length(self, samples: int) -> int:

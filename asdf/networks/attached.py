@@ -15,10 +15,6 @@ from torch import nn
 from asdf.errors import UsageError
 
 TRAINED_LOSS = "trained_loss"
-CLASS_HEAD = "class_head"
-
-PARTS = (TRAINED_LOSS, CLASS_HEAD)
-"""Names of the parts, in the order in which they complete the outputs."""
 
 
 class Attached(nn.Module, ABC):
@@ -33,7 +29,7 @@ def attach(network: nn.Module, name: str, part: Attached, what: str) -> None:
     """Make `part` a part of `network`, whose outputs it completes from now on.
 
     Args:
-        name: one of `PARTS`.
+        name: Name of the module.
         what: the part, for messages.
 
     Raises:
@@ -45,9 +41,18 @@ def attach(network: nn.Module, name: str, part: Attached, what: str) -> None:
             "Give it another name."
         )
     # One hook for all parts, which are completed in their order, not in that of attaching them.
-    if not any(part_of(network, other) for other in PARTS):
+    if not parts_of(network):
         network.register_forward_hook(_complete)
     network.add_module(name, part)
+
+
+def parts_of(network: nn.Module) -> list[Attached]:
+    """Return the parts of `network` in the order in which they complete outputs: the loss first."""
+    parts = {}
+    for name, module in network.named_children():
+        if isinstance(module, Attached):
+            parts[name] = module
+    return [parts[name] for name in sorted(parts, key=lambda name: (name != TRAINED_LOSS, name))]
 
 
 def part_of(network: nn.Module, name: str) -> Attached | None:
@@ -61,10 +66,8 @@ def completed(network: nn.Module, outputs: Any) -> Any:
 
     For what computes a part of a network, and so does not call the network itself.
     """
-    for name in PARTS:
-        part = part_of(network, name)
-        if part is not None:
-            outputs = part.complete(outputs)
+    for part in parts_of(network):
+        outputs = part.complete(outputs)
     return outputs
 
 

@@ -7,7 +7,8 @@ launches are most of the host's time.
 
 Autocast also casts what enters an attention three times, for queries, keys and values. Here their
 weights are cast into one matrix: one product computes all three from one cast, and adds up their
-gradients in float32, where autocast adds up three that are rounded.
+gradients in float32, where autocast adds up three that are rounded. WavLM's attention has one
+matrix already, and computes its gates as `asdf.networks.gated_attention` does.
 
 The weights of a whole network could be cast at once, but their gradients would then all arrive at
 the end of the backward pass, where their exchange between processes overlaps with nothing.
@@ -18,7 +19,7 @@ projections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import local
@@ -32,6 +33,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchaudio.models.wav2vec2.components import LayerNorm, SelfAttention
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
+from asdf.networks.gated_attention import attend_gated, attend_rows, can_gate
 from asdf.networks.watched import is_plain
 
 # Autocast takes weight and bias of these in its format. A class derived from them may do anything.
@@ -72,9 +74,10 @@ class _Part(NamedTuple):
 
 
 class _Attention(NamedTuple):
-    """An attention: `joined` if its projections are one matrix, `apart` if they are not."""
+    """An attention: `joined` if it is computed by `attend`, `apart` if it is not."""
 
-    module: SelfAttention
+    module: nn.Module
+    attend: Callable[..., tuple[Tensor, None]]
     joined: list[_Part]
     apart: list[_Part]
 
@@ -151,7 +154,7 @@ def weights_cast_together(
         short_norms: Whether layer norms and group norms compute in autocast's format as well, so
             that what follows them does; their means and variances are of float32 in either case.
     """
-    if torch.compiler.is_compiling() or _CHOICES.apart or not _autocast_enabled(device):
+    if torch.compiler.is_compiling() or _CHOICES.apart or not is_autocast_on(device):
         yield
         return
     parts, changes = _choose(layer, short_norms)
@@ -172,7 +175,8 @@ def weights_cast_together(
             module.__dict__.pop(name, None)
 
 
-def _autocast_enabled(device: torch.device) -> bool:
+def is_autocast_on(device: torch.device) -> bool:
+    """Return whether autocast chooses number formats on `device`."""
     # The meta device, on which networks are measured without weights, knows no autocast.
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
@@ -189,7 +193,7 @@ def _choose(layer: nn.Module, short_norms: bool) -> tuple[list[_Part], list[_Cha
         is_joined = is_plain(module) and all(part.weights() for part in attention.joined)
         parts += attention.joined if is_joined else attention.apart
         if is_joined:
-            changes.append((module, "forward", partial(_attend, module)))
+            changes.append((module, "forward", partial(attention.attend, module)))
     parts = [part for part in parts if part.weights()]
     if short_norms:
         shortened = [part for part in plan.norms if part.weights() and is_plain(part.user)]
@@ -208,14 +212,19 @@ def _make_plan(layer: nn.Module) -> _Plan:
             projections.update(owners)
             joined = [_Part(owners, name, module, f"joined_{name}") for name in ("weight", "bias")]
             apart = [part for owner in owners for part in _parts_of(owner)]
-            plan.attentions.append(_Attention(module, joined, apart))
+            plan.attentions.append(_Attention(module, _attend, joined, apart))
         elif type(module) is WavLMSelfAttention:
             # It computes with the weights of these by itself.
+            parts = []
             for name in ("attention", "attention.out_proj"):
                 inner = module.get_submodule(name)
                 # Low-rank updates make it one of another kind.
                 if type(inner) in (nn.MultiheadAttention, NonDynamicallyQuantizableLinear):
-                    plan.parts.extend(_parts_of(inner))
+                    parts += _parts_of(inner)
+            if can_gate(module):
+                plan.attentions.append(_Attention(module, attend_gated, parts, parts))
+            else:
+                plan.parts.extend(parts)
         elif type(module) in _KINDS and module not in projections:
             plan.parts.extend(_parts_of(module))
         elif type(module) in _NORMS:
@@ -225,7 +234,8 @@ def _make_plan(layer: nn.Module) -> _Plan:
 
 def _parts_of(module: nn.Module) -> list[_Part]:
     """Return parts of one weight each."""
-    return [_Part((module,), name, module, name) for name in module._parameters]
+    names = [name for name, weight in module._parameters.items() if weight is not None]
+    return [_Part((module,), name, module, name) for name in names]
 
 
 def _is_known(attention: SelfAttention) -> bool:
@@ -243,15 +253,9 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Compute what `SelfAttention.forward` does, by the cast weights of all three projections."""
     rows_BLZ = F.linear(x_BLC, attention.joined_weight, attention.joined_bias)
-    heads_BL3HC = rows_BLZ.unflatten(2, (3, attention.num_heads, -1))
-    # In this order the gradients of all three are joined by one copy.
-    queries, keys, values = (heads.transpose(1, 2) for heads in heads_BL3HC.unbind(2))
     dropout = attention.dropout if attention.training else 0.0
-    attended_BHLC = F.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=attention_mask, dropout_p=dropout
-    )
-    output_BLC: Tensor = attention.out_proj(attended_BHLC.transpose(1, 2).flatten(2))
-    return output_BLC, None
+    output = attention.out_proj
+    return attend_rows(rows_BLZ, attention.num_heads, attention_mask, dropout, output), None
 
 
 def _normalize(norm: nn.Module, x: Tensor) -> Tensor:

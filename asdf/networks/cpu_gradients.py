@@ -29,15 +29,25 @@ _Function = Callable[[Tensor], Tensor]
 _Gradient = Callable[[Tensor, Tensor], Tensor]
 
 
-def learns_on_cpu(x: Tensor) -> bool:
-    """Return whether gradients of what follows `x` will be computed on a CPU, in float32.
+def is_on_cpu(x: Tensor) -> bool:
+    """Return whether a tensor is a CPU's; one without numbers (`asdf.memory`) is like a GPU's."""
+    return x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter)
 
-    Not of a tensor without numbers (`asdf.memory`), which stands for one of a GPU.
-    """
+
+def learns_on_cpu(x: Tensor) -> bool:
+    """Return whether gradients of what follows `x` will be computed on a CPU, in float32."""
     if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_traced():
         return False
-    has_numbers = type(x) in (Tensor, nn.Parameter)
-    return has_numbers and x.device.type == "cpu" and x.dtype is torch.float32
+    return is_on_cpu(x) and x.dtype is torch.float32
+
+
+def largest(x: Tensor, dim: int) -> Tensor:
+    """Return the largest values of a dimension.
+
+    Of several that are equally large, one gets the gradient, or on a CPU each a part of it: that
+    takes a GPU twice as many operations.
+    """
+    return x.amax(dim=dim) if is_on_cpu(x) else x.max(dim=dim).values
 
 
 class LearningSELU(nn.SELU):

@@ -40,7 +40,7 @@ class DetectorNetwork(nn.Module, ABC):
     Attributes:
         fixed_samples: the one length that the network takes, if it takes no other. Recordings are
             then cut or repeated to this length for scoring, and training clips must have it.
-        frame_hop: samples from frame to frame of `Outputs.frame_logits_BF2`, which a network with
+        frame_hop: samples from frame to frame of `Outputs.extras['frames']`, which a network with
             a frame-level head returns; None: it has none. Frame f is about the samples from
             f * frame_hop on; the last frames of a recording may be missing.
     """

@@ -114,7 +114,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
         AsdfError: there are more, or far less.
     """
     hop = frame_hop(network)
-    frames = outputs.frame_logits_BF2
+    frames = outputs.extras.get("frames")
     if hop is None and frames is None:
         return
     if hop is None:
@@ -155,13 +155,13 @@ def _find_fault(outputs: Any, utterances: int) -> str:
         return f"gives {_describe_value(logits)} as the logits of {expected}"
     if _has_other_rows(embeddings, utterances):
         return f"gives {_describe_value(embeddings)} as the embeddings of {expected}"
-    more = as_outputs(outputs)
-    frames = more.frame_logits_BF2
+    extras = as_outputs(outputs).extras
+    frames = extras.get("frames")
     if frames is not None and (frames.dim() != 3 or frames.shape[::2] != (utterances, 2)):
         return f"gives {_describe_value(frames)} as the logits of the frames of {expected}"
-    classes = more.class_logits_BK
-    if classes is not None and (classes.dim() != 2 or len(classes) != utterances):
-        return f"gives {_describe_value(classes)} as the logits of the classes of {expected}"
+    for name, values in extras.items():
+        if _has_other_rows(values, utterances):
+            return f"gives {_describe_value(values)} as the {name} of {expected}"
     return ""
 
 

@@ -3,13 +3,13 @@
 Invariant: whatever a network adds, its outputs are still the pair (embeddings, logits) to whoever
 takes them for it: they iterate, index and count as that pair.
 
-Shapes: B utterances, F frames, 2 classes (spoof, bona fide), K classes of sources.
+Shapes: B utterances, F frames, 2 classes (spoof, bona fide).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -23,15 +23,14 @@ class Outputs:
     Attributes:
         embeddings: (B, anything), or whatever the network returns first.
         logits_B2: Logits of the utterances, column 1 for bona fide.
-        frame_logits_BF2: Logits of their frames, column 1 for bona fide; None: of no frames.
-        class_logits_BK: natural-log odds of the classes that `network_file` names, up to a number
-            per utterance; None: the network traces no sources.
+        extras: Tensors of heads of the network, (B, ...), by the names of what they are for:
+            'frames', logits of the utterances' frames (B, F, 2), column 1 for bona fide; 'sources',
+            natural-log odds of classes, up to a number per utterance.
     """
 
     embeddings: Any
     logits_B2: Tensor
-    frame_logits_BF2: Tensor | None = None
-    class_logits_BK: Tensor | None = None
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Any]:
         yield self.embeddings
@@ -45,31 +44,34 @@ class Outputs:
 
     def first(self, utterances: int) -> Outputs:
         """Return the outputs of the first utterances; the embeddings must be a tensor."""
-        frames = self.frame_logits_BF2
-        classes = self.class_logits_BK
-        return Outputs(
-            self.embeddings[:utterances],
-            self.logits_B2[:utterances],
-            None if frames is None else frames[:utterances],
-            None if classes is None else classes[:utterances],
-        )
+        extras = {name: values[:utterances] for name, values in self.extras.items()}
+        return Outputs(self.embeddings[:utterances], self.logits_B2[:utterances], extras)
+
+    def with_extra(self, name: str, values: Tensor) -> Outputs:
+        """Return the outputs with one more extra."""
+        return replace(self, extras={**self.extras, name: values})
 
 
 def as_outputs(value: Any) -> Outputs:
     """Return what a network returned, the pair or `Outputs`, as `Outputs`."""
     if isinstance(value, Outputs):
+        # Networks of earlier versions returned the logits of frames as the third value.
+        if isinstance(value.extras, Tensor):
+            return replace(value, extras={"frames": value.extras})
         return value
     embeddings, logits_B2 = value
     return Outputs(embeddings, logits_B2)
 
 
-def _flatten(outputs: Outputs) -> tuple[list[Any], None]:
-    parts = [outputs.embeddings, outputs.logits_B2]
-    return [*parts, outputs.frame_logits_BF2, outputs.class_logits_BK], None
+def _flatten(outputs: Outputs) -> tuple[list[Any], tuple[str, ...]]:
+    whole = as_outputs(outputs)
+    parts = [whole.embeddings, whole.logits_B2, *whole.extras.values()]
+    return parts, tuple(whole.extras)
 
 
-def _unflatten(parts: Any, context: None) -> Outputs:
-    return Outputs(*parts)
+def _unflatten(parts: Any, names: tuple[str, ...]) -> Outputs:
+    embeddings, logits_B2, *extras = parts
+    return Outputs(embeddings, logits_B2, dict(zip(names, extras, strict=True)))
 
 
 # FSDP looks for tensors in it, to see when their gradients come.

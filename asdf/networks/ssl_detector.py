@@ -125,7 +125,7 @@ class SSLDetector(DetectorNetwork):
             outputs: tuple[Tensor, Tensor] = self.back_end(features)
             return outputs
         embeddings_BE, logits_B2, frames_BFC = self.back_end.with_frames(features)
-        return Outputs(embeddings_BE, logits_B2, self.frame_head(frames_BFC))
+        return Outputs(embeddings_BE, logits_B2, {"frames": self.frame_head(frames_BFC)})
 
     @property
     def feature_kind(self) -> Takes:

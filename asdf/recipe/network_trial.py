@@ -14,8 +14,6 @@ from asdf.settings.sections import Sections
 
 _LOSS = "network.loss"
 _HEAD = "source.head"
-# Of a head that is tried before the training list is known.
-_CLASSES = 3
 # Larger networks are outlined only: a dry run is to take seconds, on a login node as well.
 MAX_PARAMETERS = 50_000_000
 
@@ -31,26 +29,27 @@ def names_own_code(settings: Sections) -> bool:
     if settings.source.column is not None:
         values[_HEAD] = settings.source.head
     named = [class_path_of(name, value) for name, value in values.items() if value is not None]
+    named += settings.network.tasks
     return not all(is_ours(class_path) for class_path in named)
 
 
 def try_network(settings: Sections, architecture: str, folder: Path) -> None:
-    """Build the network with random weights; run it, the loss and the head for source tracing on
-    noise, and check the results.
+    """Build the network with random weights; run it, the loss and the heads of tasks on noise,
+    and check the results.
 
     Args:
         architecture: Architecture of the front end.
         folder: the recipe's.
 
     Raises:
-        AsdfError: as `build_network`, `check_outputs`, `build_loss` and `build_head`.
+        AsdfError: as `build_network`, `check_outputs`, `build_loss` and `Task.try_on_noise`.
     """
     import torch
 
     from asdf.networks.build import build_network
     from asdf.networks.output_check import check_outputs
     from asdf.training.losses.building import build_loss, find_loss_class, list_of_two
-    from asdf.training.terms.sources import build_head
+    from asdf.training.task import requested_tasks
 
     front_end = replace(settings.front_end, architecture=architecture, weights=None)
     tried = replace(settings, front_end=front_end)
@@ -58,7 +57,5 @@ def try_network(settings: Sections, architecture: str, folder: Path) -> None:
         network = build_network(tried, folder)
         check_outputs(network, settings.network, torch.device("cpu"))
         build_loss(network, list_of_two(find_loss_class(tried, folder)), tried, folder)
-        if settings.source.column is not None:
-            # Without names, how many there are is known from the training list alone.
-            classes = len(settings.source.classes or ()) or _CLASSES
-            build_head(network, classes, tried, folder)
+        for task in requested_tasks(tried, folder):
+            task.try_on_noise(network)

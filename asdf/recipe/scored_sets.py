@@ -10,10 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asdf.errors import AsdfError
-from asdf.recipe.located_sets import divide_frames, replace_frames
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import ChosenBy, ValidationResult
 from asdf.runs.log import LOG
@@ -26,11 +25,10 @@ if TYPE_CHECKING:
     from asdf.metrics.results import MetricValue
     from asdf.metrics.validation import ChosenMetric
     from asdf.scoring.score_list import ScoredList
+    from asdf.training.task import TaskScores
     from asdf.training.trial_loss import LossOnTrials
     from asdf.trials.how_scored import HowScored
     from asdf.trials.score_file import Scores
-    from asdf.trials.source_scores import SourceScores
-    from asdf.trials.sources import SourceClasses
     from asdf.trials.trial_list import TrialList
 
 
@@ -78,7 +76,8 @@ def score_lists(
         loss: Loss of training, whose means are computed as well; None: none is.
     """
     from asdf.interchange import digest_in_memory
-    from asdf.scoring.score_list import build_list_scorer, score_and_trace
+    from asdf.scoring.score_list import build_list_scorer, score_with_extras
+    from asdf.training.task import TaskScores, find_tasks
     from asdf.trials.how_scored import in_precision
 
     results: dict[str, _SetResult] = {}
@@ -86,17 +85,18 @@ def score_lists(
     # Of gigabytes of weights it takes seconds: once for all sets, and on the rank that writes it.
     digest = run.world.run_on_main(partial(digest_in_memory, network, run.settings))
     scored = replace(scorer.how_scored, network=digest)
-    has_frames = scorer.frame_hop is not None
+    # Each extra that a network gives over time; an embedding is requested by a command alone.
+    wanted = [key for key, extra in scorer.extras.items() if extra.hop is not None]
+    tasks = TaskScores(find_tasks(run.settings, run.recipe_folder), scorer.extras)
     for utterances, lengths in measured:
         corpus = utterances.name
         path = run.folders.scores(name, corpus)
         run.scored.append(path)
-        scores = score_and_trace(
-            scorer, utterances, lengths, run.settings, run.world, run.stop, has_frames, path
+        scores = score_with_extras(
+            scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )
-        classes = scorer.source_classes
         result = run.world.run_on_main(
-            partial(_write_scores, run, name, utterances, scores, scored, classes, metric)
+            partial(_write_scores, run, name, utterances, scores, scored, tasks, metric)
         )
         mean = run.world.run_on_main(partial(_mean_loss, loss, scores, utterances))
         result = replace(result, loss=mean)
@@ -148,16 +148,15 @@ def _write_scores(
     utterances: TrialList,
     computed: ScoredList | None,
     scored: HowScored,
-    classes: SourceClasses | None,
+    tasks: TaskScores,
     metric: ChosenMetric | None,
 ) -> _SetResult:
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
-    from asdf.metrics.sources import describe_traced
+    from asdf.training.task import allow_one_class
     from asdf.trials.known_roles import training_words
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
-    from asdf.trials.source_scores import sources_file, trace, write_source_scores
     from asdf.trials.table import write_trials
 
     assert computed is not None  # the main rank has them
@@ -165,27 +164,21 @@ def _write_scores(
     path = run.folders.scores(name, utterances.name)
     # Removed first: a run that is killed here must not leave a description of other scores.
     remove_how_scored(path)
-    sources_file(path).unlink(missing_ok=True)
-    replace_frames(run.folders.frames(name, utterances.name), computed.frames)
+    tasks.remove(path)
     write_scores(path, utterances.ids, utterances.labels, scores)
     write_how_scored(path, replace(scored, trials=len(utterances)))
     if utterances.columns:
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
-    # Sources are traced in lists of one class as well.
-    is_whole = classes is None or (len(bona_fide) and len(spoof))
+    of_tasks = tasks.write(path, utterances, {**computed.extras, **computed.over_time})
+    # A task may score lists of one class as well.
+    is_whole = not allow_one_class(tasks.tasks, of_tasks) or (len(bona_fide) and len(spoof))
     rate = eer(bona_fide, spoof)[0] if is_whole else math.nan
-    traced = None
-    if classes is not None and computed.sources is not None:
-        traced = trace(utterances, classes, computed.sources)
-        write_source_scores(sources_file(path), traced)
     value = rate
     if metric is not None:
-        if metric.of_frames and computed.frames is not None:
-            bona_fide, spoof = divide_frames(computed.frames, utterances)
-        value = metric.of_set(bona_fide, spoof, traced, utterances.name)
-    return _SetResult(rate, value, describe_traced(traced) + training_words(path))
+        value = metric.of_set(bona_fide, spoof, of_tasks, utterances.name)
+    return _SetResult(rate, value, tasks.describe(of_tasks) + training_words(path))
 
 
 def _mean_loss(
@@ -199,9 +192,12 @@ def _mean_loss(
 
 
 def value_of(
-    metric: ChosenMetric, scores: Scores, corpus: str, traced: SourceScores | None = None
+    metric: ChosenMetric, scores: Scores, corpus: str, of_tasks: Mapping[str, Any]
 ) -> MetricValue | None:
     """Return the value on a set of the metric that networks are chosen by; None for the EER.
+
+    Args:
+        of_tasks: Scores of the tasks, by their keys.
 
     None also where it fails, as a user's own may on a set that no network was chosen on: a warning
     says so, and the other results of the set stand.
@@ -209,10 +205,10 @@ def value_of(
     from asdf.metrics.results import MetricValue
 
     # A metric of frames is in the results of localisation.
-    if metric.is_eer or metric.of_frames:
+    if metric.is_eer or metric.task == "frames":
         return None
     try:
-        value = metric.of_set(scores.bona_fide, scores.spoof, traced, corpus)
+        value = metric.of_set(scores.bona_fide, scores.spoof, of_tasks, corpus)
     except AsdfError as error:
         LOG.warning("warning: %s", error)
         return None

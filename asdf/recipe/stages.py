@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.located_sets import report_localisation
 from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
-from asdf.recipe.source_results import read_traced, report_sources
 from asdf.recipe.stale import mark_evaluations
 from asdf.recipe.starting_point import find_starting_point, resume_training
 from asdf.recipe.training_clips import (
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from asdf.report import Gathered
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
+    from asdf.training.task import Task
     from asdf.trials.trial_list import TrialList
 
 
@@ -186,22 +185,23 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     from asdf.metrics.validation import ChosenMetric
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
+    from asdf.training.task import find_tasks
     from asdf.trials.run_folder import open_run_folder
 
     networks = list(networks)
     sets = list(map(run.evaluated_name, sets))
     rows = []
     metric = ChosenMetric(run.settings, run.recipe_folder)
+    tasks = find_tasks(run.settings, run.recipe_folder)
     for network in networks:
         for corpus in sets:
-            row = _result_row(run, network, corpus, metric)
+            row = _result_row(run, network, corpus, metric, tasks)
             if row is not None:
                 rows.append(row)
     LOG.info("%s", results_table(rows))
     for sentence in describe_stale(read_evaluations(run.folders.layout)):
         LOG.warning("warning: %s", sentence)
-    report_sources(run, networks, sets)
-    report_localisation(run, networks, sets)
+    _report_tasks(run, tasks, networks, sets)
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])
@@ -214,7 +214,30 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     )
 
 
-def _result_row(run: Run, network: str, corpus: str, metric: ChosenMetric) -> Row | None:
+def _report_tasks(
+    run: Run, tasks: Sequence[Task], networks: Sequence[str], sets: Sequence[str]
+) -> None:
+    """Log and write the results of the tasks that networks have."""
+    from asdf.training.task import ScoredSet
+
+    def sets_of(names: Sequence[str]) -> list[ScoredSet]:
+        scored = []
+        for network in networks:
+            name = str(NetworkName.parse(network))
+            for corpus in names:
+                paths = run.folders.scores(network, corpus), run.folders.trials(corpus)
+                scored.append(ScoredSet(name, corpus, *paths))
+        return scored
+
+    for task in tasks:
+        text = task.report(sets_of(sets), sets_of(run.validation_sets), run.folders.results)
+        if text:
+            LOG.info("%s", text)
+
+
+def _result_row(
+    run: Run, network: str, corpus: str, metric: ChosenMetric, tasks: Sequence[Task]
+) -> Row | None:
     """Return the results of a network on a set; None where all trials are of one class.
 
     They are of the score file, not from memory: stage 3 may run on another day.
@@ -223,23 +246,24 @@ def _result_row(run: Run, network: str, corpus: str, metric: ChosenMetric) -> Ro
         AsdfError: there is no score file.
     """
     from asdf.metrics.results import Row, evaluate
+    from asdf.training.task import allow_one_class, read_task_scores
     from asdf.trials.score_file import missing_class, read_scores
     from asdf.trials.scored_files import how_scored
 
     path = run.folders.scores(network, corpus)
     if not path.exists():
         raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
-    traced = read_traced(path)
-    scores = read_scores(path, both_classes=traced is None)
+    of_tasks = read_task_scores(tasks, path)
+    scores = read_scores(path, both_classes=not allow_one_class(tasks, of_tasks))
     if missing_class(scores.labels):
-        LOG.info("%s has trials of one class: sources alone are reported", corpus)
+        LOG.info("%s has trials of one class: %s alone are reported", corpus, ", ".join(of_tasks))
         return None
     return Row(
         epoch=str(NetworkName.parse(network)),
         set=corpus,
         result=evaluate(scores),
         scored=how_scored(path),
-        chosen_by=value_of(metric, scores, corpus, traced),
+        chosen_by=value_of(metric, scores, corpus, of_tasks),
     )
 
 

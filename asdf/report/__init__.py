@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.report.choosing import Choice, best_network, runs_in
+    from asdf.report.choosing import Choice, runs_in
     from asdf.report.comparison import (
         Difference,
         ResultDifference,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
-    from asdf.report.embeddings import EmbeddingSection, embedding_picture, embedding_section
     from asdf.report.exports import to_csv, to_json
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
     from asdf.report.latex import to_latex
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.left_out_tables import left_out_text
-    from asdf.report.located import located_record
     from asdf.report.names import names_of, numbered
     from asdf.report.page import picture_svg, report_page
-    from asdf.report.sasv import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
     from asdf.report.seed_comparison import (
         SeedComparison,
         SetDifference,
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
     )
     from asdf.report.seed_results import OverSeeds
     from asdf.report.seeds import over_seeds_text
-    from asdf.report.sources import confusion_svg, sources_record, sources_text
     from asdf.report.tables import summary_text, systems_text
 
 __all__, __getattr__ = open_door(__name__)

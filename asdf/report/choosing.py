@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from asdf.runs.evaluations import best_first, metrics_evaluations
+from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout, runs_inside
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
@@ -57,17 +57,6 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
 def picks_best(run: RunFolder, choice: Choice) -> bool:
     """Whether what `chosen` returns is the best network by the run's validation."""
     return choice == "best" or (choice == "reported" and not run.reported())
-
-
-def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str | None:
-    """Return the network that is the best on the first validation set, by the rule of `best_first`.
-
-    Without an evaluation of any of `networks` it is the last one; None if there is none.
-    """
-    for evaluation in best_first(metrics_evaluations(training)):
-        if str(evaluation.network) in networks:
-            return str(evaluation.network)
-    return networks[-1] if networks else None
 
 
 def distinct_names(runs: Sequence[RunFolder]) -> list[str]:

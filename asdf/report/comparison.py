@@ -14,7 +14,7 @@ from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, paired_test
 from asdf.metrics.leading import speakers_of
 from asdf.metrics.results import Result, evaluate
-from asdf.report.choosing import best_network
+from asdf.runs.evaluations import best_network
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.run_folder import KeptSetting, RunFolder
 from asdf.trials.scored_files import how_scored

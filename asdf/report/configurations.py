@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asdf.report.choosing import best_network
 from asdf.report.grouping import RunGroup, group_runs, recorded_seed
 from asdf.report.measurement import Measurement
 from asdf.report.names import numbered
+from asdf.runs.evaluations import best_network
 from asdf.trials.run_folder import RunFolder
 
 

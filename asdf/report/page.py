@@ -21,7 +21,6 @@ from asdf.report.conditions import HeatMaps, heat_maps
 from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.effect_pictures import effect_section
-from asdf.report.embeddings import EmbeddingSection
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
 from asdf.report.generalisation_tables import generalisation_table
@@ -34,6 +33,7 @@ from asdf.report.task_sections import localisation_tables, source_sections
 from asdf.report.trainings import training_section
 from asdf.tables.page import PageTable
 from asdf.tables.panels import Panel
+from asdf.tasks.embeddings.pictures import EmbeddingSection
 from asdf.text import and_more
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from asdf.metrics.bootstrap import Interval
-from asdf.metrics.sources import SourceResult
-from asdf.report.located import LocatedResult
-from asdf.report.sources import metric_values
 from asdf.report.task_results import TaskResult
 from asdf.tables.table import Column, Columns, Value, rate
+from asdf.tasks.localisation.record import LocatedResult
+from asdf.tasks.tracing.measures import SourceResult
+from asdf.tasks.tracing.tables import metric_values
 
 _UNIT: dict[str, Any] = {"states_unit": True, "lower_is_better": False}
 

@@ -13,19 +13,19 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from asdf.metrics.sources import (
+from asdf.report.folding import ReportFinding
+from asdf.runs.network_names import NetworkName
+from asdf.tasks.localisation.record import LocatedResult, located_result, read_intervals
+from asdf.tasks.tracing.measures import (
     CLOSED_METRICS,
     FALSE_POSITIVE_RATES,
     ClassResult,
     OpenSet,
     SourceResult,
 )
-from asdf.report.folding import ReportFinding
-from asdf.report.located import LocatedResult, located_result, read_intervals
-from asdf.runs.network_names import NetworkName
+from asdf.tasks.tracing.score_files import sources_file
 from asdf.trials.run_folder import RunFolder, read_records
 from asdf.trials.score_file import missing_class
-from asdf.trials.source_scores import sources_file
 
 Value = TypeVar("Value", SourceResult, LocatedResult)
 

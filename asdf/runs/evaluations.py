@@ -8,7 +8,7 @@ only those of the same recordings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -37,8 +37,8 @@ class ChosenBy:
     """The metric that networks are chosen by, where it is not the EER, and its values.
 
     Attributes:
-        metric: as `network.validation_metric` names it.
-        values: by validation set, as the EERs.
+        metric: Metric as `network.validation_metric` names it.
+        values: Values by validation set, as the EERs.
     """
 
     metric: str
@@ -243,15 +243,26 @@ class Improvement:
     evaluations_since: int
 
 
+def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str | None:
+    """Return the network that is the best on the first validation set, by the rule of `best_first`.
+
+    Without an evaluation of any of `networks` it is the last one; None if there is none.
+    """
+    for evaluation in best_first(metrics_evaluations(training)):
+        if str(evaluation.network) in networks:
+            return str(evaluation.network)
+    return networks[-1] if networks else None
+
+
 def last_improvement(
     evaluations: list[Evaluation], metric: str | None = None
 ) -> Improvement | None:
     """Return when the metric on the first validation set last improved, for stopping early.
 
-    Unlike `best_first`, the first of equals counts: to reach the same EER again is no improvement.
+    Unlike `best_first`, the first of equals counts: the same EER again is not an improvement.
 
     Args:
-        evaluations: in the order of training.
+        evaluations: Evaluations in the order of training.
         metric: None: that of the latest evaluation.
 
     Returns:
@@ -342,7 +353,7 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
         # A list with one damaged record might leave out the best network.
         if len(evaluations) == len(records):
             return evaluations
-    return _recover_evaluations(layout, "is no list of evaluations")
+    return _recover_evaluations(layout, "is not a list of evaluations")
 
 
 def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:

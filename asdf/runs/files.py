@@ -11,14 +11,14 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
-from asdf.runs.systems import open_flags
+from asdf.runs.systems import lock, open_flags
 
 _PIECE = 1 << 20
 
@@ -79,7 +79,7 @@ def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
             yield file
     except OSError as error:
         if isinstance(error, BrokenPipeError) and descriptor == STDOUT:
-            # `--json - | head`, which is no failure
+            # `--json - | head`, which is not a failure
             raise NobodyReadsError(*error.args) from None
         raise AsdfError(stream_advice(descriptor, error)) from error
 
@@ -167,3 +167,20 @@ def removed_folder_error() -> AsdfError | None:
             "exists (cd), then start the same command again."
         )
     return None
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[bool]:
+    """Let one of several processes that want a file make it, while the others wait for it.
+
+    The block gets whether this process is alone. File systems without locks raise an error, as do
+    folders that only others may write: then each process makes the file, and none knows to be
+    alone.
+    """
+    with ExitStack() as opened:
+        is_alone = False
+        with suppress(OSError):
+            mark = opened.enter_context(path.with_name(f".{path.name}.lock").open("w"))
+            lock(mark, wait=True)
+            is_alone = True
+        yield is_alone

@@ -13,7 +13,7 @@ from asdf.errors import AsdfError
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the records of a file; none if it does not exist.
 
-    Lines that are no records are skipped: the last line of a run that was killed or that is
+    Lines that are not records are skipped: the last line of a run that was killed or that is
     writing it now, or what a power cut left.
 
     Raises:

@@ -22,50 +22,37 @@ RESULTS_TEXT = "results.txt"
 _ABANDONED_AFTER_S = 3600.0
 
 
+class _Below:
+    """A path below the system folder, as an attribute of `Layout`."""
+
+    def __init__(self, *parts: str) -> None:
+        self._path = Path(*parts)
+
+    def __get__(self, layout: Layout, kind: type[Layout]) -> Path:
+        return layout.system / self._path
+
+
 @dataclass(frozen=True)
 class Layout:
     """The paths below the system folder of a run (`paths.output_folder/paths.system_folder`)."""
 
     system: Path
 
-    @property
-    def owner(self) -> Path:
-        """The mark of the run that writes to the folder now."""
-        return self.system / "owner.json"
-
-    @property
-    def log(self) -> Path:
-        return self.system / "log.txt"
-
-    @property
-    def settings(self) -> Path:
-        """The settings of the last start."""
-        return self.system / "settings.py"
-
-    @property
-    def environment(self) -> Path:
-        """A record per start: versions, machine, devices, the state of the code."""
-        return self.system / "environment.json"
-
-    @property
-    def sets(self) -> Path:
-        """What the sets share with those that the run trained on and validated on."""
-        return self.system / "sets.json"
-
-    @property
-    def metrics(self) -> Path:
-        """A line per printed step and per evaluation."""
-        return self.system / "metrics.jsonl"
-
-    @property
-    def code(self) -> Path:
-        """The user's own code, as it was at the last start."""
-        return self.system / "code"
-
-    @property
-    def starts(self) -> Path:
-        """The settings and the code of earlier starts, where later ones have others."""
-        return self.system / "starts"
+    owner = _Below("owner.json")
+    """The mark of the run that writes to the folder now."""
+    log = _Below("log.txt")
+    settings = _Below("settings.py")
+    """The settings of the last start."""
+    environment = _Below("environment.json")
+    """A record per start: versions, machine, devices, the state of the code."""
+    sets = _Below("sets.json")
+    """What the sets share with those that the run trained on and validated on."""
+    metrics = _Below("metrics.jsonl")
+    """A line per printed step and per evaluation."""
+    code = _Below("code")
+    """The user's own code, as it was at the last start."""
+    starts = _Below("starts")
+    """The settings and the code of earlier starts, where later ones have others."""
 
     def start_settings(self, number: int) -> Path:
         """Return the path of the settings of the start of a number, counted from 1."""
@@ -75,96 +62,34 @@ class Layout:
         """Return the path of the user's own code of the start of a number, counted from 1."""
         return self.starts / str(number) / self.code.name
 
-    @property
-    def profile(self) -> Path:
-        return self.system / "profile"
-
-    @property
-    def tensorboard(self) -> Path:
-        return self.system / "tensorboard"
-
-    @property
-    def tracking(self) -> Path:
-        """What trackers call the run."""
-        return self.system / "tracking.json"
-
-    @property
-    def mlflow(self) -> Path:
-        return self.system / "mlflow.db"
-
-    @property
-    def networks(self) -> Path:
-        return self.system / "networks"
-
-    @property
-    def evaluations(self) -> Path:
-        """The EERs of the validation sets, for choosing among the networks without opening them."""
-        return self.networks / "evaluations.json"
-
-    @property
-    def scores(self) -> Path:
-        return self.system / _SCORES
-
-    @property
-    def trials(self) -> Path:
-        return self.system / "trials"
-
-    @property
-    def results(self) -> Path:
-        return self.system / "results"
-
-    @property
-    def results_json(self) -> Path:
-        return self.results / RESULTS_JSON
-
-    @property
-    def results_text(self) -> Path:
-        return self.results / RESULTS_TEXT
-
-    @property
-    def generalisation_json(self) -> Path:
-        """Results over the sets of several corpora, where other ones than the training's are."""
-        return self.results / "generalisation.json"
-
-    @property
-    def generalisation_text(self) -> Path:
-        return self.results / "generalisation.txt"
-
-    @property
-    def report(self) -> Path:
-        return self.results / "report.html"
-
-    @property
-    def sources_json(self) -> Path:
-        """How well sources are traced."""
-        return self.results / "sources.json"
-
-    @property
-    def sources_text(self) -> Path:
-        return self.results / "sources.txt"
-
-    @property
-    def localisation_json(self) -> Path:
-        """How well frame scores locate what is spoofed."""
-        return self.results / "localisation.json"
-
-    @property
-    def localisation_text(self) -> Path:
-        return self.results / "localisation.txt"
-
-    @property
-    def launch_log(self) -> Path:
-        """Everything that a launched run prints, of all its starts."""
-        return self.system / "launch.log"
-
-    @property
-    def launch_state(self) -> Path:
-        return self.system / "launch.json"
-
-    @property
-    def launch_stop(self) -> Path:
-        """A launched run stops when this file exists."""
-        return self.system / "launch.stop"
+    profile = _Below("profile")
+    tensorboard = _Below("tensorboard")
+    tracking = _Below("tracking.json")
+    """What trackers call the run."""
+    mlflow = _Below("mlflow.db")
+    networks = _Below("networks")
+    evaluations = _Below("networks", "evaluations.json")
+    """The EERs of the validation sets, for choosing among the networks without opening them."""
+    scores = _Below(_SCORES)
+    trials = _Below("trials")
+    results = _Below("results")
+    results_json = _Below("results", RESULTS_JSON)
+    results_text = _Below("results", RESULTS_TEXT)
+    generalisation_json = _Below("results", "generalisation.json")
+    """Results over the sets of several corpora, where other ones than the training's are."""
+    generalisation_text = _Below("results", "generalisation.txt")
+    report = _Below("results", "report.html")
+    sources_json = _Below("results", "sources.json")
+    """How well sources are traced."""
+    sources_text = _Below("results", "sources.txt")
+    localisation_json = _Below("results", "localisation.json")
+    """How well frame scores locate what is spoofed."""
+    localisation_text = _Below("results", "localisation.txt")
+    launch_log = _Below("launch.log")
+    """Everything that a launched run prints, of all its starts."""
+    launch_state = _Below("launch.json")
+    launch_stop = _Below("launch.stop")
+    """A launched run stops when this file exists."""
 
     def network_file(self, name: NetworkName) -> Path:
         return self.networks / name.file

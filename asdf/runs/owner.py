@@ -41,11 +41,19 @@ def owner_mark(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = _open_locked(path)
-        _write(file)
+        mark = {
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "start": datetime.now().astimezone().isoformat(timespec="seconds"),
+        }
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps(mark) + "\n")
+        file.flush()
     except OSError as error:
         raise AsdfError(
             f"cannot write in the system folder {folder}: {error.strerror or error}. Choose "
-            "another paths.output_folder, free some space, or mend the folder's permissions."
+            "another paths.output_folder, free some space, or fix the folder's permissions."
         ) from error
     ended = threading.Event()
     # A daemon: it must not keep a process alive that wants to end.
@@ -129,14 +137,6 @@ def _open_mark(path: Path) -> IO[str]:
         ) from None
 
 
-def _write(file: IO[str]) -> None:
-    mark = {"host": socket.gethostname(), "process": os.getpid(), "start": _now()}
-    file.seek(0)
-    file.truncate()
-    file.write(json.dumps(mark) + "\n")
-    file.flush()
-
-
 def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
     """Wait for another host's mark to stop beating: its owner may live, as locks are local.
 
@@ -207,7 +207,3 @@ def _refusal(path: Path, owner: dict[str, str]) -> str:
         f"{owner.get('host', '?')}, started {owner.get('start', '?')}. Wait for it, stop it, or "
         "give this run another paths.system_folder."
     )
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -83,7 +83,7 @@ class Parts:
     def read(self, what: str) -> list[Columns]:
         """Return the parts that were saved; the main process alone may call this.
 
-        Parts of other work, and what is no part, are removed.
+        Parts of other work, and what is not a part, are removed.
 
         Args:
             what: the work in words, such as 'scoring dev', for the log.

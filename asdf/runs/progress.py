@@ -56,7 +56,9 @@ def track(
             if lines_every:
                 is_due = done % lines_every == 0
             else:
-                is_due = now - last_line >= _seconds_between_lines(now - started)
+                is_due = now - last_line >= (
+                    _FIRST_LINES_EVERY_S if (now - started) < _FIRST_S else LINE_EVERY_S
+                )
             # After the last item the result itself says that all is done.
             if is_due and done < total:
                 last_line = now
@@ -72,7 +74,3 @@ def _describe_rate(done: int, elapsed_s: float, unit: str) -> str:
         return f"{rate:.1f} {unit}/s"
     single = unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
     return f"{1 / rate:.1f} s per {single}"
-
-
-def _seconds_between_lines(elapsed_s: float) -> float:
-    return _FIRST_LINES_EVERY_S if elapsed_s < _FIRST_S else LINE_EVERY_S

@@ -38,10 +38,14 @@ def environment_record(
 
     Args:
         devices: one line for each process, as its rank describes itself.
-        recipe_folder: where run.py lies; its repository may be another one than the project's.
+        recipe_folder: Folder of run.py; its repository may be another one than the project's.
         libraries: versions of what a GPU is used with.
     """
-    variables = {name: os.environ[name] for name in sorted(os.environ) if _is_recorded(name)}
+    variables = {
+        name: os.environ[name]
+        for name in sorted(os.environ)
+        if (name in _VARIABLES or name.startswith(_PREFIXES))
+    }
     return {
         "started": now(),
         "command": shlex.join([sys.executable, *sys.argv]),
@@ -56,10 +60,6 @@ def environment_record(
         "devices": devices,
         "environment": variables,
     }
-
-
-def _is_recorded(variable: str) -> bool:
-    return variable in _VARIABLES or variable.startswith(_PREFIXES)
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:

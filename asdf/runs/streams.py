@@ -34,7 +34,7 @@ class OutputError(AsdfError):
 
 
 class NobodyReadsError(BrokenPipeError):
-    """Standard output is a pipe that nobody reads any more (`| head`), which is no failure."""
+    """Standard output is a pipe that nobody reads any more (`| head`), which is not a failure."""
 
 
 def open_streams() -> None:
@@ -47,7 +47,12 @@ def open_streams() -> None:
         OutputError: what was printed before cannot be written.
     """
     for descriptor, mode in ((STDIN, os.O_WRONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_RDONLY)):
-        _occupy(descriptor, mode)
+        # The next file that is opened would be taken for a closed stream. What stands in for it is
+        # opened the wrong way round, so that whoever reads or writes it by number gets an error.
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)
     printed_before = sys.stdout
     for name, kind in (("stdout", _OutputFile), ("stderr", _ErrorFile)):
         stream = getattr(sys, name)
@@ -184,18 +189,6 @@ def _checked_stream(
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
-
-
-def _occupy(descriptor: int, mode: int) -> None:
-    """Open something as a closed stream: the next file that is opened would be taken for it.
-
-    It is opened the wrong way round, so that whoever reads or writes it by its number gets an
-    error.
-    """
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        os.set_inheritable(os.open(os.devnull, mode), True)
 
 
 def _redirected_to(path: Path) -> int | None:

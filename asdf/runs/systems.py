@@ -166,10 +166,10 @@ def is_gone(process: int) -> bool:
     """Return whether no process has this number; False where that cannot be seen.
 
     Raises:
-        OSError, OverflowError: the process is another user's, or that is no number of a process.
+        OSError, OverflowError: the process is another user's, or there is no such number.
     """
     if os.name == "nt":
-        # There the signal 0 is no question: it is Ctrl-C.
+        # There the signal 0 does not ask: it is Ctrl-C.
         return False
     try:
         os.kill(process, 0)

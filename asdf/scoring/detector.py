@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -20,19 +21,20 @@ from asdf.audio import cut_to_speech
 from asdf.audio.sources import Limits
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
+from asdf.networks.extras import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.copies import restore
 from asdf.scoring.device import check_process
-from asdf.scoring.in_windows import NO_DETECTION, WindowScoring, track_windows
-from asdf.scoring.many import FileScoring
+from asdf.scoring.hearing import Hearing, track_windows
+from asdf.scoring.many import ManyRecordings
 from asdf.scoring.opening import Options, open_network
-from asdf.scoring.pieces import PieceScoring
+from asdf.scoring.pieces import NO_DETECTION
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
-from asdf.scoring.whole_recording import Summary, Trial, as_result, is_silent
+from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.trials.scored_length import ScoredLength
 
@@ -154,13 +156,11 @@ class Detector:
         assert self.length.max_samples is not None  # settings always have a limit
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
-        self.source_classes = opened.scorer.source_classes
-        self._summary = Summary(
-            self.calibration, self.threshold, self._trial_samples, self.source_classes
+        self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
+        summary = Summary(
+            self.calibration, self.threshold, self._trial_samples, opened.scorer.extras
         )
-        self._windows = WindowScoring(
-            self._scorer, self.settings.sad, self.window_samples, self._summary
-        )
+        self._hearing = Hearing(self._scorer, self.settings.sad, summary)
 
     def __repr__(self) -> str:
         """Name the network, the device and the threshold of verdicts."""
@@ -172,10 +172,10 @@ class Detector:
         return self.score(recording, sample_rate)
 
     @property
-    def pieces(self) -> PieceScoring:
+    def hearing(self) -> Hearing:
         """What scores recordings that are in memory in whatever batches a service forms."""
         check_process(self._process)
-        return PieceScoring(self._scorer, self._summary, self.settings.sad, self.window_samples)
+        return self._hearing
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, and how the detector was made."""
@@ -215,7 +215,7 @@ class Detector:
         """
         check_process(self._process)
         window, hop = in_samples(window_s, hop_s, self.window_samples)
-        return Stream(self._windows, check_rate(sample_rate, "a stream"), window, hop)
+        return Stream(self._hearing, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
         self,
@@ -245,25 +245,7 @@ class Detector:
                 finite number.
         """
         named = self._take(recording, sample_rate)
-        heard = named.read_beginning(self.settings.sad, self._trial_samples)
-        framing = self._windows.frame_scoring() if frames else None
-        output = self._scorer.score_waveforms([heard.waveform], embedding, frames)
-        length = heard.length
-        framed = None
-        if framing is not None and length.speech > self._trial_samples:
-            framed = self._windows.score_frames(named)
-        elif framing is not None and output.frames is not None:
-            framed = framing.of_row(output.frames[0], length.speech)
-        trial = Trial(
-            float(output.scores[0]),
-            length.speech,
-            length.recording,
-            is_silent(heard.waveform),
-            output.embedding(0),
-            framed,
-            output.source(0),
-        )
-        score = self._summary.describe_trial(trial)
+        score = self._hearing_for(embedding, frames).score_trial(named)
         if score.remark:
             LOG.warning("%s: %s", named.name, score.remark)
         return score
@@ -294,7 +276,7 @@ class Detector:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._windows.score_whole(named, embedding, frames=frames))
+        return as_result(named, self._hearing_for(embedding, frames).score_whole(named))
 
     def score_many(
         self,
@@ -327,18 +309,10 @@ class Detector:
             UsageError: one of them is nothing that can be scored; names its index and type.
         """
         check_process(self._process)
-        if frames:
-            self._windows.frame_scoring()
-        scoring = FileScoring(
-            self._windows,
-            whole,
-            embedding,
-            progress,
-            self._limits,
-            is_known or _is_never_known,
-            frames,
-        )
-        return scoring.score(recordings)
+        hearing = self._hearing_for(embedding, frames)
+        hearing.check()
+        many = ManyRecordings(hearing, whole, progress, self._limits, is_known or _is_never_known)
+        return many.score(recordings)
 
     def score_over_time(
         self,
@@ -364,11 +338,19 @@ class Detector:
         window, hop = in_samples(window_s, hop_s, self.window_samples)
         named = self._take(recording, sample_rate)
         cut = cut_windows(named.read_in_blocks(window), window, hop)
-        windows = self._windows.score_windows(cut, window, self.settings.sad)
+        windows = self._hearing.score_windows(cut, window, self.settings.sad)
         if progress:
             count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
             windows = track_windows(windows, named, count)
-        return [self._summary.describe_window(window) for window in windows]
+        return [self._hearing.summary.describe_window(window) for window in windows]
+
+    def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
+        wanted = []
+        if embedding:
+            wanted.append(EMBEDDING)
+        if frames:
+            wanted.append("frames")
+        return replace(self._hearing, wanted=tuple(wanted))
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)

@@ -6,17 +6,23 @@ the recordings of a portion fit into memory; the fused score follows from these 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from asdf.data.scoring_plan import ScoringBatch
-from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
+from asdf.networks.extras import Extra, require_extras
+from asdf.scoring.outcome import Outcomes
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.waveform_scorer import Output, WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.trials.scored_length import ScoredLength
 
+_ADVICE = {
+    "embedding": "has no embedding of its own: take those of one of its networks.",
+    "frames": "scores no frames, unless just one of its networks does: score them with one of its "
+    "networks that does.",
+}
 # Of the waveforms of a batch: 64 MiB.
 _HELD_SAMPLES = 2**24
 
@@ -25,7 +31,8 @@ class FusedScorer(WaveformScorer):
     """Networks whose scores are fused.
 
     Attributes:
-        length: from the shortest minimum to the longest maximum of the networks.
+        length: Range from the shortest minimum to the longest maximum of the networks.
+        extras: Extras that one of the networks gives, and no other: they are the system's.
     """
 
     def __init__(self, scorers: Sequence[Scorer], fusion: Fusion) -> None:
@@ -40,6 +47,14 @@ class FusedScorer(WaveformScorer):
         shortest = min(scorer.length.min_samples for scorer in scorers)
         self._longest = max(scorer.window_samples for scorer in scorers)
         self.length = ScoredLength(shortest, self._longest)
+        given_by: dict[str, list[int]] = {}
+        for index, scorer in enumerate(scorers):
+            for key in scorer.extras:
+                given_by.setdefault(key, []).append(index)
+        self._giver = {key: indices[0] for key, indices in given_by.items() if len(indices) == 1}
+        self.extras: dict[str, Extra] = {}
+        for key, index in self._giver.items():
+            self.extras[key] = scorers[index].extras[key]
 
     @property
     def window_samples(self) -> int:
@@ -68,31 +83,23 @@ class FusedScorer(WaveformScorer):
             batches.append(ScoringBatch(np.arange(start, len(lengths)), self._longest))
         return batches
 
-    def score_batch(
-        self,
-        waveforms: Sequence[np.ndarray],
-        samples: int,
-        embedding: bool = False,
-        frames: bool = False,
-    ) -> Output:
-        return self.score_waveforms(waveforms, embedding, frames)
-
     def score_waveforms(
-        self, waveforms: Sequence[np.ndarray], embedding: bool = False, frames: bool = False
-    ) -> Output:
-        if frames:
-            self.require_frames()
-        if embedding:
-            raise UsageError(
-                "a fused system has no embedding of its own: take those of one of its networks."
-            )
-        columns = [scorer.score_waveforms(waveforms).scores for scorer in self._scorers]
-        return Output(self._fusion.fuse(np.stack(columns, axis=1)))
+        self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
+    ) -> Outcomes:
+        self.require(wanted)
+        columns = []
+        extras: dict[str, Sequence[np.ndarray]] = {}
+        for index, scorer in enumerate(self._scorers):
+            keys = [key for key in wanted if self._giver[key] == index]
+            outcomes = scorer.score_waveforms(waveforms, keys)
+            columns.append(outcomes.scores)
+            for key, rows in outcomes.extras.items():
+                if self._giver.get(key) == index:
+                    extras[key] = rows
+        return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)
 
-    def require_frames(self) -> int:
-        raise UsageError(
-            "a fused system scores no frames: score them with one of its networks that does."
-        )
+    def require(self, wanted: Collection[str]) -> None:
+        require_extras(self.extras, wanted, "a fused system", _ADVICE)
 
     def scored_samples(self, samples: int) -> int:
         return max(scorer.scored_samples(samples) for scorer in self._scorers)

@@ -8,7 +8,7 @@ stopped, on any number of processes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,7 @@ from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
-TRIALS, ROWS = "trials", "rows"
+TRIALS, SCORES, LOSSES = "trials", "scores", "losses"
 Work = Callable[[], dict[str, Any]]
 
 
@@ -37,7 +37,7 @@ def work_of(
     utterances: TrialList,
     batches: list[ScoringBatch],
     settings: Sections,
-    frames: bool,
+    wanted: Collection[str],
 ) -> Work:
     """Return a function that describes all that scores depend on; it computes that once."""
 
@@ -60,7 +60,7 @@ def work_of(
                 "speech": identity(settings.sad),
                 "device": scorer.device.type,
                 "threads": settings.computing.threads,
-                "frames": frames,
+                "extras": sorted(wanted),
             },
         }
 
@@ -80,7 +80,7 @@ def remove_parts(output: Path) -> None:
 
 
 class ListRows:
-    """A row of numbers per trial, on the device until it is saved or needed.
+    """Numbers of each trial, by the names of columns, on the device until saved or needed.
 
     Args:
         parts: Parts in which rows are saved from time to time; None: nowhere.
@@ -88,7 +88,7 @@ class ListRows:
 
     def __init__(self, parts: Parts | None) -> None:
         self._parts = parts
-        self._on_device: list[tuple[np.ndarray, Tensor]] = []
+        self._on_device: list[tuple[np.ndarray, dict[str, Tensor]]] = []
         self._on_host: list[Columns] = []
 
     def take_up(self, what: str, count: int) -> np.ndarray:
@@ -104,7 +104,7 @@ class ListRows:
             # A batch whose frames were not saved was computed again.
             trials, first = np.unique(joined[TRIALS], return_index=True)
             known[trials] = True
-            self._on_host = [{TRIALS: trials, ROWS: joined[ROWS][first]}]
+            self._on_host = [{name: column[first] for name, column in joined.items()}]
         return known
 
     def leave_out(self, computed: np.ndarray) -> None:
@@ -113,9 +113,9 @@ class ListRows:
             stays = ~computed[columns[TRIALS]]
             columns.update({name: column[stays] for name, column in columns.items()})
 
-    def add(self, trials: np.ndarray, rows: Tensor) -> None:
-        """Add the rows of a batch, as they are on the device."""
-        self._on_device.append((trials, rows))
+    def add(self, trials: np.ndarray, columns: dict[str, Tensor]) -> None:
+        """Add the columns of a batch, (batch, ...), as they are on the device."""
+        self._on_device.append((trials, columns))
         if self._parts is not None and self._parts.due:
             self.save()
 
@@ -148,9 +148,11 @@ class ListRows:
         """
         if not self._on_device:
             return []
-        trials = np.concatenate([trials for trials, _ in self._on_device])
-        rows = fetch_later(torch.cat([rows for _, rows in self._on_device]))().numpy()
+        fetched_columns = {TRIALS: np.concatenate([trials for trials, _ in self._on_device])}
+        for name in self._on_device[0][1]:
+            joined = torch.cat([columns[name] for _, columns in self._on_device])
+            fetched_columns[name] = fetch_later(joined)().numpy()
         self._on_device = []
-        fetched = [{TRIALS: trials, ROWS: rows}]
+        fetched = [fetched_columns]
         self._on_host += fetched
         return fetched

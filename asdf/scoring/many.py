@@ -17,20 +17,24 @@ from typing import Any
 import numpy as np
 
 from asdf.audio.sources import Limits, Source
+from asdf.audio.speech import SpeechLength
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
 from asdf.scoring.ahead import read_ahead
-from asdf.scoring.in_windows import WindowScoring
+from asdf.scoring.hearing import Hearing
+from asdf.scoring.pieces import Piece, make_piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
-from asdf.scoring.waveform_scorer import Output
-from asdf.scoring.whole_recording import Trial, as_result, is_silent
+from asdf.scoring.whole_recording import Trial, as_result
+from asdf.scoring.windows import Cut
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
 _READERS = 4
 # Files that are sorted by length together: enough that batches are full, few enough that the first
 # result comes soon.
 _PORTION = 48
+
+_UNKNOWN = SpeechLength(0, 0)
 
 # ValueError: a name that no file can have.
 _FAILURES = (AsdfError, OSError, MemoryError, ValueError)
@@ -41,16 +45,14 @@ class File:
     """A recording to be scored, be it a file or in memory.
 
     Attributes:
-        speech: samples of speech in it.
-        total: samples of the whole recording.
+        length: Samples of speech in it, and of the whole recording.
         samples: Samples of its speech that are scored as a trial; None: it is scored in windows.
         error: why it could not be measured; ''.
         known: its result is known already; it is only read for the others of its batch.
     """
 
     recording: Recording
-    speech: int = 0
-    total: int = 0
+    length: SpeechLength = _UNKNOWN
     samples: int | None = None
     error: str = ""
     known: bool = False
@@ -61,38 +63,32 @@ class _Heard:
     """What the network hears of a file.
 
     Attributes:
-        waveform: (samples,); None where it is scored in windows, which are read later, or cannot be
-            read.
-        silent: whether it is digital silence.
-        error: why it cannot be read; ''.
+        piece: Beginning of it; None where it is scored in windows, which are read later, or cannot
+            be read.
+        error: Why it cannot be read; ''.
     """
 
-    waveform: np.ndarray | None = None
-    silent: bool = False
+    piece: Piece | None = None
     error: str = ""
 
 
 @dataclass(frozen=True)
-class FileScoring:
-    """How files are scored.
+class ManyRecordings:
+    """Recordings as batches of what is heard of them.
 
     Attributes:
-        scoring: scorer, settings of speech activity detection, and how windows are scored.
-        whole: score recordings that are longer than a trial in windows.
-        embedding: results have the network's embeddings.
-        progress: show how far a long recording is.
+        hearing: How each is heard.
+        whole: Whether recordings that are longer than a trial are scored in windows.
+        progress: Whether it is shown how far a long recording is.
         limits: Limits of what a recording may take.
-        is_known: whether the file at an index has a result; called before its portion is measured.
-        frames: results have the scores of frames.
+        is_known: Whether the file at an index has a result; called before its portion is measured.
     """
 
-    scoring: WindowScoring
+    hearing: Hearing
     whole: bool
-    embedding: bool
     progress: bool
     limits: Limits
     is_known: Callable[[int], bool]
-    frames: bool = False
 
     def score(self, recordings: Iterable[Any]) -> Iterator[Scored]:
         """Yield a result for each recording that has none yet.
@@ -105,46 +101,23 @@ class FileScoring:
                 yield from self._score_batch(batch, heard)
 
     def _score_batch(self, batch: list[File], heard: list[_Heard]) -> Iterator[Scored]:
-        waveforms = [part.waveform for part in heard if part.waveform is not None]
-        rows = iter(range(len(waveforms)))
-        output = None
-        if waveforms:
-            samples = max(file.samples or 0 for file in batch)
-            output = self.scoring.scorer.score_batch(
-                waveforms, samples, self.embedding, self.frames
-            )
+        pieces = [part.piece for part in heard if part.piece is not None]
+        outcomes = iter(self.hearing.score(pieces) if pieces else ())
         for file, part in zip(batch, heard, strict=True):
-            # Also a file that is known takes its row, or the others would get the wrong ones.
-            row = None if part.waveform is None else next(rows)
+            # Also a file that is known takes its outcome, or the others would get the wrong ones.
+            outcome = None if part.piece is None else next(outcomes)
             if file.known:
                 continue
             if part.error:
                 yield _make_failure(file, part.error)
-            elif output is None or row is None:
-                yield self._make_result(file, self._score_in_windows, file)
+            elif outcome is None or part.piece is None:
+                shown_samples = file.length.speech if self.progress else None
+                whole = self.hearing.score_whole
+                yield self._make_result(file, whole, file.recording, shown_samples)
             else:
-                yield self._make_result(file, self._describe_trial, file, part, output, row)
-
-    def _describe_trial(self, file: File, part: _Heard, output: Output, row: int) -> Score:
-        frames = None
-        if self.frames and file.speech > self.scoring.max_samples:
-            frames = self.scoring.score_frames(file.recording)
-        elif output.frames is not None:
-            frames = self.scoring.frame_scoring().of_row(output.frames[row], file.speech)
-        trial = Trial(
-            raw=float(output.scores[row]),
-            speech=file.speech,
-            total=file.total,
-            silent=part.silent,
-            embedding=output.embedding(row),
-            frames=frames,
-            sources=output.source(row),
-        )
-        return self.scoring.summary.describe_trial(trial)
-
-    def _score_in_windows(self, file: File) -> Score:
-        shown_samples = file.speech if self.progress else None
-        return self.scoring.score_whole(file.recording, self.embedding, shown_samples, self.frames)
+                trial = Trial(file.length.speech, file.length.recording, part.piece.silent)
+                describe = self.hearing.describe_trial
+                yield self._make_result(file, describe, file.recording, trial, outcome)
 
     def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
         try:
@@ -173,12 +146,12 @@ class FileScoring:
         batches = []
         trials = []
         for file in files:
-            if self.whole and file.speech > self.scoring.max_samples:
+            if self.whole and file.length.speech > self.hearing.max_samples:
                 batches.append([file])
             else:
                 trials.append(file)
-        lengths = np.array([file.speech for file in trials], np.int64)
-        for batch in self.scoring.scorer.plan_batches(lengths):
+        lengths = np.array([file.length.speech for file in trials], np.int64)
+        for batch in self.hearing.scorer.plan_batches(lengths):
             batches.append([replace(trials[i], samples=batch.samples) for i in batch.trials])
         return batches
 
@@ -208,10 +181,10 @@ class FileScoring:
         if file.error:
             return file
         try:
-            length = file.recording.measure(self.scoring.sad)
+            length = file.recording.measure(self.hearing.sad)
         except _FAILURES as error:
             return replace(file, error=explain_failure(file.recording.name, error))
-        return replace(file, speech=length.speech, total=length.recording)
+        return replace(file, length=length)
 
     def _hear(self, file: File) -> _Heard:
         if file.error:
@@ -219,8 +192,8 @@ class FileScoring:
         if file.samples is None:
             return _Heard()
         try:
-            speech = file.recording.read_speech(self.scoring.sad, file.samples)
-            return _Heard(speech, is_silent(speech))
+            speech = file.recording.read_speech(self.hearing.sad, file.samples)
+            return _Heard(make_piece(Cut(0, speech)))
         except _FAILURES as error:
             return _Heard(error=explain_failure(file.recording.name, error))
 

@@ -6,13 +6,13 @@ any number of processes that use the same number of threads (see `asdf.data.scor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
@@ -27,8 +27,8 @@ from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.engine import agree_on_engine
-from asdf.scoring.list_frames import ListFrames
-from asdf.scoring.list_parts import ROWS, TRIALS, ListRows, open_parts, work_of
+from asdf.scoring.list_over_time import ListOverTime
+from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
@@ -64,15 +64,14 @@ class ScoredList(NamedTuple):
 
     Attributes:
         scores: (trials,) float32.
-        sources: (trials, classes) float32, logits of the network's classes of sources; None where
-            it traces none.
-        frames: the scores of the frames of all of each recording; None where none are requested.
+        extras: Rows of extras, (trials, numbers) float32, by key.
+        over_time: Tables of the extras that follow time, of all of each recording, by key.
         losses: (trials,) float32, of the scorer's loss; None where it has none.
     """
 
     scores: np.ndarray
-    sources: np.ndarray | None = None
-    frames: FrameTable | None = None
+    extras: Mapping[str, np.ndarray]
+    over_time: Mapping[str, FrameTable]
     losses: np.ndarray | None = None
 
 
@@ -86,28 +85,28 @@ def score_list(
 ) -> np.ndarray | None:
     """Score all trials: float32, in list order, on the main rank; None on the others.
 
-    Args and errors are those of `score_and_trace`.
+    Args and errors are those of `score_with_extras`.
     """
-    scored = score_and_trace(scorer, utterances, lengths, settings, world, stop)
+    scored = score_with_extras(scorer, utterances, lengths, settings, world, stop)
     return None if scored is None else scored.scores
 
 
-def score_and_trace(
+def score_with_extras(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
     settings: Sections,
     world: World,
     stop: StopRequest,
-    frames: bool = False,
+    wanted: Collection[str] = (),
     output: Path | None = None,
 ) -> ScoredList | None:
-    """Score all trials, and trace their sources, on the main rank; None on the others.
+    """Score all trials, with what else the network gives, on the main rank; None on the others.
 
     Args:
         scorer: as `build_list_scorer` makes it.
         lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
-        frames: score the frames of all of each recording too.
+        wanted: Keys of the extras on request that are computed too.
         output: the file that the scores are for: what has been scored is saved next to it from time
             to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
@@ -115,40 +114,106 @@ def score_and_trace(
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
-        UsageError: frames are requested of a network that scores none, or that does not hear whole
-            recordings.
+        UsageError: the network gives no such extra, or does not hear whole recordings, and an extra
+            follows their time.
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
+    scorer.require(wanted)
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
-    work = work_of(scorer, utterances, batches, settings, frames)
+    work = work_of(scorer, utterances, batches, settings, wanted)
     rows = ListRows(open_parts(output, "rows", work))
-    parts = open_parts(output, "frames", work)
-    of_frames = ListFrames(scorer, utterances, lengths, settings.sad, parts) if frames else None
-    remaining = _take_up(rows, of_frames, batches, world, what)
-    local = remaining[world.rank :: world.size]
+    over_time = {}
+    for key in wanted:
+        if scorer.extras[key].hop is not None:
+            parts = open_parts(output, key, work)
+            over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
+    progress = _Progress(rows, over_time)
+    local = progress.take_up(batches, world, what)[world.rank :: world.size]
     workers = settings.computing.network_dataloader_workers
     loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings, world, what)
-    with _saving(rows, of_frames):
+    with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
-            computed = scorer.compute(waveforms)
-            rows.add(batch.trials, _rows_of(computed, scorer.trial_loss, utterances, batch.trials))
-            if of_frames is not None:
-                of_frames.add(batch, computed.frames_BF)
+            computed = scorer.compute(waveforms, wanted)
+            progress.add(batch, computed, _losses_of(scorer, computed, utterances, batch.trials))
             if stop:
                 break
-        if of_frames is not None:
-            of_frames.add_long(of_frames.remaining_long_trials(world), stop)
+        for timed in over_time.values():
+            timed.add_long(timed.remaining_long_trials(world), stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
-    gathered = world.gather(rows.of_all())
-    # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
-    assembled: list[np.ndarray] = []
-    world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances, scorer)))
-    rows.save_the_rest()
-    table = of_frames.gather(world) if of_frames is not None else None
-    return _divide(assembled[0], table, scorer) if assembled else None
+    return progress.gather(world, utterances)
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """What is known of a list that is being scored.
+
+    Attributes:
+        rows: Numbers of each trial.
+        over_time: Extras that follow time, by key.
+    """
+
+    rows: ListRows
+    over_time: dict[str, ListOverTime]
+
+    def take_up(self, batches: list[ScoringBatch], world: World, what: str) -> list[ScoringBatch]:
+        """Take what earlier starts have saved, on the main rank; return the remaining batches."""
+        count = sum(len(batch.trials) for batch in batches)
+        known = world.run_on_main(lambda: self.rows.take_up(what, count))
+        for timed in self.over_time.values():
+            known &= timed.take_up(what, world)
+        remaining = [batch for batch in batches if not known[batch.trials].all()]
+        if not known.any():
+            return remaining
+        known[_trials_of(remaining)] = False
+        self.rows.leave_out(~known)
+        LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
+        return remaining
+
+    def add(self, batch: ScoringBatch, computed: Computed, losses: Mapping[str, Tensor]) -> None:
+        """Add what was computed of a batch."""
+        columns = {SCORES: computed.scores_B, **losses}
+        for key, values in computed.extras.items():
+            if key in self.over_time:
+                self.over_time[key].add(batch, values)
+            else:
+                columns[key] = values
+        self.rows.add(batch.trials, columns)
+
+    def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
+        """Return what is known of all trials, on the main rank; None on the others.
+
+        All ranks call this together.
+
+        Raises:
+            AsdfError: a score is not a finite number.
+        """
+        gathered = world.gather(self.rows.of_all())
+        # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
+        assembled: list[Columns] = []
+        world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
+        self.rows.save_the_rest()
+        tables = {key: timed.gather(world) for key, timed in self.over_time.items()}
+        if not assembled:
+            return None
+        extras = assembled[0]
+        scores, losses_N = extras.pop(SCORES), extras.pop(LOSSES, None)
+        found = {key: table for key, table in tables.items() if table is not None}
+        return ScoredList(scores, extras, found, losses_N)
+
+    @contextmanager
+    def saved_after_failures(self) -> Iterator[None]:
+        """Save what was scored if the block ends with an error, or a stop."""
+        try:
+            yield
+        except BaseException:
+            # Whatever it was: when it is fixed, the same command goes on from here.
+            self.rows.save()
+            for timed in self.over_time.values():
+                timed.save()
+            raise
 
 
 def _track_batches(
@@ -165,63 +230,13 @@ def _track_batches(
     )
 
 
-def _take_up(
-    rows: ListRows,
-    frames: ListFrames | None,
-    batches: list[ScoringBatch],
-    world: World,
-    what: str,
-) -> list[ScoringBatch]:
-    """Take what earlier starts have saved, on the main rank; return the batches that remain."""
-    count = sum(len(batch.trials) for batch in batches)
-    known = world.run_on_main(lambda: rows.take_up(what, count))
-    if frames is not None:
-        known &= frames.take_up(what, world)
-    remaining = [batch for batch in batches if not known[batch.trials].all()]
-    if not known.any():
-        return remaining
-    known[_trials_of(remaining)] = False
-    rows.leave_out(~known)
-    LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
-    return remaining
-
-
-@contextmanager
-def _saving(rows: ListRows, frames: ListFrames | None) -> Iterator[None]:
-    """Save what was scored if the block ends with an error, or a stop."""
-    try:
-        yield
-    except BaseException:
-        # Whatever it was: when it is mended, the same command goes on from here.
-        rows.save()
-        if frames is not None:
-            frames.save()
-        raise
-
-
-def _divide(rows: np.ndarray, frames: FrameTable | None, scorer: Scorer) -> ScoredList:
-    """Divide rows of a score, what is traced, and the loss, (trials, 1 + classes + losses)."""
-    # Copies: a column of rows would hold all of them, and is not laid out as a vector.
-    scores_only = np.ascontiguousarray(rows[:, 0])
-    losses = None
-    traced = rows[:, 1:]
-    if scorer.trial_loss is not None:
-        losses = np.ascontiguousarray(rows[:, -1])
-        traced = rows[:, 1:-1]
-    sources = traced.copy() if traced.shape[1] else None
-    return ScoredList(scores_only, sources, frames, losses)
-
-
-def _rows_of(
-    computed: Computed, loss: TrialLoss | None, utterances: TrialList, trials: np.ndarray
-) -> Tensor:
-    """Return a row per trial, (batch, 1 + classes + losses): score, what is traced, the loss."""
-    columns = [computed.scores_B.unsqueeze(1)]
-    if computed.sources_BK is not None:
-        columns.append(computed.sources_BK)
-    if loss is not None:
-        columns.append(loss.of_trials(computed, utterances, trials).unsqueeze(1))
-    return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
+def _losses_of(
+    scorer: Scorer, computed: Computed, utterances: TrialList, trials: np.ndarray
+) -> dict[str, Tensor]:
+    """Return the column of the scorer's loss, if it has one."""
+    if scorer.trial_loss is None:
+        return {}
+    return {LOSSES: scorer.trial_loss.of_trials(computed, utterances, trials)}
 
 
 def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
@@ -235,24 +250,31 @@ def _trials_of(batches: list[ScoringBatch]) -> np.ndarray:
     return np.concatenate([none, *(batch.trials for batch in batches)])
 
 
-def _assemble(parts: list[list[Columns]], utterances: TrialList, scorer: Scorer) -> np.ndarray:
-    """Put the rows of all ranks into list order, and check them."""
-    # A rank without trials does not know how many numbers a row has.
+def _assemble(parts: list[list[Columns]], utterances: TrialList) -> Columns:
+    """Put the columns of all ranks into list order, and check them."""
+    # A rank without trials knows no columns.
     joined = join_columns([columns for part in parts for columns in part if len(columns[TRIALS])])
-    trials, rows = joined[TRIALS], joined[ROWS]
+    trials = joined.pop(TRIALS)
     if not np.array_equal(np.sort(trials), np.arange(len(utterances))):
         raise RuntimeError(f"{utterances.name}: {len(trials)} scores for {len(utterances)} trials")
-    scores = np.empty_like(rows)
-    scores[trials] = rows
-    # A loss that is no number spoils no score.
-    counted = scores if scorer.trial_loss is None else scores[:, :-1]
-    wrong = np.flatnonzero(~np.isfinite(counted).all(axis=1))
-    if len(wrong):
-        names = ", ".join(utterances.ids[index] for index in wrong[:_SHOWN])
-        raise AsdfError(
-            f"{len(wrong)} of the {len(scores)} scores of {utterances.name} are not finite "
-            f"numbers, first: {names}. The network has probably diverged: choose an earlier "
-            "epoch, or train with a lower learning rate or network.gradient_clip_norm. No score "
-            "file has been written."
-        )
-    return scores
+    ordered = {}
+    for name, column in joined.items():
+        ordered[name] = np.empty_like(column)
+        ordered[name][trials] = column
+        # A loss that is no number spoils no score.
+        if name != LOSSES:
+            _check_finite(name, ordered[name], utterances)
+    return ordered
+
+
+def _check_finite(what: str, column: np.ndarray, utterances: TrialList) -> None:
+    rows = column.reshape(len(column), -1)
+    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if not len(wrong):
+        return
+    names = ", ".join(utterances.ids[index] for index in wrong[:_SHOWN])
+    raise AsdfError(
+        f"{len(wrong)} of the {len(rows)} {what} of {utterances.name} are not finite numbers, "
+        f"first: {names}. The network has probably diverged: choose an earlier epoch, or train "
+        "with a lower learning rate or network.gradient_clip_norm. No file has been written."
+    )

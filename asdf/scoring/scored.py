@@ -6,14 +6,12 @@ fields of `Known`.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from asdf.scoring.frame_scores import FrameScores
-from asdf.scoring.traced import Sources
 
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
@@ -30,11 +28,20 @@ SPOOF = "spoof"
 
 @dataclass(frozen=True)
 class WindowScore:
-    """The score of a part of a recording, as of a recording by itself."""
+    """The score of a part of a recording, as of a recording by itself.
+
+    Attributes:
+        extras: What else the network gives for it, such as its 'sources', by key.
+    """
 
     start_s: float
     end_s: float
     score: float
+    extras: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def entry(self) -> dict[str, float]:
+        """Return times and score as plain values, for JSON."""
+        return {"start_s": self.start_s, "end_s": self.end_s, "score": self.score}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +65,8 @@ class Known:
         remark: Sentence that one should know of the score; ''.
         judged: False where the score says nothing about the recording, as of silence; `remark` says
             why.
-        embedding: (dimension,) float32 that the network returns with its logits, if requested; of
-            several windows the mean.
-        frames: the scores of the recording's frames, if requested; of all of it, also where the
-            score is of its beginning.
-        sources: by a network that traces sources, its classes with their probabilities.
+        extras: What else the network gives, by key: 'embedding', 'frames', 'sources', or that of a
+            task of your own.
     """
 
     verdict: str | None = None
@@ -75,9 +79,25 @@ class Known:
     lowest: WindowScore | None = None
     remark: str = ""
     judged: bool = True
-    embedding: np.ndarray | None = None
-    frames: FrameScores | None = None
-    sources: Sources | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def embedding(self) -> np.ndarray | None:
+        """Embedding, (dimension,) float32, if requested; of several windows the mean."""
+        return self.extras.get("embedding")
+
+    @property
+    def frames(self) -> Any:
+        """Scores of its frames (`FrameScores`), if requested; None otherwise.
+
+        They are of all of the recording, also where the score is of its beginning.
+        """
+        return self.extras.get("frames")
+
+    @property
+    def sources(self) -> Any:
+        """Classes with their probabilities (`Sources`), where the network traces sources."""
+        return self.extras.get("sources")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +131,7 @@ class Scored(Known):
         if self.sources:
             entry |= self.sources.entry()
         if self.lowest:
-            entry["lowest"] = asdict(self.lowest)
+            entry["lowest"] = self.lowest.entry()
         if self.remark:
             entry["remark"] = self.remark
         if self.error:

@@ -7,7 +7,7 @@ the same network and settings score alike, and `how_scored` is what was really d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -20,21 +20,29 @@ from asdf.audio import repeat_to
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import UsageError
-from asdf.networks import fixed_samples, frame_hop, scoring_length
-from asdf.networks.class_heads import source_classes_of
+from asdf.networks import fixed_samples, scoring_length
+from asdf.networks.extras import Extra, require_extras
+from asdf.networks.heads import extras_of
 from asdf.networks.outputs import as_outputs
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.engine import PACKED, Engine, choose_engine
 from asdf.scoring.forks import new_computing_lock
-from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.memory_errors import memory_errors_as_messages
+from asdf.scoring.outcome import Outcomes
 from asdf.scoring.precision import ScoringPrecision
-from asdf.scoring.waveform_scorer import Output, WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import ScoredLength
 from asdf.trials.trial_list import TrialList
+
+# What an extra takes, of networks that lack it.
+_ABSENT = {
+    "frames": "scores no frames: train a network with localisation.enabled = True for that. "
+    "Windows, which are coarser, are scored by any network: `score --window`, "
+    "`Detector.score_over_time`.",
+}
 
 
 def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
@@ -52,18 +60,16 @@ class Computed(NamedTuple):
     """What a network gives for a batch, on the device.
 
     Attributes:
-        embeddings: whatever it returns first.
+        embeddings: Whatever it returns first.
         logits_B2: (batch, 2) float32, column 1 for bona fide.
         scores_B: (batch,) float32.
-        frames_BF: scores of frames: the bona fide minus the spoof logit; None without such a head.
-        sources_BK: logits of its classes of sources, float32; None without any.
+        extras: Rows of the extras, by key: (batch, numbers), or (batch, frames), float32.
     """
 
     embeddings: Any
     logits_B2: Tensor
     scores_B: Tensor
-    frames_BF: Tensor | None
-    sources_BK: Tensor | None
+    extras: Mapping[str, Tensor]
 
 
 class TrialLoss(Protocol):
@@ -88,9 +94,7 @@ class Scorer(WaveformScorer):
     """A network that scores waveforms at 16 kHz, in batches of equal lengths.
 
     Attributes:
-        frame_hop: samples per frame of the network's frame-level head; None: it has none.
-        source_classes: Classes that the network traces; None: it traces no sources.
-        trial_loss: computed of the trials of lists, next to their scores; None: no loss is.
+        trial_loss: Loss of the trials of lists, next to their scores; None: no loss is computed.
     """
 
     trial_loss: TrialLoss | None = None
@@ -114,13 +118,12 @@ class Scorer(WaveformScorer):
         self.device = precision.device
         self.precision = precision
         self.length = scored_length_of(network, settings)
-        self.frame_hop = frame_hop(network)
         # Before its weights are laid out otherwise.
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
         self._engine = Engine(self.engine, self._network, precision, owns_network)
-        self.source_classes = source_classes_of(network)
+        self.extras: dict[str, Extra] = extras_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = new_computing_lock()
         self._threads: int | None = None
@@ -174,21 +177,20 @@ class Scorer(WaveformScorer):
     def batch_size(self, scored_samples: int) -> int:
         return max(1, self._plan.max_batch_samples // scored_samples)
 
-    def score(self, waveforms_BT: Tensor) -> Tensor:
-        """Score one batch: (batch,) float32, on the device; the host does not wait for it.
+    def compute(self, waveforms_BT: Tensor, wanted: Collection[str] = ()) -> Computed:
+        """Compute what the network gives for one batch, on the device; the host does not wait.
 
         The network is in evaluation mode for it, and as it was afterwards, also after a failure.
 
         Args:
-            waveforms_BT: on the device, or on the host, from where they are sent.
+            waveforms_BT: Waveforms on the device, or on the host, from where they are sent.
+            wanted: Keys of the extras on request that are computed too.
 
         Raises:
             AsdfError: the batch does not fit into the device's memory.
+            UsageError: the network gives no such extra.
         """
-        return self.compute(waveforms_BT).scores_B
-
-    def compute(self, waveforms_BT: Tensor) -> Computed:
-        """Compute all that the network gives for one batch. Raises as `score`."""
+        self.require(wanted)
         with (
             self._lock,
             self._computing_threads(),
@@ -200,108 +202,39 @@ class Scorer(WaveformScorer):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
             outputs = as_outputs(self._network(waveforms_BT))
-            frames_BF = None
-            if outputs.frame_logits_BF2 is not None:
-                logits_BF2 = outputs.frame_logits_BF2.float()
-                frames_BF = logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
             logits_B2 = outputs.logits_B2.float()
             scores_B = self._scores_from(logits_B2)
-            sources_BK = None
-            if self.source_classes is not None and outputs.class_logits_BK is not None:
-                sources_BK = outputs.class_logits_BK.float()
-            return Computed(outputs.embeddings, logits_B2, scores_B, frames_BF, sources_BK)
+            extras = {}
+            for key, extra in self.extras.items():
+                if not extra.on_request or key in wanted:
+                    extras[key] = extra.of_outputs(outputs)
+            return Computed(outputs.embeddings, logits_B2, scores_B, extras)
 
-    def require_frames(self) -> int:
-        """Return the samples per frame of the network's frame-level head.
-
-        Raises:
-            UsageError: it has none.
-        """
-        if self.frame_hop is None:
-            raise UsageError(
-                f"{type(self._network).__name__} scores no frames: train a network with "
-                "localisation.enabled = True for that. Windows, which are coarser, are scored by "
-                "any network: `score --window`, `Detector.score_over_time`."
-            )
-        return self.frame_hop
-
-    def score_array(
-        self, waveforms_BT: np.ndarray, embedding: bool = False, frames: bool = False
-    ) -> Output:
-        """Score one batch of the host's, and wait for it.
-
-        Args:
-            embedding: return the network's embeddings too.
-            frames: return the scores of frames too.
-
-        Raises:
-            AsdfError: as `score`.
-            UsageError: the network returns no embeddings, or no logits of frames.
-        """
-        return self.score_tensor(torch.from_numpy(waveforms_BT), embedding, frames)
-
-    def score_tensor(
-        self, waveforms_BT: Tensor, embedding: bool = False, frames: bool = False
-    ) -> Output:
-        """Score one batch on the device or the host, and wait for it. As `score_array`."""
-        if frames:
-            self.require_frames()
-        computed = self.compute(waveforms_BT)
-        embeddings_BE = computed.embeddings
-        fetch_scores = fetch_later(computed.scores_B)
-        fetched = None
-        if frames and computed.frames_BF is not None:
-            fetched = list(fetch_later(computed.frames_BF)().numpy())
-        sources = None
-        if computed.sources_BK is not None:
-            sources = fetch_later(computed.sources_BK)().numpy()
-        if not embedding:
-            return Output(fetch_scores().numpy(), frames=fetched, sources=sources)
-        if not isinstance(embeddings_BE, Tensor) or len(embeddings_BE) != len(waveforms_BT):
-            name = type(self._network).__name__
-            raise UsageError(f"{name} returns no embeddings: request scores alone.")
-        embeddings = fetch_later(embeddings_BE.float())().numpy()
-        return Output(fetch_scores().numpy(), embeddings, fetched, sources)
-
-    def score_batch(
-        self,
-        waveforms: Sequence[np.ndarray],
-        samples: int,
-        embedding: bool = False,
-        frames: bool = False,
-    ) -> Output:
-        repeated = [repeat_to(waveform, samples) for waveform in waveforms]
-        return self.score_array(np.stack(repeated), embedding, frames)
+    def require(self, wanted: Collection[str]) -> None:
+        require_extras(self.extras, wanted, type(self._network).__name__, _ABSENT)
 
     def score_waveforms(
-        self, waveforms: Sequence[np.ndarray], embedding: bool = False, frames: bool = False
-    ) -> Output:
+        self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
+    ) -> Outcomes:
+        self.require(wanted)
         scores = np.empty(len(waveforms), np.float32)
-        sources = None
-        if self.source_classes is not None:
-            sources = np.empty((len(waveforms), len(self.source_classes.names)), np.float32)
-        rows: dict[int, np.ndarray] = {}
-        framed: dict[int, np.ndarray] = {}
+        rows: dict[str, dict[int, np.ndarray]] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
         for batch in self.plan_batches(lengths):
             parts = [waveforms[index][: batch.samples] for index in batch.trials]
-            output = self.score_batch(parts, batch.samples, embedding, frames)
-            scores[batch.trials] = output.scores
-            if sources is not None:
-                sources[batch.trials] = output.sources
-            if output.embeddings is not None:
-                rows.update(zip(batch.trials.tolist(), output.embeddings, strict=True))
-            if output.frames is not None:
-                framed.update(zip(batch.trials.tolist(), output.frames, strict=True))
-        indices = range(len(waveforms))
-        fitted = None
-        if frames:
-            hop = self.require_frames()
-            fitted = [fit_frames(framed[index], len(waveforms[index]), hop) for index in indices]
-        if not embedding or not len(waveforms):
-            return Output(scores, frames=fitted, sources=sources)
-        embeddings = np.stack([rows[index] for index in indices])
-        return Output(scores, embeddings, fitted, sources)
+            repeated = np.stack([repeat_to(part, batch.samples) for part in parts])
+            computed = self.compute(torch.from_numpy(repeated), wanted)
+            fetch_scores = fetch_later(computed.scores_B)
+            fetches = {key: fetch_later(values) for key, values in computed.extras.items()}
+            scores[batch.trials] = fetch_scores().numpy()
+            for key, fetch in fetches.items():
+                of_batch = zip(batch.trials.tolist(), fetch().numpy(), strict=True)
+                rows.setdefault(key, {}).update(of_batch)
+        extras = {}
+        for key, by_index in rows.items():
+            fit = self.extras[key].fit
+            extras[key] = [fit(by_index[index], len(part)) for index, part in enumerate(waveforms)]
+        return Outcomes(scores, extras)
 
     def _scores_from(self, logits_B2: Tensor) -> Tensor:
         bona_fide_B = logits_B2[:, 1]

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
-from asdf.scoring.in_windows import WindowScoring
+from asdf.scoring.hearing import Hearing
 from asdf.scoring.scored import Score, WindowScore
 from asdf.scoring.waveforms import as_chunk
 from asdf.scoring.whole_recording import Tally, Window
@@ -33,9 +35,9 @@ class Stream:
     16 kHz. A stream is for a single thread; its detector serves any number of streams.
     """
 
-    def __init__(self, scoring: WindowScoring, rate: int, window: int, hop: int) -> None:
+    def __init__(self, hearing: Hearing, rate: int, window: int, hop: int) -> None:
         """Score windows of `window` samples at 16 kHz every `hop` of what comes at `rate` Hz."""
-        self._scoring = scoring
+        self._hearing = hearing
         self._resampler = StreamResampler(rate)
         self._cutter = WindowCutter(window, hop)
         self._window = window
@@ -85,7 +87,7 @@ class Stream:
         """
         if not self._running.windows:
             return None
-        return self._scoring.summary.describe_whole(self._running.tally())
+        return self._hearing.summary.describe_whole(self._running.tally())
 
     def _next_block(self) -> int:
         """Return how many samples are missing to the end of the next window."""
@@ -94,9 +96,9 @@ class Stream:
 
     def _score(self, cut: Iterator[Cut]) -> list[WindowScore]:
         scores = []
-        for window in self._scoring.score_windows(cut, self._window, self._scoring.sad):
+        for window in self._hearing.score_windows(cut, self._window, self._hearing.sad):
             self._running.add(window)
-            scores.append(self._scoring.summary.describe_window(window))
+            scores.append(self._hearing.summary.describe_window(window))
         return scores
 
 
@@ -109,15 +111,23 @@ class _Counts:
         self.lowest: Window | None = None
         self._sum = 0.0
         self._end = 0
+        self._sums: dict[str, np.ndarray] = {}
 
     @property
     def raw(self) -> float:
         return self._sum / self.windows
 
+    @property
+    def extras(self) -> dict[str, np.ndarray]:
+        """Means of the extras' rows, float32."""
+        return {key: (row / self.windows).astype(np.float32) for key, row in self._sums.items()}
+
     def add(self, window: Window) -> None:
         """Count a window."""
         self.windows += 1
         self._sum += window.raw
+        for key, row in window.outcome.extras.items():
+            self._sums[key] = self._sums.get(key, 0.0) + row.astype(np.float64)
         self.covered += window.end - max(self._end, window.start)
         self._end = window.end
         if self.lowest is None or window.raw < self.lowest.raw:
@@ -153,4 +163,5 @@ class _Running:
             silent=self._silent.windows,
             covered=counted.covered,
             lowest=counted.lowest,
+            extras=counted.extras,
         )

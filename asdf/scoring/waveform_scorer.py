@@ -6,42 +6,16 @@ Invariant: whoever reads recordings needs to know no more than this of what scor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
 
 from asdf.data.scoring_plan import ScoringBatch
+from asdf.networks.extras import Extra
+from asdf.scoring.outcome import Outcomes
 from asdf.scoring.precision import ScoringPrecision
 from asdf.trials.scored_length import ScoredLength
-from asdf.trials.sources import SourceClasses
-
-
-class Output(NamedTuple):
-    """What a network gives for waveforms, on the host.
-
-    Attributes:
-        scores: (waveforms,) float32; of networks that are fused float64.
-        embeddings: (waveforms, dimension) float32; None where they were not requested.
-        frames: scores of the frames of each waveform, (frames,) float32; None where they were not
-            requested. Of `WaveformScorer.score_batch` they are those of its rows as they are, of
-            `score_waveforms` those of each waveform by itself.
-        sources: (waveforms, classes) float32, logits of classes; None where none are traced.
-    """
-
-    scores: np.ndarray
-    embeddings: np.ndarray | None = None
-    frames: Sequence[np.ndarray] | None = None
-    sources: np.ndarray | None = None
-
-    def embedding(self, index: int) -> np.ndarray | None:
-        """Return the embedding of a waveform, if they were requested."""
-        return None if self.embeddings is None else self.embeddings[index]
-
-    def source(self, index: int) -> np.ndarray | None:
-        """Return the logits of the classes of sources of a waveform, if any."""
-        return None if self.sources is None else self.sources[index]
 
 
 class WaveformScorer(ABC):
@@ -53,7 +27,7 @@ class WaveformScorer(ABC):
         engine: Way in which networks are computed: 'packed' or 'plain'.
         length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
         parameters: Number of parameters of all networks.
-        source_classes: Classes that are traced; None: no sources are.
+        extras: What is given besides scores, by key.
     """
 
     device: torch.device
@@ -61,7 +35,7 @@ class WaveformScorer(ABC):
     engine: str
     length: ScoredLength
     parameters: int
-    source_classes: SourceClasses | None = None
+    extras: Mapping[str, Extra]
 
     @property
     def window_samples(self) -> int:
@@ -81,38 +55,26 @@ class WaveformScorer(ABC):
         """
 
     @abstractmethod
-    def score_batch(
-        self,
-        waveforms: Sequence[np.ndarray],
-        samples: int,
-        embedding: bool = False,
-        frames: bool = False,
-    ) -> Output:
-        """Score the recordings of a planned batch, each cut to its `samples`.
-
-        Raises: as `score_waveforms`.
-        """
-
-    @abstractmethod
     def score_waveforms(
-        self, waveforms: Sequence[np.ndarray], embedding: bool = False, frames: bool = False
-    ) -> Output:
+        self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
+    ) -> Outcomes:
         """Score waveforms of any lengths, none of them empty.
 
         Args:
-            embedding, frames: return the network's embeddings, or the scores of frames, too.
+            wanted: Keys of the extras on request that are computed too. Those of frames have a row
+                for each frame of a waveform.
 
         Raises:
             AsdfError: a batch does not fit into the device's memory.
-            UsageError: there are no embeddings, or no scores of frames.
+            UsageError: there is no such extra.
         """
 
     @abstractmethod
-    def require_frames(self) -> int:
-        """Return the samples per frame of the frame-level head.
+    def require(self, wanted: Collection[str]) -> None:
+        """Refuse extras that are not given.
 
         Raises:
-            UsageError: there is none.
+            UsageError: names the first one.
         """
 
     @abstractmethod

@@ -6,8 +6,8 @@ Invariant: a result never looks like that of the whole recording when less was h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
-from asdf.scoring.frame_scores import FrameScores
+from asdf.networks.extras import Extra
+from asdf.scoring.outcome import Outcome
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,
@@ -27,31 +28,21 @@ from asdf.scoring.scored import (
     WindowScore,
     decide_verdict,
 )
-from asdf.scoring.traced import Sources, mean_sources, name_sources
-from asdf.trials.sources import SourceClasses
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A recording that was heard from its beginning, as one trial.
+    """A recording that is heard from its beginning, as one trial.
 
     Attributes:
-        raw: the network's own score.
-        speech: samples of speech in the whole recording.
-        total: samples of the recording.
-        silent: whether what was heard is digital silence.
-        embedding: the network's, if requested.
-        frames: the scores of the recording's frames, if requested.
-        sources: logits of its classes of sources, if it traces any.
+        speech: Samples of speech in the whole recording.
+        total: Samples of the recording.
+        silent: Whether what is heard is digital silence.
     """
 
-    raw: float
     speech: int
     total: int
     silent: bool
-    embedding: np.ndarray | None = None
-    frames: FrameScores | None = None
-    sources: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -59,19 +50,19 @@ class Window:
     """A scored window.
 
     Attributes:
-        start, end: samples `start <= i < end`.
-        raw: the network's own score.
-        silent: whether the window is digital silence.
-        embedding: the network's, if requested.
-        sources: logits of its classes of sources, if it traces any.
+        start, end: Samples `start <= i < end`.
+        silent: Whether the window is digital silence.
+        outcome: What the network gives for it.
     """
 
     start: int
     end: int
-    raw: float
     silent: bool
-    embedding: np.ndarray | None = None
-    sources: np.ndarray | None = None
+    outcome: Outcome
+
+    @property
+    def raw(self) -> float:
+        return self.outcome.raw
 
 
 def is_silent(waveform: np.ndarray) -> bool:
@@ -88,14 +79,13 @@ class Tally:
     """What the windows of a recording have in common, so that they need not be held.
 
     Attributes:
-        raw: the mean of the network's scores of the windows that count.
-        end: the sample at which the last window ends.
+        raw: Mean of the network's scores of the windows that count.
+        end: Sample at which the last window ends.
         windows: Number of windows.
         silent: Number of those that are digital silence. These do not count, unless all are silent.
-        covered: samples that lie in a window that counts.
-        lowest: the window that counts with the lowest score.
-        embedding: the mean of the windows that count, if requested.
-        sources: mean logits of classes of sources, of the windows that count, if any are traced.
+        covered: Samples that lie in a window that counts.
+        lowest: Window with the lowest score, of those that count.
+        extras: Means of the extras' rows over the windows that count, by key.
     """
 
     raw: float
@@ -104,8 +94,7 @@ class Tally:
     silent: int
     covered: int
     lowest: Window
-    embedding: np.ndarray | None = None
-    sources: np.ndarray | None = None
+    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def all_silent(self) -> bool:
@@ -123,8 +112,7 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
         silent=sum(window.silent for window in windows),
         covered=_count_samples(counted),
         lowest=min(counted, key=_raw_score),
-        embedding=_mean_embedding(counted),
-        sources=mean_sources([part.sources for part in counted if part.sources is not None]),
+        extras=_mean_extras(counted),
     )
 
 
@@ -133,16 +121,16 @@ class Summary:
     """Makes results of scores.
 
     Attributes:
-        calibration: by which the score is computed from the network's; None: it is the network's.
-        threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
-        max_samples: beyond which a trial is not heard.
-        classes: Classes of sources that the network traces; None: it traces none.
+        calibration: Map from the network's score to the one that is shown; None: they are equal.
+        threshold: Score from which on the verdict is 'bona fide'; None: no verdicts.
+        max_samples: Samples beyond which a trial is not heard.
+        extras: What is given besides scores, by key.
     """
 
     calibration: Calibration | None
     threshold: float | None
     max_samples: int
-    classes: SourceClasses | None = None
+    extras: Mapping[str, Extra]
 
     def score_of(self, raw: float, **known: Any) -> Score:
         """Return the score that is shown for the network's, with what is `known` of it.
@@ -161,8 +149,14 @@ class Summary:
         verdict = decide_verdict(score, self.threshold, known.get("judged", True))
         return Score(score, verdict=verdict, threshold=self.threshold, llr=llr, raw=raw, **known)
 
-    def describe_trial(self, trial: Trial) -> Score:
+    def describe_trial(
+        self, trial: Trial, outcome: Outcome, over_time: Mapping[str, Any] | None = None
+    ) -> Score:
         """Return the score of a recording that was heard from its beginning.
+
+        Args:
+            over_time: Extras of all of the recording that follow its time, where they are not those
+                of the outcome.
 
         Raises:
             AsdfError: as `score_of`.
@@ -175,25 +169,26 @@ class Summary:
             heard = _to_seconds(self.max_samples)
             remarks.append(f"only the first {heard} s of {_to_seconds(trial.speech)} s are scored")
         return self.score_of(
-            trial.raw,
+            outcome.raw,
             seconds=trial.total / SAMPLE_RATE,
             seconds_scored=min(trial.speech, self.max_samples) / SAMPLE_RATE,
             windows=1,
             remark="; ".join(remarks),
             judged=not problem,
-            embedding=trial.embedding,
-            frames=trial.frames,
-            sources=self._name_sources(trial.sources),
+            extras={**self.describe_extras(outcome.extras, trial.speech), **(over_time or {})},
         )
 
     def describe_whole(
-        self, tally: Tally, total: int | None = None, frames: FrameScores | None = None
+        self,
+        tally: Tally,
+        total: int | None = None,
+        over_time: Mapping[str, Any] | None = None,
     ) -> Score:
         """Return the score of a recording that was heard in windows, from its start to its end.
 
         Args:
-            total: samples of the recording, where the windows are of its speech alone.
-            frames: the scores of its frames, if requested.
+            total: Samples of the recording, where the windows are of its speech alone.
+            over_time: Extras of all of the recording that follow its time.
 
         Raises:
             AsdfError: as `score_of`.
@@ -215,20 +210,25 @@ class Summary:
             lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
             remark=remark,
             judged=not problem,
-            embedding=tally.embedding,
-            frames=frames,
-            sources=self._name_sources(tally.sources),
+            extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
         )
 
-    def _name_sources(self, row: np.ndarray | None) -> Sources | None:
-        if row is None or self.classes is None:
-            return None
-        return name_sources(self.classes.column, self.classes.names, row)
+    def describe_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
+        """Return what results have of the extras of `samples` samples."""
+        described = {}
+        for key, row in rows.items():
+            extra = self.extras[key]
+            described[key] = extra.describe(extra.fit(row, samples), samples)
+        return described
 
     def describe_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""
-        score = float(self.score_of(window.raw))
-        return WindowScore(window.start / SAMPLE_RATE, window.end / SAMPLE_RATE, score)
+        return WindowScore(
+            window.start / SAMPLE_RATE,
+            window.end / SAMPLE_RATE,
+            float(self.score_of(window.raw)),
+            self.describe_extras(window.outcome.extras, window.end - window.start),
+        )
 
 
 def as_result(recording: Recording, score: Score) -> Scored:
@@ -242,12 +242,12 @@ def name_result(score: Score, name: str, index: int = 0, path: Path | None = Non
     return Scored(index, path, float(score), name=name, **known)
 
 
-def _mean_embedding(windows: Sequence[Window]) -> np.ndarray | None:
-    embeddings = [window.embedding for window in windows if window.embedding is not None]
-    if not embeddings:
-        return None
-    mean: np.ndarray = np.stack(embeddings).mean(axis=0, dtype=np.float64)
-    return mean.astype(np.float32)
+def _mean_extras(windows: Sequence[Window]) -> dict[str, np.ndarray]:
+    means = {}
+    for key in windows[0].outcome.extras:
+        rows = np.stack([window.outcome.extras[key] for window in windows])
+        means[key] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return means
 
 
 def _raw_score(window: Window) -> float:

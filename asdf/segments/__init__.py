@@ -1,5 +1,7 @@
 """The spoofed parts of recordings: segments in seconds, labels of frames, and the field's files."""
 
+# ruff: noqa: F401 (names for others)
+
 from asdf.segments.frame_scores import ScoredFrames, read_frame_scores
 from asdf.segments.frame_table import (
     FrameTable,
@@ -31,36 +33,3 @@ from asdf.segments.reference import Reference, read_reference
 from asdf.segments.rttm import parse_rttm, read_rttm, write_rttm
 from asdf.segments.text import parse_text, read_text
 from asdf.segments.timed import Timed
-
-__all__ = [
-    "COLUMN",
-    "UNKNOWN",
-    "WHOLE",
-    "FrameTable",
-    "Reference",
-    "ScoredFrames",
-    "Segment",
-    "Timed",
-    "clipped",
-    "format_spoofed",
-    "frame_count",
-    "frame_labels",
-    "frame_table",
-    "labels_of_mask",
-    "merged",
-    "parse_rttm",
-    "parse_spoofed",
-    "parse_text",
-    "read_frame_scores",
-    "read_frame_table",
-    "read_label_arrays",
-    "read_reference",
-    "read_rttm",
-    "read_text",
-    "sample_mask",
-    "segments_from_scores",
-    "spoofed_parts",
-    "spoofed_parts_of",
-    "write_frame_table",
-    "write_rttm",
-]

@@ -94,7 +94,11 @@ def read_frame_table(path: str | os.PathLike[str]) -> FrameTable:
     """
     path = Path(path)
     try:
-        _check_sizes(path)
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                # The size of a compressed one says nothing of the memory that it takes.
+                if member.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError(f"{member.filename} is compressed")
         with np.load(path, allow_pickle=False) as arrays:
             ids, offsets, scores, hop_s, durations_s = (arrays[name] for name in _ARRAYS)
         table = FrameTable(
@@ -113,14 +117,6 @@ def read_frame_table(path: str | os.PathLike[str]) -> FrameTable:
             "the right file?"
         ) from None
     return table
-
-
-def _check_sizes(path: Path) -> None:
-    """Refuse arrays that are compressed: their sizes say nothing of the memory that they take."""
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{member.filename} is compressed")
 
 
 def _check_shapes(table: FrameTable) -> None:

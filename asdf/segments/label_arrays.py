@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from asdf.archives import open_file
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.pickles import Items
 from asdf.segments.frames import segments_from_scores
 from asdf.segments.plain_pickle import Described, read_plain_pickle
 from asdf.segments.timed import Timed
@@ -84,16 +85,25 @@ def _read_bytes(path: Path) -> bytes:
 
 def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
     """Return the labels of each utterance, (frames,)."""
-    header_size = _header_size(content)
-    saved = read_plain_pickle(content[header_size:])
+    if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
+        raise UnpicklingError("it is no npy file")
+    # Behind numpy's header, which only says that there is a pickle; its length is written in two
+    # bytes in the first version of the format.
+    begin = 10 if content[6] == 1 else 12
+    header_size = int.from_bytes(content[8:begin], "little")
+    saved = read_plain_pickle(content[begin + header_size :])
     if isinstance(saved, Described) and len(saved.objects) == 1:
         saved = saved.objects[0]
-    if not isinstance(saved, dict):
+    if not isinstance(saved, Items) or saved.kind != "dict":
         raise UnpicklingError("it is no dictionary")
     result = {}
     remaining = len(content)
-    for name, values in saved.items():
-        labels = values.value if isinstance(values, Described) else values
+    for name, described in zip(saved.values[0::2], saved.values[1::2], strict=True):
+        if not isinstance(name, str):
+            raise UnpicklingError("a dictionary in it has keys that are no texts")
+        labels = described.value if isinstance(described, Described) else None
+        if isinstance(described, Items) and described.kind == "list":
+            labels = described.values
         if not isinstance(labels, (np.ndarray, list)):
             raise UnpicklingError(f"the labels of {name[:80]!r} are no array")
         # An array that is named again and again would be converted again and again.
@@ -102,16 +112,6 @@ def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
             raise UnpicklingError("it has the same labels over and over")
         result[name] = _as_labels(name, labels)
     return result
-
-
-def _header_size(content: bytes) -> int:
-    """Return where the pickle begins: behind numpy's header, which only says that there is one."""
-    if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
-        raise UnpicklingError("it is no npy file")
-    is_first_version = content[6] == 1
-    length_bytes = 2 if is_first_version else 4
-    begin = 8 + length_bytes
-    return begin + int.from_bytes(content[8:begin], "little")
 
 
 def _as_labels(name: str, values: Any) -> npt.NDArray[np.int8]:

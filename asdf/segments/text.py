@@ -49,7 +49,12 @@ def parse_text(lines: NumberedLines, path: Path) -> dict[str, Timed]:
         name, label, parts = _split_line(line.split())
         is_spoof = _LABELS.get(label, is_spoof_label(label))
         if is_spoof is None or not parts:
-            raise AsdfError(_describe(path, number, line))
+            raise AsdfError(
+                f"{path}, line {number}: expected 'NAME START-END-T/START-END-F/... 0|1' as HAD "
+                "has it, or 'NAME SECONDS bonafide|spoof START-END-bonafide START-END-spoof ...' "
+                "as LlamaPartialSpoof does, or 'NAME START END LABEL' with times in seconds, found "
+                f"{line.strip()[:120]!r}."
+            )
         if name in stated:
             raise AsdfError(
                 f"{path}, line {number}: {name!r} stands in it before. Every recording has one "
@@ -106,11 +111,3 @@ def _split_line(cells: list[str]) -> tuple[str, str, list[str]]:
     if len(cells) >= 4:
         return cells[0], cells[2], cells[3:]
     return "", "", []
-
-
-def _describe(path: Path, number: int, line: str) -> str:
-    return (
-        f"{path}, line {number}: expected 'NAME START-END-T/START-END-F/... 0|1' as HAD has it, or "
-        "'NAME SECONDS bonafide|spoof START-END-bonafide START-END-spoof ...' as LlamaPartialSpoof "
-        f"does, or 'NAME START END LABEL' with times in seconds, found {line.strip()[:120]!r}."
-    )

@@ -67,7 +67,7 @@ def serve(
     Args:
         make_document: makes what `score --json` writes.
         about: Facts about the detector that the page shows.
-        announce: called with the service's address when it begins.
+        announce: Function called with the service's address when it begins.
 
     Raises:
         UsageError: a package, the token or the port is missing.

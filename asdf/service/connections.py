@@ -115,7 +115,12 @@ class Doors:
         # One client alone never has all.
         self._max_of_client = min(limits.client_connections, max(1, self.max_connections // 2))
         self.head_s = limits.head_s
-        self._proxies = _as_networks(proxies)
+        # The proxies that are addresses or networks; others are names, which no client has.
+        networks = []
+        for proxy in proxies:
+            with suppress(ValueError):
+                networks.append(ipaddress.ip_network(proxy, strict=False))
+        self._proxies = networks
         self._trusts_all = "*" in proxies
         self._open: set[Connection] = set()
         self.dropped = 0
@@ -167,12 +172,3 @@ class Doors:
         except ValueError:
             return False
         return any(address in network for network in self._proxies)
-
-
-def _as_networks(proxies: Sequence[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Return the proxies that are addresses or networks; others are names, which no client has."""
-    networks = []
-    for proxy in proxies:
-        with suppress(ValueError):
-            networks.append(ipaddress.ip_network(proxy, strict=False))
-    return networks

@@ -15,25 +15,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-_SHARED = ("style.css", "dom.js", "theme.js")
-_LOCAL = (
-    "service.css",
-    "axes.js",
-    "icon.svg",
-    "words.js",
-    "upload.js",
-    "microphone.js",
-    "recorder.js",
-    "playing.js",
-    "picture.js",
-    "result.js",
-    "list.js",
-    "service.js",
-)
-SCRIPTS = (
-    "dom",
+_SHARED_SCRIPTS = ("dom", "theme")
+_LOCAL_SCRIPTS = (
     "axes",
-    "theme",
     "words",
     "upload",
     "microphone",
@@ -42,6 +26,13 @@ SCRIPTS = (
     "result",
     "list",
     "service",
+)
+SCRIPTS = (*_SHARED_SCRIPTS, *_LOCAL_SCRIPTS)
+_SHARED = ("style.css", *(f"{name}.js" for name in _SHARED_SCRIPTS))
+# The microphone's script loads the recorder's, which computes in a thread of its own.
+_LOCAL = (
+    *("service.css", "icon.svg", "recorder.js"),
+    *(f"{name}.js" for name in _LOCAL_SCRIPTS),
 )
 _CODE = re.compile(r"`([^`]*)`")
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
-from asdf.scoring.pieces import Piece, Pieces, PieceScoring
+from asdf.scoring.hearing import Hearing
+from asdf.scoring.outcome import Outcome
+from asdf.scoring.pieces import Piece, Pieces
 from asdf.scoring.scored import Scored, WindowScore
 
 Result = tuple[Scored, list[WindowScore]]
@@ -26,16 +28,16 @@ Result = tuple[Scored, list[WindowScore]]
 class _Waiting:
     """A recording some of whose pieces have no score yet."""
 
-    def __init__(self, pieces: Pieces, name: str, scoring: PieceScoring) -> None:
+    def __init__(self, pieces: Pieces, name: str, hearing: Hearing) -> None:
         self.pieces = pieces
         self.name = name
         self.future: Future[Result] = Future()
-        self.scores = [0.0] * len(pieces.all)
-        self.missing = len(self.scores)
+        self.outcomes: dict[int, Outcome] = {}
+        self.missing = len(pieces.all)
         # By the samples that they are scored from: those of a forward pass have the same.
         self.by_length: dict[int, deque[int]] = {}
         for index, piece in enumerate(pieces.all):
-            length = scoring.batch_length(piece)
+            length = hearing.batch_length(piece)
             self.by_length.setdefault(length, deque()).append(index)
         self.all_pieces = pieces.all
 
@@ -69,13 +71,13 @@ class SharedPasses:
         is_working: whether the last forward pass succeeded; False before the first.
     """
 
-    def __init__(self, scoring: PieceScoring, observe: Callable[[int], None]) -> None:
+    def __init__(self, hearing: Hearing, observe: Callable[[int], None]) -> None:
         """Start the thread.
 
         Args:
-            observe: called with the number of pieces of each forward pass.
+            observe: Function called with the number of pieces of each forward pass.
         """
-        self._scoring = scoring
+        self._hearing = hearing
         self._observe = observe
         self._changed = threading.Condition()
         self._queue: list[_Waiting] = []
@@ -89,7 +91,7 @@ class SharedPasses:
 
         The future raises an AsdfError where the network has no score for it.
         """
-        waiting = _Waiting(pieces, name, self._scoring)
+        waiting = _Waiting(pieces, name, self._hearing)
         with self._changed:
             if self._closed:
                 waiting.future.cancel()
@@ -115,13 +117,13 @@ class SharedPasses:
         while batch := self._take_batch():
             self._observe(len(batch))
             try:
-                scores = self._scoring.score([taken.piece for taken in batch])
+                outcomes = self._hearing.score([taken.piece for taken in batch])
             # Whatever it is, the requests of this pass get an answer and the next are served.
             except Exception as error:
                 self._fail(batch, error)
             else:
                 self.is_working = True
-                self._deliver(batch, scores)
+                self._deliver(batch, outcomes)
             # Waveforms must not stay until the next ones come.
             del batch
 
@@ -137,7 +139,7 @@ class SharedPasses:
                 return []
             # The oldest recording decides, so that each has its turn.
             length = next(iter(self._queue[0].by_length))
-            return self._take_in_turns(length, self._scoring.batch_size(length))
+            return self._take_in_turns(length, self._hearing.scorer.batch_size(length))
 
     def _take_in_turns(self, length: int, size: int) -> list[_Taken]:
         batch: list[_Taken] = []
@@ -150,10 +152,10 @@ class SharedPasses:
                 turns.append(waiting)
         return batch
 
-    def _deliver(self, batch: list[_Taken], scores: list[float]) -> None:
-        for taken, score in zip(batch, scores, strict=True):
+    def _deliver(self, batch: list[_Taken], outcomes: list[Outcome]) -> None:
+        for taken, outcome in zip(batch, outcomes, strict=True):
             waiting = taken.waiting
-            waiting.scores[taken.index] = score
+            waiting.outcomes[taken.index] = outcome
             waiting.missing -= 1
             if not waiting.missing:
                 self._conclude(waiting)
@@ -162,7 +164,8 @@ class SharedPasses:
         # A future that was cancelled meanwhile takes no result.
         with suppress(InvalidStateError):
             try:
-                result = self._scoring.conclude(waiting.pieces, waiting.scores, waiting.name)
+                outcomes = [waiting.outcomes[index] for index in range(len(waiting.all_pieces))]
+                result = self._hearing.conclude(waiting.pieces, outcomes, waiting.name)
             except AsdfError as error:
                 waiting.future.set_exception(error)
             else:

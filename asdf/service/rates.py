@@ -11,7 +11,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from asdf.service.limits import Refusal
 
@@ -32,25 +32,20 @@ class _Allowance:
     time_s: float
 
 
+@dataclass(frozen=True)
 class Rates:
-    """A token bucket per client: so many requests and seconds of audio at once and per minute."""
+    """A token bucket per client: so many requests and seconds of audio at once and per minute.
 
-    def __init__(
-        self,
-        per_minute: int,
-        audio_per_minute: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Allow each client `per_minute` requests; 0: any number, of any length.
+    Attributes:
+        per_minute: Requests of a client; 0: any number, of any length.
+        audio_per_minute: Seconds of audio that the network may hear of them; 0: any.
+        clock: Seconds that only grow.
+    """
 
-        Args:
-            audio_per_minute: Seconds of audio that the network may hear of them; 0: any.
-            clock: Seconds that only grow.
-        """
-        self._per_minute = per_minute
-        self._audio_per_minute = audio_per_minute
-        self._clock = clock
-        self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
+    per_minute: int
+    audio_per_minute: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    _allowances: OrderedDict[str, _Allowance] = field(init=False, default_factory=OrderedDict)
 
     def count(self, address: str) -> None:
         """Count a request of the client at `address`.
@@ -58,14 +53,14 @@ class Rates:
         Raises:
             Refusal: 429, it has made too many, or has not made up for its recordings yet.
         """
-        if not self._per_minute:
+        if not self.per_minute:
             return
         allowance = self._renew(address)
         if allowance.requests < 1:
-            wait_s = math.ceil((1 - allowance.requests) * 60 / self._per_minute)
+            wait_s = math.ceil((1 - allowance.requests) * 60 / self.per_minute)
             raise Refusal(
                 429,
-                f"more than {self._per_minute} requests per minute from this address: try again in "
+                f"more than {self.per_minute} requests per minute from this address: try again in "
                 f"{wait_s} s.",
                 wait_s,
             )
@@ -81,7 +76,7 @@ class Rates:
         Raises:
             Refusal: 429, other recordings of the client have used it up meanwhile.
         """
-        if not self._per_minute or not self._audio_per_minute:
+        if not self.per_minute or not self.audio_per_minute:
             return
         allowance = self._renew(address)
         self._check_audio(allowance)
@@ -90,15 +85,15 @@ class Rates:
     def _renew(self, address: str) -> _Allowance:
         """Return what a client has now."""
         client = network_of(address)
-        now = self._clock()
+        now = self.clock()
         allowance = self._allowances.pop(client, None)
         if allowance is None:
-            allowance = _Allowance(self._per_minute, self._audio_per_minute, now)
+            allowance = _Allowance(self.per_minute, self.audio_per_minute, now)
         passed_s = now - allowance.time_s
-        requests = allowance.requests + passed_s * self._per_minute / 60
-        audio_s = allowance.audio_s + passed_s * self._audio_per_minute / 60
-        allowance.requests = min(self._per_minute, requests)
-        allowance.audio_s = min(self._audio_per_minute, audio_s)
+        requests = allowance.requests + passed_s * self.per_minute / 60
+        audio_s = allowance.audio_s + passed_s * self.audio_per_minute / 60
+        allowance.requests = min(self.per_minute, requests)
+        allowance.audio_s = min(self.audio_per_minute, audio_s)
         allowance.time_s = now
         # The client that was seen last is the last to be forgotten.
         self._allowances[client] = allowance
@@ -107,12 +102,12 @@ class Rates:
         return allowance
 
     def _check_audio(self, allowance: _Allowance) -> None:
-        if not self._audio_per_minute or allowance.audio_s > 0:
+        if not self.audio_per_minute or allowance.audio_s > 0:
             return
-        wait_s = 1 + math.floor(-allowance.audio_s * 60 / self._audio_per_minute)
+        wait_s = 1 + math.floor(-allowance.audio_s * 60 / self.audio_per_minute)
         raise Refusal(
             429,
-            f"more than {self._audio_per_minute:g} seconds of audio per minute from this address, "
+            f"more than {self.audio_per_minute:g} seconds of audio per minute from this address, "
             f"windows included: try again in {wait_s} s.",
             wait_s,
         )

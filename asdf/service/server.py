@@ -99,8 +99,8 @@ def run_server(server: Server, listener: Listener, announce: Callable[[str], Non
     """Serve until a signal ends it.
 
     Args:
-        listener: as `listen` opens it.
-        announce: called with the service's address before the first request.
+        listener: Listener as `listen` opens it.
+        announce: Function called with the service's address before the first request.
     """
     host, port = listener.getsockname()[:2]
     announce(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")

@@ -60,9 +60,9 @@ class Service:
 
     Attributes:
         limits: Limits of recordings and requests.
-        counts: for Prometheus.
+        counts: Counts for Prometheus.
         rates: Number of requests, and of seconds of audio, that a client may send.
-        stopping: whether new recordings are refused, since the service is to end.
+        stopping: True where new recordings are refused, since the service is to end.
     """
 
     def __init__(self, detector: Detector, make_document: Document, limits: ServiceLimits) -> None:
@@ -78,14 +78,14 @@ class Service:
         self.rates = Rates(limits.rate, limits.audio_rate)
         self.stopping = False
         self._make_document = make_document
-        self._scoring = detector.pieces
+        self._hearing = detector.hearing
         self._in_memory = 0
         self._lock = threading.Lock()
         self._readers = Threads(limits.readers)
-        self._passes = SharedPasses(self._scoring, self.counts.pass_pieces.observe)
+        self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
         self._watch()
         noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP).astype(np.float32)
-        self._passes.submit(self._scoring.cut(noise))
+        self._passes.submit(self._hearing.cut(noise))
 
     @property
     def in_memory(self) -> int:
@@ -159,7 +159,9 @@ class Service:
         try:
             decoded = await _wait_for(reading, gone, wait)
             # Not by the file's size: minutes of silence are some kilobytes.
-            self.rates.charge(client, self._heard_s(decoded.pieces))
+            self.rates.charge(
+                client, sum(map(self._hearing.batch_length, decoded.pieces.all)) / SAMPLE_RATE
+            )
             passing = self._passes.submit(decoded.pieces, upload.name or "-")
             result, windows = await _wait_for(passing, gone, wait)
         except UsageError as error:
@@ -188,12 +190,8 @@ class Service:
         self._check_work(len(waveform), question)
         points = question.points
         shape = outline(waveform, points) if points else None
-        pieces = self._scoring.cut(waveform, not question.trial, question.window)
+        pieces = self._hearing.cut(waveform, not question.trial, question.window)
         return _Decoded(pieces, shape, recording_digest(upload.content))
-
-    def _heard_s(self, pieces: Pieces) -> float:
-        """Return the seconds that the network hears of a recording, parts of it several times."""
-        return sum(map(self._scoring.batch_length, pieces.all)) / SAMPLE_RATE
 
     def _check_work(self, samples: int, question: Question) -> None:
         """Refuse windows that would take the network too long."""
@@ -201,7 +199,7 @@ class Service:
             return
         window, hop = in_samples(*question.window)
         count = count_windows(samples, window, hop)
-        heard = count * self._scoring.scorer.scored_samples(window)
+        heard = count * self._hearing.scorer.scored_samples(window)
         if heard > self.limits.max_piece_samples:
             raise UsageError(
                 f"the network would hear {count:,} windows, each as "

@@ -58,7 +58,7 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
     is_form = kind.startswith("multipart/form-data")
     # A request without a type is taken as it is: many programs state none.
     if kind and not is_form and not kind.startswith(_TYPES):
-        raise Refusal(415, f"{shorten(kind, 60)!r} is no type of a recording: {_HINT}.")
+        raise Refusal(415, f"{shorten(kind, 60)!r} is not a type of recording: {_HINT}.")
     reading = _read_form(request, limits) if is_form else _read_body(request, limits)
     try:
         return await asyncio.wait_for(reading, limits.upload_s)

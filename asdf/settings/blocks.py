@@ -91,11 +91,22 @@ class _BlockReader:
     def take(self, line: Line) -> None:
         """Put the next line where it belongs."""
         if line.kind == "blank":
-            self._end_block()
+            self._ended = self._open or self._ended
+            self._open = None
+            self._comments_above = []
         elif line.kind == "comment":
-            self._take_comment(line.comment)
+            if self._open is None:
+                self._comments_above.append(line.comment)
+            # Comments further down are about the settings that follow them.
+            elif not self._open.assignments and not self._is_described:
+                self._open.comments.append(line.comment)
         elif line.kind == "assignment":
-            self._take_assignment(line)
+            location = self._location(line)
+            if self._open is None:
+                self.collector.add(location, _no_config(line, self._ended))
+                # The rest of the paragraph is part of the same mistake.
+                self._open = Block("", (), location)
+            _append(self._open.assignments, line, location, self.collector)
         elif HEADER.fullmatch(line.text):
             self._begin_block(line)
         else:
@@ -103,26 +114,6 @@ class _BlockReader:
 
     def _location(self, line: Line) -> Location:
         return Location(self.file, line.number, self._open.name if self._open else "")
-
-    def _end_block(self) -> None:
-        self._ended = self._open or self._ended
-        self._open = None
-        self._comments_above = []
-
-    def _take_comment(self, comment: str) -> None:
-        if self._open is None:
-            self._comments_above.append(comment)
-        # Comments further down are about the settings that follow them.
-        elif not self._open.assignments and not self._is_described:
-            self._open.comments.append(comment)
-
-    def _take_assignment(self, line: Line) -> None:
-        location = self._location(line)
-        if self._open is None:
-            self.collector.add(location, _no_config(line, self._ended))
-            # The rest of the paragraph is part of the same mistake.
-            self._open = Block("", (), location)
-        _append(self._open.assignments, line, location, self.collector)
 
     def _begin_block(self, line: Line) -> None:
         if self._open is not None and self._open.name:
@@ -152,7 +143,9 @@ class _BlockReader:
     def _refuse(self, line: Line) -> None:
         location = self._location(line)
         if self._open is None:
-            self.collector.add(location, _no_name(line))
+            form = f"names hold {NAMES}, optionally followed by < parent < grandparent"
+            problem = f"'{shortened(line.text)}' is no name of a config; {form}"
+            self.collector.add(location, problem)
             self._open = Block("", (), location)
         else:
             self.collector.add(location, _no_assignment(line))
@@ -160,11 +153,6 @@ class _BlockReader:
 
 def _no_assignment(line: Line) -> str:
     return f"'{shortened(line.text)}' is no line of the form section.name = value"
-
-
-def _no_name(line: Line) -> str:
-    form = f"names hold {NAMES}, optionally followed by < parent < grandparent"
-    return f"'{shortened(line.text)}' is no name of a config; {form}"
 
 
 def _no_config(line: Line, ended: Block | None) -> str:

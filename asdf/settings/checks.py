@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin
 
 from asdf.settings.catalogue import Known
@@ -27,8 +28,10 @@ def check_value(known: Known, value: Any) -> Any:
         Complaint: the value is of another type, out of its range, or fails the setting's `check`.
     """
     fitted = _fit(known.annotation, value)
-    for number in _numbers_in(fitted):
-        _check_range(known, number)
+    for number in fitted if isinstance(fitted, tuple) else (fitted,):
+        # Words among numbers, such as 'best' among epochs, have no range.
+        if _is(number, int | float):
+            _check_range(known, number)
     if fitted is None:
         return None
     if known.metadata["check"] == "class_path":
@@ -48,7 +51,10 @@ def _fit(annotation: Any, value: Any) -> Any:
         return _fit_choice(annotation, value)
     # A float setting takes 3; an int setting does not take 3.0, which may be a slip.
     if annotation is float and _is(value, int):
-        return _fit_float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise Complaint("the number is out of range") from None
     if not _is(value, annotation):
         raise _wrong_kind(annotation, value, _hint(annotation, value))
     if annotation is float and not math.isfinite(value):
@@ -64,14 +70,10 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _wrong_kind(annotation: Any, value: Any, hint: str = "") -> Complaint:
-    return Complaint(f"expected {describe(annotation)}, not {_describe_kind(value)}{hint}")
-
-
-def _fit_float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise Complaint("the number is out of range") from None
+    kind = _KIND_WORDS.get(type(value), f"a {type(value).__name__}")
+    if value is None or isinstance(value, bool):
+        kind = repr(value)
+    return Complaint(f"expected {describe(annotation)}, not {kind}{hint}")
 
 
 def _fit_choice(annotation: Any, value: Any) -> Any:
@@ -97,18 +99,14 @@ def _fit_union(annotation: Any, value: Any) -> Any:
         except Complaint:
             continue
     others = [member for member in members if member is not type(None)]
-    if len(others) == 1 and _is_meant_as(others[0], value):
-        # Its own complaint says more than "expected this or None".
-        _fit(others[0], value)
+    member = others[0]
+    is_tuple = get_origin(member) is tuple
+    if len(others) == 1 and (is_tuple or (isinstance(member, type) and _is(value, member))):
+        # Its own complaint says more than "expected this or None"; a tuple's names the element
+        # that does not fit.
+        _fit(member, value)
     hints = [_hint(member, value) for member in others]
     raise _wrong_kind(annotation, value, next(filter(None, hints), ""))
-
-
-def _is_meant_as(member: Any, value: Any) -> bool:
-    # A tuple's own complaint names the element that does not fit.
-    if get_origin(member) is tuple:
-        return True
-    return isinstance(member, type) and _is(value, member)
 
 
 def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
@@ -116,9 +114,11 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
     of_any_length = kinds[-1] is Ellipsis
     if not isinstance(value, tuple | list):
         hint = ""
-        if of_any_length and _fits(kinds[0], value):
-            # (0) is a number in brackets: a trap that everyone falls into once.
-            hint = f"; a tuple of one value is written ({shortened(repr(value))},)"
+        with suppress(Complaint):
+            if of_any_length:
+                _fit(kinds[0], value)
+                # (0) is a number in brackets: a trap that everyone falls into once.
+                hint = f"; a tuple of one value is written ({shortened(repr(value))},)"
         raise _wrong_kind(annotation, value, hint)
     if of_any_length:
         kinds = (kinds[0],) * len(value)
@@ -135,20 +135,6 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
     return tuple(fitted)
 
 
-def _fits(annotation: Any, value: Any) -> bool:
-    try:
-        _fit(annotation, value)
-    except Complaint:
-        return False
-    return True
-
-
-def _describe_kind(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return repr(value)
-    return _KIND_WORDS.get(type(value), f"a {type(value).__name__}")
-
-
 def _hint(annotation: Any, value: Any) -> str:
     if annotation is bool and _is(value, int) and value in (0, 1):
         return f"; write {bool(value)}"
@@ -157,12 +143,6 @@ def _hint(annotation: Any, value: Any) -> str:
     if annotation is str and _is(value, int):
         return f"; write '{shortened(str(value))}'"
     return ""
-
-
-def _numbers_in(value: Any) -> list[int | float]:
-    values = value if isinstance(value, tuple) else (value,)
-    # Words among numbers, such as 'best' among epochs, have no range.
-    return [number for number in values if _is(number, int | float)]
 
 
 def _check_range(known: Known, number: int | float) -> None:

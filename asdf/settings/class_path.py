@@ -29,7 +29,7 @@ from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from inspect import isfunction
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
@@ -54,12 +54,9 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
         AsdfError: the module fails when it is imported.
     """
     named = find_named(class_path, folder, setting, base)
-    if not _is_derived(named, base):
-        module = sys.modules[class_path.rpartition(".")[0]]
-        raise UsageError(
-            f"{setting}: {class_path} ({_file_of(module)}) does not fit: a class derived from "
-            f"{base.__module__}.{base.__qualname__} is needed, and this is {named!r}."
-        )
+    if not _is_of(named, base):
+        needed = f"a class derived from {base.__module__}.{base.__qualname__}"
+        raise _does_not_fit(class_path, setting, needed, named)
     checked: type[Kind] = named
     check_whole(checked, class_path, setting, base)
     return checked
@@ -84,13 +81,13 @@ def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
 
 
 def find_named(
-    class_path: str, folder: Path | None, setting: str, base: type[object] = object
+    class_path: str, folder: Path | None, setting: str, base: type[object] | None = object
 ) -> Any:
     """Import what `class_path` names: a class, most often.
 
     Args:
         folder, setting: as of `find_class`.
-        base: whose derived classes a message offers instead.
+        base: Class whose derived classes a message offers instead; None: functions.
 
     Raises:
         UsageError: no such module, or no such name in it.
@@ -100,8 +97,7 @@ def find_named(
     module = _import(module_name, folder, setting)
     named = getattr(module, name, None)
     if named is None:
-        names = dir(module)
-        fitting = [known for known in names if _is_derived(getattr(module, known, None), base)]
+        fitting = [known for known in dir(module) if _is_of(getattr(module, known, None), base)]
         raise _no_class(f"{setting}: module {module_name} ({_file_of(module)})", name, fitting)
     return named
 
@@ -117,6 +113,19 @@ def module_file(module_name: str, folder: Path | None) -> Path | None:
         return None
     file = _file_in(folder, module_name)
     return file if file.is_file() else None
+
+
+def _does_not_fit(path: str, setting: str, needed: str, named: object) -> UsageError:
+    file = _file_of(sys.modules[path.rpartition(".")[0]])
+    return UsageError(
+        f"{setting}: {path} ({file}) does not fit: {needed} is needed, and this is {named!r}."
+    )
+
+
+def _is_of(value: object, base: type | None) -> bool:
+    if base is None:
+        return isfunction(value)
+    return isinstance(value, type) and issubclass(value, base)
 
 
 def _file_of(module: ModuleType) -> str:
@@ -162,17 +171,9 @@ def find_function(path: str, folder: Path | None, setting: str) -> Callable[...,
         UsageError: no such module, or no such function in it.
         AsdfError: the module fails when it is imported.
     """
-    module_name, name = _split_path(path, setting)
-    module = _import(module_name, folder, setting)
-    file = getattr(module, "__file__", None) or "built in"
-    named = getattr(module, name, None)
-    if named is None:
-        functions = [known for known in dir(module) if isfunction(getattr(module, known, None))]
-        raise _no_class(f"{setting}: module {module_name} ({file})", name, functions)
+    named = find_named(path, folder, setting, None)
     if not callable(named) or isinstance(named, type):
-        raise UsageError(
-            f"{setting}: {path} ({file}) does not fit: a function is needed, and this is {named!r}."
-        )
+        raise _does_not_fit(path, setting, "a function", named)
     function: Callable[..., Any] = named
     return function
 
@@ -223,19 +224,16 @@ def _classes_in(tree: ast.Module) -> list[str]:
 
     Functions are among them, but for private ones.
     """
+    ours = f"{_OUR_PACKAGE.name}."
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     classes = [name for name in functions if not name.startswith("_")]
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             classes.append(node.name)
-        elif isinstance(node, ast.ImportFrom) and _is_ours(node):
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ours):
             # A package such as asdf.networks only imports its classes.
             classes += [alias.name for alias in node.names if alias.name[0].isupper()]
     return classes
-
-
-def _is_ours(node: ast.ImportFrom) -> bool:
-    return node.module is not None and node.module.startswith(f"{_OUR_PACKAGE.name}.")
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
@@ -313,8 +311,27 @@ def searched_first(folder: Path | None) -> Iterator[None]:
         sys.path[:] = before
 
 
-def _is_derived(value: object, base: type) -> bool:
-    return isinstance(value, type) and issubclass(value, base)
+class UserErrors:
+    """A block that calls a class or function of the user's; what fails in it becomes one message.
+
+    The project's own errors pass as they are.
+    """
+
+    def __init__(self, failed: str, advice: str = "", kind: type[AsdfError] = AsdfError) -> None:
+        """Take what the message says before the reason, and what it says behind it."""
+        self._failed = failed
+        self._advice = advice
+        self._kind = kind
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if trace is None or not isinstance(error, Exception) or isinstance(error, AsdfError):
+            return
+        reason = describe_error(error, trace.tb_frame.f_code.co_filename)
+        raise self._kind(f"{self._failed}: {reason}. {self._advice}".rstrip()) from error
 
 
 def describe_error(error: Exception, skip_file: str = __file__) -> str:

@@ -118,16 +118,13 @@ def read_overrides(
         # The same value twice is harmless: scripts add overrides to a command that has them.
         earlier = assignments.setdefault(assignment.target, assignment)
         if earlier.text != assignment.text:
-            collector.add(COMMAND_LINE, _two_values(earlier, assignment))
+            collector.add(
+                COMMAND_LINE,
+                f"{shortened(assignment.target)} is set to {shortened(earlier.text, 30)} and to "
+                f"{shortened(assignment.text, 30)}: leave one of them out; for a run with each "
+                "write a config for each",
+            )
     return list(assignments.values())
-
-
-def _two_values(earlier: Assignment, later: Assignment) -> str:
-    return (
-        f"{shortened(later.target)} is set to {shortened(earlier.text, 30)} and to "
-        f"{shortened(later.text, 30)}: leave one of them out; for a run with each write a config "
-        "for each"
-    )
 
 
 def _read_override(override: str, catalogue: Catalogue, collector: Collector) -> Assignment | None:
@@ -141,19 +138,16 @@ def _read_override(override: str, catalogue: Catalogue, collector: Collector) ->
     try:
         return Assignment(target, parse_literal(text), text, COMMAND_LINE)
     except Complaint as complaint:
-        if known is not None and _is_bare_string(known, text):
+        # The shell took its quotes, or nobody wrote any; what begins with a quote or a bracket is a
+        # literal with a mistake in it.
+        is_bare = text != "" and text[0] not in "'\"([{"
+        if known is not None and is_bare and takes_string(known.annotation):
             return Assignment(target, text, text, COMMAND_LINE)
         # Of an unknown setting nobody can say whether it takes a bare string.
         if known is not None:
             written = f"{target} = {shortened(text)}"
             collector.mistakes.append(complaint.at(COMMAND_LINE, written))
         return Assignment(target, None, text, COMMAND_LINE, broken=True)
-
-
-def _is_bare_string(known: Known, text: str) -> bool:
-    """Whether `text` is meant as a string: the shell took its quotes, or nobody wrote any."""
-    # What begins with a quote or a bracket is a literal with a mistake in it, no bare string.
-    return takes_string(known.annotation) and text != "" and text[0] not in "'\"([{"
 
 
 def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Config:
@@ -166,7 +160,10 @@ def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Conf
         values[known.full] = step.value
         if known.metadata["check"] == "path" and not step.broken:
             try:
-                values[known.full] = _expand_paths(step.value)
+                if isinstance(step.value, str):
+                    values[known.full] = expand(step.value)
+                elif isinstance(step.value, tuple):
+                    values[known.full] = tuple(map(expand, step.value))
             except Complaint as complaint:
                 written = f"{known.full} = {shortened(repr(step.value))}"
                 unset[known.full] = complaint.at(step.location or Location("default"), written)
@@ -175,14 +172,6 @@ def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Conf
 
 def _latest_steps(log: Log) -> dict[str, Step]:
     return {step.setting: step for step in log}
-
-
-def _expand_paths(value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-    if isinstance(value, str):
-        return expand(value)
-    if isinstance(value, tuple):
-        return tuple(map(expand, value))
-    return value
 
 
 def final_mistakes(config: Config) -> list[Mistake]:

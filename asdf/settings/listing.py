@@ -41,17 +41,13 @@ def list_configs(run_configs: str | os.PathLike[str]) -> str:
     stack = [(0, block) for block in reversed(children.get("", []))]
     while stack:
         depth, block = stack.pop()
-        lines += _entry(block, _STEP * min(depth, _DEEPEST))
+        indent = _STEP * min(depth, _DEEPEST)
+        lines += _wrap(block.header, indent)
+        for paragraph in _paragraphs(block.comments):
+            lines += _wrap(paragraph, indent + 2 * _STEP)
         for child in reversed(children.get(block.name, [])):
             stack.append((depth + 1, child))
     return "\n".join(lines)
-
-
-def _entry(block: Block, indent: str) -> list[str]:
-    lines = _wrap(block.header, indent)
-    for paragraph in _paragraphs(block.comments):
-        lines += _wrap(paragraph, indent + 2 * _STEP)
-    return lines
 
 
 def _paragraphs(comments: Iterable[str]) -> list[str]:
@@ -96,19 +92,12 @@ def markdown_tables() -> str:
     return "\n".join(parts)
 
 
-def _meaning(known: Known) -> str:
-    meaning: str = known.metadata["meaning"]
-    if not known.metadata["names"]:
-        return meaning
-    return f"{meaning}: {describe_names(known)}"
-
-
 def _row(known: Known) -> str:
-    cells = [
-        f"`{known.full}`",
-        f"`{known.default!r}` {known.metadata['unit']}".rstrip(),
-        _meaning(known),
-    ]
+    default = f"`{known.default!r}` {known.metadata['unit']}".rstrip()
+    meaning = known.metadata["meaning"]
+    if known.metadata["names"]:
+        meaning += f": {describe_names(known)}"
+    cells = [f"`{known.full}`", default, meaning]
     # A bar would end the cell.
     escaped = [cell.replace("|", r"\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"

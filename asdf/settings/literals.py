@@ -1,8 +1,8 @@
 """The value of one Python literal.
 
 Invariant: nothing that is read is ever run. Only what `tokens.py` lets through gets as far as
-`ast.parse`, only arithmetic on numbers is computed, and sizes are bounded, so that no input calls
-anything or computes for long (`9**9**9`).
+`ast.parse`, which runs nothing either; only arithmetic on numbers is computed, and sizes are
+bounded, so that no input calls anything or computes for long (`9**9**9`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from asdf.settings.mistakes import Complaint
+from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.tokens import KINDS, scan
 
 # As many as the largest float has; no setting takes a larger number.
@@ -30,6 +30,9 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
+_PLAIN = bool | int | float | str | None
+# As JSON and YAML write them.
+_SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
 
 def parse_literal(text: str) -> Any:
@@ -59,7 +62,8 @@ def parse_literal(text: str) -> Any:
 
 
 def _evaluate(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and _is_plain(node.value):
+    # Bytes, complex numbers and the ellipsis are constants as well.
+    if isinstance(node, ast.Constant) and isinstance(node.value, _PLAIN):
         return _bounded(node.value, node)
     if isinstance(node, ast.Tuple):
         return tuple(map(_evaluate, node.elts))
@@ -73,12 +77,25 @@ def _evaluate(node: ast.expr) -> Any:
         left = _evaluate_number(node.left)
         right = _evaluate_number(node.right)
         return _calculate(node, left, right)
-    raise Complaint(f"this is no literal; {KINDS}", node.lineno - 1)
+    raise Complaint(_describe_other(node), node.lineno - 1)
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a constant is of a kind that settings have: bytes and complex numbers are not."""
-    return value is None or isinstance(value, bool | int | float | str)
+def _describe_other(node: ast.expr) -> str:
+    """Return why an expression is not a literal."""
+    text = shortened(ast.unparse(node), 30)
+    if text.lower() in _SPELLINGS:
+        return f"{text} is written {_SPELLINGS[text.lower()]}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+        name = shortened(ast.unparse(node.func), 30)
+        return f"{name}(...) is a call, and nothing in a config is run; {KINDS}"
+    # (1, 2)(3, 4) and [1][2]: what Python takes for a call and an item.
+    if isinstance(node, ast.Call | ast.Subscript):
+        return f"is a comma missing in {text}?"
+    if isinstance(node, ast.Name | ast.Attribute):
+        return f"{text} is a name; {KINDS}"
+    if isinstance(node, ast.Dict | ast.Set):
+        return f"dicts and sets are no values here; {KINDS}"
+    return f"{text} is no literal; {KINDS}"
 
 
 def _evaluate_number(node: ast.expr) -> int | float:
@@ -91,7 +108,11 @@ def _evaluate_number(node: ast.expr) -> int | float:
 
 def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | float:
     line = node.lineno - 1
-    if isinstance(node.op, ast.Pow) and _is_huge_power(left, right):
+    is_huge = False
+    if isinstance(node.op, ast.Pow) and isinstance(left, int) and isinstance(right, int):
+        # Judged without computing it.
+        is_huge = abs(left) > 1 and (left.bit_length() - 1) * abs(right) > MAX_BITS
+    if is_huge:
         raise Complaint("the number is out of range", line)
     try:
         result = _BINARY[type(node.op)](left, right)
@@ -104,13 +125,6 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("the root of a negative number is no number", line)
     number: int | float = _bounded(result, node)
     return number
-
-
-def _is_huge_power(base: int | float, exponent: int | float) -> bool:
-    """Whether a power of whole numbers has too many bits, judged without computing it."""
-    if not isinstance(base, int) or not isinstance(exponent, int) or abs(base) <= 1:
-        return False
-    return (base.bit_length() - 1) * abs(exponent) > MAX_BITS
 
 
 def _bounded(value: Any, node: ast.expr) -> Any:

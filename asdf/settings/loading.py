@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -185,20 +185,27 @@ class _Layers:
     ) -> Config:
         """Return the config of a block with overrides; its mistakes go to the collector."""
         initial = self.initial
-        inherited = _inherited_assignments(block.name, blocks)
+        inherited: list[Assignment] = []
+        for name in application_order(block.name, blocks):
+            inherited += blocks[name].assignments.values()
         # Which sections there are follows from the classes that are named, in any layer.
         on_top = read_overrides(overrides, initial.catalogue, Collector())
         declared = declared_sections([*inherited, *on_top], self.folder, self.collector)
         catalogue = initial.catalogue.with_sections(declared)
         # init_config may name another class, with other settings in a section of the same name.
-        below = [step for step in initial.log if _remains(step, catalogue, declared)]
+        below = []
+        for step in initial.log:
+            known = catalogue.settings.get(step.setting)
+            if known is not None and not (step.location is None and known.section in declared):
+                below.append(step)
         log = [
             *defaults(catalogue, declared),
             *below,
             *steps_of(inherited, catalogue, self.collector),
             *self._override_steps(overrides, catalogue),
         ]
-        return resolve(_header(block), log, catalogue, block.name)
+        header = f"config {shortened(block.header, 200)} ({block.location})"
+        return resolve(header, log, catalogue, block.name)
 
     def check_overrides(self, points: Iterable[Sequence[str]]) -> None:
         """Note what is wrong with overrides that no config is there for."""
@@ -209,22 +216,3 @@ class _Layers:
         """Return the layer of the command line."""
         assignments = read_overrides(overrides, catalogue, self.collector)
         return steps_of(assignments, catalogue, self.collector)
-
-
-def _remains(step: Step, catalogue: Catalogue, declared: Collection[str]) -> bool:
-    """Whether a step of init_config's holds below a config that declares sections."""
-    is_default = step.location is None
-    known = catalogue.settings.get(step.setting)
-    return known is not None and not (is_default and known.section in declared)
-
-
-def _inherited_assignments(name: str, blocks: Mapping[str, Block]) -> list[Assignment]:
-    """Return those of a block and of all that it inherits from, in the order of application."""
-    assignments: list[Assignment] = []
-    for part in application_order(name, blocks):
-        assignments += blocks[part].assignments.values()
-    return assignments
-
-
-def _header(block: Block) -> str:
-    return f"config {shortened(block.header, 200)} ({block.location})"

@@ -57,7 +57,11 @@ CLIP_SETTINGS = {
 
 def contradictions(sections: Sections) -> Iterator[Contradiction]:
     """Yield the pairs of settings that contradict each other."""
-    yield from _reversed_bounds(sections)
+    for low, high in ORDERED:
+        lower = attrgetter(low)(sections)
+        upper = attrgetter(high)(sections)
+        if lower is not None and upper is not None and lower > upper:
+            yield Contradiction(low, "is above", high)
     yield from _computing_contradictions(sections)
     if sections.computing.shard_network:
         yield from _sharding_contradictions(sections)
@@ -77,14 +81,6 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
             yield from frames_training_contradictions(sections)
         if sections.front_end.cache_features:
             yield from _cache_contradictions(sections)
-
-
-def _reversed_bounds(sections: Sections) -> Iterator[Contradiction]:
-    for low, high in ORDERED:
-        lower = attrgetter(low)(sections)
-        upper = attrgetter(high)(sections)
-        if lower is not None and upper is not None and lower > upper:
-            yield Contradiction(low, "is above", high)
 
 
 def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:

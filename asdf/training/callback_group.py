@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,34 +49,27 @@ class Needs:
         )
 
 
+@dataclass(frozen=True)
 class CallbackGroup:
     """Calls callbacks on the main rank while the other ranks wait.
 
-    Args:
-        required: the project's own, whose failures end the run.
-        users: those that `network.callbacks` names; only the main rank needs to have any.
+    Attributes:
+        required: Callbacks of the project's own, whose failures end the run.
+        users: Callbacks that `network.callbacks` names; only the main rank needs to have any.
         needs: Needs of `users`, on every rank.
         failures_end_training: a failure of one of `users` ends the run, too.
     """
 
-    def __init__(
-        self,
-        required: Sequence[Callback],
-        users: Sequence[Callback],
-        world: World,
-        failures_end_training: bool = False,
-        needs: Needs | None = None,
-    ) -> None:
-        self._required = required
-        self._users = users
-        self._world = world
-        self._failures_end_training = failures_end_training
-        self._failures: Counter[str] = Counter()
-        self.needs = needs or Needs()
+    required: Sequence[Callback]
+    users: Sequence[Callback]
+    world: World
+    failures_end_training: bool = False
+    needs: Needs = Needs()
+    _failures: Counter[str] = field(init=False, default_factory=Counter)
 
     def show(self, training: Training) -> None:
         """Let the callbacks see the training that begins."""
-        for callback in (*self._required, *self._users):
+        for callback in (*self.required, *self.users):
             callback.training = training
 
     def call(self, event: str, argument: Any) -> None:
@@ -85,7 +78,7 @@ class CallbackGroup:
         Raises:
             AsdfError: a callback failed whose failures end the run; on every rank.
         """
-        self._world.run_on_main(lambda: self._call(event, argument))
+        self.world.run_on_main(lambda: self._call(event, argument))
 
     def end(self, error: BaseException | None) -> None:
         """Say how the run ended, on the main rank, where the other ranks may be gone.
@@ -97,7 +90,7 @@ class CallbackGroup:
                 self._call("on_stop", str(error))
             elif error is not None:
                 self._call("on_failure", error)
-        for callback in self._users:
+        for callback in self.users:
             callback.training = None
             try:
                 callback.close()
@@ -117,9 +110,9 @@ class CallbackGroup:
                 LOG.warning("%s: %s failed %d times", SETTING, method, count)
 
     def _call(self, event: str, argument: Any) -> None:
-        for callback in self._required:
+        for callback in self.required:
             getattr(callback, event)(argument)
-        for callback in self._users:
+        for callback in self.users:
             try:
                 getattr(callback, event)(argument)
             except Exception as error:
@@ -127,7 +120,7 @@ class CallbackGroup:
 
     def _note_failure(self, callback: Callback, event: str, error: Exception) -> None:
         method = f"{type(callback).__module__}.{type(callback).__qualname__}.{event}"
-        if self._failures_end_training:
+        if self.failures_end_training:
             raise AsdfError(
                 f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends "
                 "here, as network.callback_failures_end_training = True; what was saved stays, and "
@@ -152,7 +145,7 @@ def build_callbacks(
 
     Args:
         folder: the system folder of the run.
-        recipe_folder: where the user's modules lie.
+        recipe_folder: Folder of the user's modules.
 
     Raises:
         AsdfError: a callback cannot be made; on every rank.

@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.settings.catalogue import named_classes
-from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
 
@@ -33,8 +33,8 @@ class Training:
     """What a callback sees of a training. It may look at everything and should change nothing.
 
     Attributes:
-        network: as it is trained, on the main process's device.
-        optimiser: with a parameter group per learning rate and weight decay.
+        network: Network as it is trained, on the main process's device.
+        optimiser: Optimiser with a parameter group per learning rate and weight decay.
         progress: Progress of the run.
     """
 
@@ -197,16 +197,10 @@ def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Ca
     Raises:
         AsdfError: its constructor fails.
     """
-    try:
+    failed = f"{SETTING}: {kind.__module__}.{kind.__qualname__}(settings, folder) failed"
+    advice = "Training has not begun. Fix the callback, or take it off network.callbacks."
+    with UserErrors(failed, advice):
         return kind(settings, folder)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise AsdfError(
-            f"{SETTING}: {kind.__module__}.{kind.__qualname__}(settings, folder) failed: "
-            f"{describe_error(error, __file__)}. Training has not begun. "
-            "Mend the callback, or take it off network.callbacks."
-        ) from error
 
 
 def __getattr__(name: str) -> Any:

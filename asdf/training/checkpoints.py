@@ -59,7 +59,10 @@ def collect_checkpoint(
     # The parts of a divided network are gathered, in which all ranks take part.
     if not (world.is_main or is_sharded(network)):
         return None
-    scaler_on_host = _queue_scaler(scaler, copies)
+    # To ask a scaler on a GPU for its state would wait for the GPU once per number.
+    scaler_on_host = type(scaler).__new__(type(scaler))
+    tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
+    vars(scaler_on_host).update({**vars(scaler), **copies.queue(tensors)})
     file = NetworkFile.from_network(
         network, settings, optimiser_state=optimiser_state(optimiser), progress=progress.state()
     )
@@ -71,25 +74,14 @@ def collect_checkpoint(
     return copied if world.is_main else None
 
 
-def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp.GradScaler:
-    """Return a copy of the loss scale on the host.
-
-    To ask a scaler on a GPU for its state would wait for the GPU once per number.
-    """
-    on_host = type(scaler).__new__(type(scaler))
-    tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
-    vars(on_host).update({**vars(scaler), **copies.queue(tensors)})
-    return on_host
-
-
 def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
     """Read a network file, onto the CPU; nothing in the file is executed.
 
     Args:
-        mapped: as in `read_network_file`.
+        mapped: See `read_network_file`.
 
     Raises:
-        AsdfError: no such file exists, or it is no network.
+        AsdfError: no such file exists, or it is not a network.
     """
     if not path.exists():
         raise AsdfError(

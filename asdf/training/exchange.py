@@ -65,7 +65,7 @@ def shard(
     """Divide `network` in place if the settings say so, and the run has more than one process.
 
     Args:
-        dtype: in which its encoder layers are gathered; None: float32.
+        dtype: Type in which its encoder layers are gathered; None: float32.
 
     Raises:
         UsageError: it cannot be divided.

@@ -118,7 +118,10 @@ class GraphedPasses:
         try:
             pair = self._capture()
         except RuntimeError as error:
-            cause = _first_failure(error)
+            # What broke a capture: its end fails as well then, and does not say why.
+            cause = error
+            while isinstance(cause.__context__, RuntimeError):
+                cause = cause.__context__
             if isinstance(cause, torch.OutOfMemoryError):
                 # Nothing is wrong with the network, and the advice would mislead.
                 raise cause from None
@@ -187,14 +190,6 @@ def _host_draws() -> tuple[object, ...]:
     # As text: the state is a dictionary with an array, and comparing those gives an array.
     numpy_state = repr(np.random.get_state(legacy=False))
     return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
-
-
-def _first_failure(error: RuntimeError) -> RuntimeError:
-    """Return what broke a capture: its end fails as well then, and does not say why."""
-    first = error
-    while isinstance(first.__context__, RuntimeError):
-        first = first.__context__
-    return first
 
 
 def _refusal(cause: RuntimeError) -> str:

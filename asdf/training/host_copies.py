@@ -93,18 +93,16 @@ class HostCopies:
             return copied
         self._device = storage.device
         numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        buffer = self._next_buffer(storage.nbytes())
-        buffer.copy_(numbers, non_blocking=True)
-        return buffer.untyped_storage()
-
-    def _next_buffer(self, size: int) -> Tensor:
-        """Return a pinned buffer of `size` bytes that this round has not used yet."""
+        # A pinned buffer of `size` bytes that this round has not used yet.
+        size = storage.nbytes()
         buffers = self._pinned[size]
         index = self._buffers_used[size]
         self._buffers_used[size] += 1
         if index == len(buffers):
             buffers.append(torch.empty(size, dtype=torch.uint8, pin_memory=True))
-        return buffers[index]
+        buffer = buffers[index]
+        buffer.copy_(numbers, non_blocking=True)
+        return buffer.untyped_storage()
 
 
 def _map_tensors(content: Any, function: Callable[[Tensor], Tensor]) -> Any:

@@ -2,9 +2,9 @@
 
 Invariant: the gradient is that of one big batch, whichever process computes which minibatch of it.
 A step takes two forward passes. The first one, without gradients, computes the outputs for all
-utterances; every rank gets those of the others, and computes the gradient of the loss by each
-output. The second one computes the same outputs again, from the same random numbers, and its
-backward pass takes these gradients on. The running statistics of batch norm see each clip once.
+utterances; every rank gets those of the others, and computes the gradient of the loss with respect
+to each output. The second one computes the same outputs again, from the same random numbers, and
+its backward pass takes these gradients on. The running statistics of batch norm see each clip once.
 
 Shapes: N utterances of a step, B of a minibatch, E numbers in an embedding, 2 classes.
 """
@@ -32,7 +32,7 @@ class Minibatch:
     """A minibatch of this rank.
 
     Attributes:
-        number: in the step, from 1 on.
+        number: Number in the step, from 1 on.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Minibatch:
 
 @dataclass(frozen=True)
 class _Gradient:
-    """The gradient by the outputs of a minibatch, and its losses.
+    """The gradient with respect to the outputs of a minibatch, and its losses.
 
     Attributes:
         losses_B, embeddings_BE, logits_B2: Values of the utterances that count.
@@ -54,7 +54,7 @@ class _Gradient:
     logits_B2: Tensor
 
 
-# A parameter of the loss, and the gradient by it.
+# A parameter of the loss, and the gradient with respect to it.
 _Slope = tuple[Tensor, Tensor]
 
 
@@ -81,7 +81,7 @@ class JointPasses:
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the losses of the utterances that count, (batch,).
 
-        Their gradient by the outputs is the one of the whole step's loss.
+        Their gradient with respect to the outputs is that of the whole step's loss.
         """
         gradient = next(self._gradients)
         self._left -= 1
@@ -117,7 +117,7 @@ def prepare_joint_passes(
     world: World,
     seed: Callable[[int], None],
 ) -> JointPasses:
-    """Compute the outputs of all utterances of a step, and the gradient of their loss by them.
+    """Compute the outputs of all utterances of a step, and the gradient of the loss there.
 
     All ranks call this together.
 
@@ -179,8 +179,8 @@ def _gather(
 def differentiate(
     objective: Objective, outputs_NX: Tensor, targets: Targets
 ) -> tuple[Tensor, Tensor, list[_Slope]]:
-    """Return the losses of detection, the gradient of their sum by the outputs, and that by the
-    parameters."""
+    """Return the losses of detection, and the gradients of their sum with respect to the outputs
+    and to the loss's parameters."""
     outputs_NX.requires_grad_()
     outputs = Outputs(outputs_NX[:, :-2], outputs_NX[:, -2:])
     losses_N = objective.detection(outputs, targets)

@@ -37,7 +37,7 @@ class LastStep:
         """Remember a step that has just been taken.
 
         Args:
-            name: for the message.
+            name: Name of the step, for the message.
             norm: any norm of its gradient, on the device; unused with fp16's loss scale.
         """
         self._name = name

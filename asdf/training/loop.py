@@ -96,8 +96,8 @@ class Trainer:
         )
         self.saving = Saving(step, layout, callbacks)
         self.validation = Validation(
-            step,
-            self.plan,
+            step=step,
+            plan=self.plan,
             layout=layout,
             validate=validate,
             callbacks=callbacks,
@@ -111,7 +111,7 @@ class Trainer:
         """Go on from a checkpoint whose weights the network already has.
 
         Args:
-            evaluations: those of the run so far; some may be newer than the checkpoint.
+            evaluations: Evaluations of the run so far; some may be newer than the checkpoint.
 
         Raises:
             AsdfError: the checkpoint was written with another optimiser.

@@ -52,15 +52,13 @@ class MetricsFile(Callback):
         # A run that is killed after this line and before evaluations.json is written evaluates
         # once more.
         if record["step"] in self._evaluated_steps:
-            self._remove_evaluation(record["step"])
+            step = record["step"]
+            lines = self._read()
+            self._write([line for line in lines if line.kind != "evaluation" or line.step != step])
         self._append({"kind": "evaluation", **record})
 
     def on_end(self, record: dict[str, Any]) -> None:
         self._append({"kind": "end", **record})
-
-    def _remove_evaluation(self, step: float) -> None:
-        lines = self._read()
-        self._write([line for line in lines if line.kind != "evaluation" or line.step != step])
 
     def _read(self) -> list[_Line]:
         lines = []

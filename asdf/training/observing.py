@@ -68,7 +68,7 @@ class StepObserver:
 
     def _take_outputs(self, module: nn.Module, arguments: Any, outputs: Any) -> None:
         assert self._outputs is not None
-        # A validation between steps is none of a step.
+        # A validation between steps does not belong to a step.
         if module.training:
             embeddings, logits = outputs
             self._outputs.append((embeddings.detach(), logits.detach()))

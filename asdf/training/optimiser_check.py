@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asdf.errors import AsdfError, UsageError
-from asdf.settings.class_path import describe_error
+from asdf.errors import UsageError
+from asdf.settings.class_path import UserErrors
 from asdf.training.optimiser_class import SETTING, NamedOptimiser
 from asdf.training.optimiser_state import load_optimiser_state, optimiser_state
 from asdf.training.parameter_groups import make_group
@@ -60,17 +60,17 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
             f"nothing here switches. {_OTHERS} network.ema_decay averages the weights."
         )
     # Its draws, if any, must not change those of the network.
-    with torch.random.fork_rng(devices=[]):
-        try:
-            whole, shape = _try_steps(named)
-            interrupted = _try_resumed(named)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its "
-                f"gradient: {describe_error(error, __file__)}. {_OTHERS}"
-            ) from error
+    failed = (
+        f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its gradient"
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, _OTHERS, UsageError):
+        parameter = _make_parameter()
+        optimiser = _build(named, parameter)
+        for number in range(_STEPS):
+            _take_step(optimiser, parameter, number)
+        whole = parameter.detach()
+        shape = _state_shape(optimiser)
+        interrupted = _try_resumed(named)
     # As bits: at a high rate both may be NaN.
     if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
         raise UsageError(
@@ -93,15 +93,6 @@ def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
             "computing.shard_network = True cannot divide over the processes. Set it to False, or "
             "choose another optimiser."
         )
-
-
-def _try_steps(named: NamedOptimiser) -> tuple[Tensor, StateShape]:
-    """Return the parameter after `_STEPS` steps, and what the optimiser then holds of it."""
-    parameter = _make_parameter()
-    optimiser = _build(named, parameter)
-    for number in range(_STEPS):
-        _take_step(optimiser, parameter, number)
-    return parameter.detach(), _state_shape(optimiser)
 
 
 def _try_resumed(named: NamedOptimiser) -> Tensor:

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import OPTIMIZERS, Sections
 from asdf.training.optimiser_state import begin_momentum
 from asdf.training.parameter_groups import Group
@@ -57,16 +57,10 @@ class NamedOptimiser:
         offers_fused = self.takes("fused") and self.kind is not torch.optim.Adagrad
         if offers_fused and arguments.get("fused") is None:
             arguments["fused"] = fused
-        try:
+        failed = f"{SETTING}: {self.path} cannot be made for this network"
+        advice = "Its arguments are those of the section optimizer; see --explain optimizer."
+        with UserErrors(failed, advice, UsageError):
             optimiser = self.kind(groups, **arguments)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"{SETTING}: {self.path} cannot be made for this network: "
-                f"{describe_error(error, __file__)}. Its arguments are those of the section "
-                "optimizer; see --explain optimizer."
-            ) from error
         if isinstance(optimiser, torch.optim.SGD):
             begin_momentum(optimiser)
         return optimiser
@@ -89,16 +83,11 @@ def find_optimiser(settings: Sections, folder: Path | None) -> NamedOptimiser | 
     # torch states no types for the class's constructor, which mypy takes for an abstract one.
     kind: type[torch.optim.Optimizer] = find_class(path, folder, SETTING, torch.optim.Optimizer)
     options = inspect.signature(kind).parameters
-    arguments = _section_arguments(settings)
+    section = getattr(settings, "optimizer", None)
+    arguments = {} if section is None else dict(vars(section))
     if "lr" in options:
         arguments["lr"] = training.initial_learning_rate
     if "weight_decay" in options:
         arguments["weight_decay"] = training.weight_decay
     rate = training.initial_learning_rate
     return NamedOptimiser(path, kind, arguments, rate, training.weight_decay)
-
-
-def _section_arguments(settings: Sections) -> dict[str, Any]:
-    """Return the settings of the section `optimizer`, which are arguments of the class."""
-    section = getattr(settings, "optimizer", None)
-    return {} if section is None else dict(vars(section))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,17 +24,10 @@ BuildOptimiser = Callable[[list[Group], Network, bool | None], torch.optim.Optim
 
 
 def _build_adam(
-    groups: list[Group], training: Network, fused: bool | None
+    kind: type[torch.optim.Adam], groups: list[Group], training: Network, fused: bool | None
 ) -> torch.optim.Optimizer:
     rate = training.initial_learning_rate
-    return torch.optim.Adam(groups, lr=rate, betas=training.adam_betas, fused=fused)
-
-
-def _build_adamw(
-    groups: list[Group], training: Network, fused: bool | None
-) -> torch.optim.Optimizer:
-    rate = training.initial_learning_rate
-    return torch.optim.AdamW(groups, lr=rate, betas=training.adam_betas, fused=fused)
+    return kind(groups, lr=rate, betas=training.adam_betas, fused=fused)
 
 
 def _build_sgd(groups: list[Group], training: Network, fused: bool | None) -> torch.optim.Optimizer:
@@ -45,8 +39,8 @@ def _build_sgd(groups: list[Group], training: Network, fused: bool | None) -> to
 
 # The short names of `network.optimizer`, whose options are settings of the section `network`.
 OPTIMISERS: dict[str, BuildOptimiser] = {
-    "adam": _build_adam,
-    "adamw": _build_adamw,
+    "adam": partial(_build_adam, torch.optim.Adam),
+    "adamw": partial(_build_adam, torch.optim.AdamW),
     "sgd": _build_sgd,
 }
 

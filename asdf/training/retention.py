@@ -59,7 +59,7 @@ def average_networks(
     Floating-point weights and statistics are averaged in float64; counters are taken from the best.
 
     Args:
-        metric: as of `best_first`.
+        metric: See `best_first`.
 
     Returns:
         The path of the average.

@@ -20,8 +20,8 @@ class SaveTimer:
     `restart` is called after these: their time does not count.
 
     Args:
-        interval: in seconds; None: never; 'auto': 50 times the pause for the last checkpoint or 10
-            times what its writing took, whichever is longer, and at least 30 s.
+        interval: Interval in seconds; None: never; 'auto': 50 times the pause for the last
+            checkpoint or 10 times what its writing took, whichever is longer, and at least 30 s.
         clock: returns seconds.
     """
 

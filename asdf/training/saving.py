@@ -77,7 +77,12 @@ class Saving:
         try:
             yield
         except BaseException:
-            self._finish_alone()
+            # Settle on the main rank alone: the others may be elsewhere.
+            save = self._save
+            self._save = None
+            if save is not None and self._world.is_main:
+                self._conclude(save)
+                self._callbacks.call_alone("on_checkpoint", save.path)
             raise
         finally:
             if self._threads is not None:
@@ -103,7 +108,12 @@ class Saving:
         """
         began = time.monotonic()
         if self._save is not None:
-            self._log_if_writing(self._save)
+            save = self._save
+            if save.writing is not None and not save.writing.done():
+                LOG.info(
+                    "training waits: %s is still being written, and the next checkpoint is due",
+                    save.path.name,
+                )
         # The thread may still read the pinned memory that the next copies go to.
         self.settle()
         checkpoint = self._collect(progress)
@@ -143,14 +153,6 @@ class Saving:
         if self._newest not in (None, resume):
             self._world.run_on_main(lambda: resume.unlink(missing_ok=True))
 
-    def _finish_alone(self) -> None:
-        """Settle on the main rank alone: the others may be elsewhere."""
-        save = self._save
-        self._save = None
-        if save is not None and self._world.is_main:
-            self._conclude(save)
-            self._callbacks.call_alone("on_checkpoint", save.path)
-
     def _collect(self, progress: Progress) -> NetworkFile | None:
         """Return the checkpoint on the main rank, None on the others.
 
@@ -181,13 +183,6 @@ class Saving:
         if save.ends_epoch:
             # Not before the epoch's network is whole: until then this is the newest checkpoint.
             self._layout.network_file(RESUME).unlink(missing_ok=True)
-
-    def _log_if_writing(self, save: _Save) -> None:
-        if save.writing is not None and not save.writing.done():
-            LOG.info(
-                "training waits: %s is still being written, and the next checkpoint is due",
-                save.path.name,
-            )
 
 
 def _write(path: Path, checkpoint: NetworkFile) -> float:

@@ -22,7 +22,7 @@ import torch
 
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_function
+from asdf.settings.class_path import UserErrors, find_function
 from asdf.settings.sections import SCHEDULES, Network, Sections
 from asdf.training.progress import Progress
 
@@ -78,15 +78,12 @@ def plateau(settings: Sections, progress: ScheduleProgress) -> float:
 
 def linear(settings: Sections, progress: ScheduleProgress) -> float:
     """Return a straight line from 1 to `min_learning_rate` as a share of the main rate."""
-    lowest = _lowest_share(settings)
-    return lowest + (1 - lowest) * (1 - progress.done)
+    return _above_lowest(settings, 1 - progress.done)
 
 
 def cosine(settings: Sections, progress: ScheduleProgress) -> float:
     """Return half a cosine, from 1 to `min_learning_rate` as a share of the main rate."""
-    factor = 0.5 * (1 + math.cos(math.pi * progress.done))
-    lowest = _lowest_share(settings)
-    return lowest + (1 - lowest) * factor
+    return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * progress.done)))
 
 
 def cosine_restarts(settings: Sections, progress: ScheduleProgress) -> float:
@@ -104,9 +101,7 @@ def cosine_restarts(settings: Sections, progress: ScheduleProgress) -> float:
         while since >= length:
             since -= length
             length *= growth
-    factor = 0.5 * (1 + math.cos(math.pi * since / length))
-    lowest = _lowest_share(settings)
-    return lowest + (1 - lowest) * factor
+    return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * since / length)))
 
 
 def step(settings: Sections, progress: ScheduleProgress) -> float:
@@ -114,6 +109,12 @@ def step(settings: Sections, progress: ScheduleProgress) -> float:
     steps_down = int(progress.epochs // settings.network.step_epochs)
     factor = settings.network.step_factor**steps_down
     return max(_lowest_share(settings), factor)
+
+
+def _above_lowest(settings: Sections, factor: float) -> float:
+    """Return a share that falls with `factor` from 1 to the lowest one."""
+    lowest = _lowest_share(settings)
+    return lowest + (1 - lowest) * factor
 
 
 def _lowest_share(settings: Sections) -> float:
@@ -135,12 +136,8 @@ class Schedule:
             AsdfError: the function fails, or returns something other than a number from 0 on.
         """
         about = f"{SETTING}: {self.path} at step {progress.step + 1}"
-        try:
+        with UserErrors(f"{about} failed"):
             factor = self.function(settings, progress)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(f"{about} failed: {describe_error(error, __file__)}.") from error
         if not isinstance(factor, Real) or not math.isfinite(factor) or factor < 0:
             raise AsdfError(
                 f"{about} gave {factor!r}. It must return the share of the learning rate, a finite "
@@ -185,18 +182,13 @@ def set_learning_rate(
     """
     training = settings.network
     factor = schedule.factor(settings, ScheduleProgress.of(training, progress, size))
-    warmup = _warmup_factor(training, progress)
+    warmup = 1.0
+    if training.warmup_steps:
+        # A linear rise from the first step on, which would change nothing at a rate of 0.
+        warmup = min(1.0, (progress.step + 1) / training.warmup_steps)
     for group in optimiser.param_groups:
         group["lr"] = group["base_lr"] * warmup * factor
     return max(float(group["lr"]) for group in optimiser.param_groups)
-
-
-def _warmup_factor(training: Network, progress: Progress) -> float:
-    """Return a linear rise to 1 over the first `network.warmup_steps` steps."""
-    if not training.warmup_steps:
-        return 1.0
-    # From the first step on, which would change nothing at a rate of 0.
-    return min(1.0, (progress.step + 1) / training.warmup_steps)
 
 
 def follows_plateau(training: Network) -> bool:

@@ -14,14 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
-from asdf.data.training_plan import Share, Window
+from asdf.data.training_plan import Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.sharding import divides
 from asdf.distributed.transfer import fetch_later
@@ -168,18 +167,10 @@ class Step:
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)
             self.last = LastStep(self.scaler, self.world.device)
-        self._load_average(checkpoint.unaveraged_state)
-
-    def _load_average(self, unaveraged: dict[str, Any] | None) -> None:
-        """Make what the network has now the averages, and put the weights of a checkpoint into it.
-
-        Args:
-            unaveraged: None in a checkpoint of a run without averages, which begin now.
-        """
         if self.average is not None:
             self.average.restart()
-        if unaveraged is not None:
-            load_unaveraged(self.network, unaveraged)
+        if checkpoint.unaveraged_state is not None:
+            load_unaveraged(self.network, checkpoint.unaveraged_state)
 
     @contextmanager
     def whole_network(self) -> Iterator[nn.Module]:
@@ -307,7 +298,7 @@ class Step:
         if self._passes is None:
             self._passes = self._prepare_passes()
         model = self._passes.model
-        seed = partial(self._seed, step)
+        seed = partial(seed_step, self.settings.recipe.seed, step, rank=self.world.rank)
         minibatches = self._minibatches(window, clips, weights)
         passes: AnyPasses = self._passes.for_window(window)
         if self.loss.is_joint:
@@ -330,7 +321,8 @@ class Step:
                     parts.append(share_losses.detach())
                     if is_last:
                         counted = torch.cat(parts)
-                        losses = _WindowLosses(counted, self._fetch_sums(counted))
+                        sums = [counted.double().sum(), *self.last.numbers()]
+                        losses = _WindowLosses(counted, fetch_later(torch.stack(sums)))
                 with self.clock.part(BACKWARD):
                     # DistributedDataParallel takes the mean over the ranks, and the loss is a sum.
                     passes.backward(share_losses, self.world.size / weights.normaliser)
@@ -345,9 +337,6 @@ class Step:
             waveforms = self._next_minibatch(clips)
             targets = self.targets.of_share(share, weights)
             yield Minibatch(number, share, waveforms, targets)
-
-    def _seed(self, step: int, minibatch: int) -> None:
-        seed_step(self.settings.recipe.seed, step, minibatch, self.world.rank)
 
     def _joint_passes(
         self, minibatches: list[Minibatch], window: Window, seed: Callable[[int], None]
@@ -374,14 +363,9 @@ class Step:
             batch = next(clips)
         if batch.unboosted is None:
             return batch.boosted()
-        # RawBoost is computed by the device now: that is no waiting for data.
+        # RawBoost is computed by the device now: that is not waiting for data.
         with self.clock.part(FORWARD):
             return batch.boosted()
-
-    def _fetch_sums(self, losses: Tensor) -> Callable[[], Tensor]:
-        """Start to copy the sum of the losses, and the numbers of the step before, to the host."""
-        sums = [losses.double().sum(), *self.last.numbers()]
-        return fetch_later(torch.stack(sums))
 
     def _describe(self, window: Window) -> str:
         names = [self.utterances.ids[index] for index in window.utterances.tolist()]
@@ -389,7 +373,8 @@ class Step:
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
         """Raise the error that names the utterances of all ranks whose loss is not finite."""
-        counted = _counted_utterances(window.shares)
+        parts = [torch.from_numpy(share.utterances[: share.counted]) for share in window.shares]
+        counted = torch.cat(parts)
         broken = counted[~torch.isfinite(losses).cpu()].tolist()
         by_rank = self.world.gather([self.utterances.ids[index] for index in broken])
         names = [name for part in self.world.agree(by_rank) or [] for name in part]
@@ -399,9 +384,3 @@ class Step:
             "these recordings; if they are sound, lower network.initial_learning_rate, set "
             "network.gradient_clip_norm, or computing.precision='fp32'."
         )
-
-
-def _counted_utterances(shares: list[Share]) -> Tensor:
-    """Return the utterances of the minibatches, without the fillers that do not count."""
-    parts = [torch.from_numpy(share.utterances[: share.counted]) for share in shares]
-    return torch.cat(parts)

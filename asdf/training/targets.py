@@ -1,4 +1,4 @@
-"""What the network is to learn of the utterances of a step: labels, columns, and those of mixup.
+"""Training targets of the utterances of a step: labels, columns, and those of mixup.
 
 Invariant: it follows from the training list and the keys of the clips, which all ranks know. So the
 denominators of a step's means are the same on all of them, without an exchange.

@@ -162,7 +162,7 @@ def _evaluation_values(record: Mapping[str, Any]) -> dict[str, float]:
         # Everything that is measured per set: the EER, the loss, and the chosen metric.
         if isinstance(by_set, Mapping):
             for name, value in by_set.items():
-                # The digests of the sets' recordings are no numbers.
+                # The digests of the sets' recordings are not numbers.
                 if isinstance(value, int | float):
                     values[f"{metric}/{name}"] = value
     return values

@@ -52,7 +52,7 @@ class LossOnTrials:
     def of_trials(self, computed: Computed, utterances: TrialList, trials: np.ndarray) -> Tensor:
         """Return the losses of a batch with class weights, (B,) float32.
 
-        They are no numbers where the loss fails, which a warning says once per list: one of a
+        They are not numbers where the loss fails, which a warning says once per list: one of a
         user's own may need a column that the list lacks.
 
         Args:

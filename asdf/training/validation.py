@@ -7,6 +7,7 @@ A network is whole on the disk before others are removed in its favour.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from torch import nn
@@ -38,47 +39,35 @@ from asdf.training.step import Step
 Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Validation:
     """The evaluations of a training, and the networks that are removed by them.
 
-    Args:
-        step: whose network is scored.
-        profile: ends before a scoring, which is no training step.
+    Attributes:
+        step: Step whose network is scored.
+        profile: Profile, which ends before a scoring: that is not a training step.
         saving: Saving of the networks, whose timer starts anew after a scoring.
     """
 
-    def __init__(
-        self,
-        step: Step,
-        plan: TrainingPlan,
-        *,
-        layout: Layout,
-        validate: Validate,
-        callbacks: CallbackGroup,
-        saving: Saving,
-        profile: StepProfile,
-    ) -> None:
-        self._step = step
-        self._plan = plan
-        self._settings = step.settings
-        self._world = step.world
-        self._layout = layout
-        self._validate = validate
-        self._callbacks = callbacks
-        self._saving = saving
-        self._profile = profile
+    step: Step
+    plan: TrainingPlan
+    layout: Layout
+    validate: Validate
+    callbacks: CallbackGroup
+    saving: Saving
+    profile: StepProfile
 
     def score_if_due(self, progress: Progress, finished: str) -> None:
         """Score the validation sets if that is due at this step and has not been done yet."""
         if not self._is_due(progress, finished):
             return
-        self._profile.end()
+        self.profile.end()
         # Each rank scores its share of the sets, so all must have the same running statistics.
-        self._world.broadcast_buffers(self._step.network)
-        with self._step.whole_network() as network:
-            result = self._validate(network, progress.network_name())
+        self.step.world.broadcast_buffers(self.step.network)
+        with self.step.whole_network() as network:
+            result = self.validate(network, progress.network_name())
         # Networks are removed below: the newest one has to be whole on the disk before that.
-        self._saving.settle()
+        self.saving.settle()
         if result:
             evaluation = Evaluation(
                 network=progress.network_name(),
@@ -87,13 +76,13 @@ class Validation:
                 chosen_by=result.chosen_by,
                 recordings=result.recordings,
                 losses=result.losses,
-                **position_of(progress, self._plan),
+                **position_of(progress, self.plan),
             )
             progress.evaluations.append(evaluation)
-            self._callbacks.call("on_evaluation", evaluation.record())
+            self.callbacks.call("on_evaluation", evaluation.record())
             self.stop_early(progress)
-        self._world.run_on_main(partial(self._write, progress))
-        self._saving.timer.restart()
+        self.step.world.run_on_main(partial(self._write, progress))
+        self.saving.timer.restart()
 
     def take_up(self, progress: Progress, evaluations: list[Evaluation]) -> None:
         """Take the evaluations of the run so far that lie before a checkpoint's step.
@@ -106,15 +95,15 @@ class Validation:
         ]
         remarks = [
             other_precisions(progress.evaluations, self._scoring_precision()),
-            other_metrics(progress.evaluations, self._settings.network.validation_metric),
+            other_metrics(progress.evaluations, self.step.settings.network.validation_metric),
         ]
         for remark in filter(None, remarks):
             LOG.warning("warning: %s", remark)
 
     def stop_early(self, progress: Progress) -> None:
         """End training if the metric has not improved for `network.early_stop_evaluations`."""
-        patience = self._settings.network.early_stop_evaluations
-        metric = self._settings.network.validation_metric
+        patience = self.step.settings.network.early_stop_evaluations
+        metric = self.step.settings.network.validation_metric
         improvement = last_improvement(progress.evaluations, metric)
         if patience is None or improvement is None:
             return
@@ -125,7 +114,7 @@ class Validation:
             progress.finished = f"{since} evaluations without a better {shown} than that of {best}"
 
     def _is_due(self, progress: Progress, finished: str) -> bool:
-        intervals = self._settings.network
+        intervals = self.step.settings.network
         if progress.step == 0 or progress.evaluated():
             return False
         if progress.position == 0 and progress.epochs % intervals.epochs_per_train_call == 0:
@@ -135,12 +124,14 @@ class Validation:
 
     def _write(self, progress: Progress) -> None:
         """Write the evaluations and remove the networks that are not to be retained by them."""
-        write_evaluations(self._layout, progress.evaluations)
-        remove_networks(self._layout, self._settings, progress.evaluations)
+        write_evaluations(self.layout, progress.evaluations)
+        remove_networks(self.layout, self.step.settings, progress.evaluations)
 
     def _scoring_precision(self) -> str:
         """Return what validation scores are computed in; all ranks call this together."""
-        return agree_on_precision(self._settings.computing.scoring_precision, self._world).name
+        return agree_on_precision(
+            self.step.settings.computing.scoring_precision, self.step.world
+        ).name
 
 
 def divides(interval: int | None, step: int) -> bool:

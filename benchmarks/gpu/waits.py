@@ -100,10 +100,10 @@ def detector(setup: Setup) -> Iterable[Line]:
     device = torch.device("cuda", 0)
     precision = choose_scoring_precision("fp32", device)
     scorer = Scorer(build("SSL_AASIST"), settings_of("SSL_AASIST").network, precision)
-    batch = np.zeros((2, 32000), np.float32)
-    scorer.score_array(batch)
+    batch = [np.zeros(32000, np.float32)] * 2
+    scorer.score_waveforms(batch)
     with Waits() as waits:
-        scorer.score_array(batch)
+        scorer.score_waveforms(batch)
     yield equal("Detector: waits of a batch", in_words(waits.locations), ONCE)
 
 

@@ -126,7 +126,7 @@ def train_in_big_batches() -> dict[str, Any]:
             outputs.logits_B2, labels_B, torch.tensor(CLASS_WEIGHTS, dtype=torch.float64)
         )
         values_BF = cross_entropy(
-            outputs.frame_logits_BF2.transpose(1, 2), frame_labels_BF, reduction="none"
+            outputs.extras["frames"].transpose(1, 2), frame_labels_BF, reduction="none"
         )
         factors_BF = torch.tensor(FRAME_WEIGHTS, dtype=torch.float64)[frame_labels_BF]
         loss = detection + WEIGHT * (factors_BF * values_BF).mean()

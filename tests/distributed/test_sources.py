@@ -116,7 +116,7 @@ def train_in_big_batches() -> dict[str, Tensor]:
         chosen = torch.from_numpy(window.utterances)
         outputs = network(clips[chosen])
         loss = F.cross_entropy(outputs.logits_B2.float(), labels[chosen], weight=weights.float())
-        loss = loss + 0.6 * F.cross_entropy(outputs.class_logits_BK, classes[chosen])
+        loss = loss + 0.6 * F.cross_entropy(outputs.extras["sources"], classes[chosen])
         gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):

@@ -22,8 +22,8 @@ from asdf.interchange import NetworkFile, read_network, write_network_file, writ
 from asdf.networks import AASIST, build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
-from asdf.trials.embeddings import Embeddings, write_embeddings
-from asdf.trials.source_scores import SourceScores, write_source_scores
+from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
+from asdf.tasks.tracing.score_files import SourceScores, write_source_scores
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
 

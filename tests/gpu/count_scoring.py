@@ -61,11 +61,11 @@ def main() -> None:
         results["list"] = dict(seen.waits)
         precision = choose_scoring_precision("fp32", world.device)
         scorer = Scorer(network, settings.network, precision)
-        batch = np.zeros((2, SAMPLES), np.float32)
-        scorer.score_array(batch)
+        batch = [np.zeros(SAMPLES, np.float32)] * 2
+        scorer.score_waveforms(batch)
         with Watch() as seen:
-            scorer.score_array(batch)
-            scorer.score_array(batch)
+            scorer.score_waveforms(batch)
+            scorer.score_waveforms(batch)
         results["detector"] = dict(seen.waits)
         clips = TrainingClips(
             utterances, lengths, SAMPLES, settings.rawboost, settings.sad, 0, "start"

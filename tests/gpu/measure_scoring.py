@@ -30,7 +30,7 @@ def measure(kind: str, architecture: str, precision: str, minibatch: int, sample
     batch = scorer.plan_batches(np.full(200, samples))[0]
     weights = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    scorer.score_array(np.zeros((len(batch.trials), batch.samples), np.float32))
+    scorer.score_waveforms([np.zeros(batch.samples, np.float32)] * len(batch.trials))
     return {
         "recordings": len(batch.trials),
         "memory": gpu_memory(device),

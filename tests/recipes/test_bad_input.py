@@ -358,7 +358,7 @@ def test_scores_that_are_not_numbers_are_not_written(own):
     assert (
         "1 of the 8 scores of demo-dev are not finite numbers" in message and path.name in message
     )
-    assert "No score file has been written" in message
+    assert "No file has been written" in message
 
 
 def test_results_without_scores(own):
@@ -386,7 +386,8 @@ def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
     outcome = own.call(*words)
     assert outcome.status == 0, outcome.output
     assert (
-        "evaluations.json is no list of evaluations; its 1 evaluations are read" in outcome.output
+        "evaluations.json is not a list of evaluations; its 1 evaluations are read"
+        in outcome.output
     )
     assert f"warning: {system / 'environment.json'} is damaged" in outcome.output
     assert not list(system.rglob("*.part"))

@@ -32,8 +32,8 @@ class Chain:
     """The parts in the order in which they are done.
 
     Attributes:
-        folder: where modules with parts of the user's own are looked for first. Another process
-            imports them from there: it need not have it among its own.
+        folder: Folder in which modules with parts of the user's own are looked for first. Another
+            process imports them from there: it need not have it among its own.
     """
 
     parts: tuple[Part, ...] = ()
@@ -59,7 +59,7 @@ class Chain:
             recording: its name, for messages.
 
         Raises:
-            AsdfError: a part of the user's own fails, or returns what is no speech.
+            AsdfError: a part of the user's own fails, or returns what is not speech.
         """
         for part in self.parts:
             if part.shortens:
@@ -82,7 +82,7 @@ class Chain:
 
         Raises:
             AsdfError: a recording of noise or an impulse response cannot be read; a part of the
-                user's own fails, or returns what is no clip.
+                user's own fails, or returns what is not a clip.
         """
         for part in self.parts:
             if isinstance(part, Speed):

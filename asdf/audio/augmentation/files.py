@@ -48,7 +48,9 @@ def _find_all(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
                 f"{where}and there is no such folder. Unpack the corpus there, or correct the "
                 "name: it is relative to paths.database_folder."
             )
-        paths = _sort_by_name(_find_recordings(folder, part), folder)
+        paths = sorted(
+            _find_recordings(folder, part), key=lambda path: path.relative_to(folder).as_posix()
+        )
         if not paths:
             raise UsageError(
                 f"{where}which holds no {_WORDS[part]} (in WAV, FLAC or the like, links to folders "
@@ -57,10 +59,6 @@ def _find_all(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
             )
         recordings.extend(map(str, paths))
     return tuple(recordings)
-
-
-def _sort_by_name(paths: Iterable[Path], folder: Path) -> list[Path]:
-    return sorted(paths, key=lambda path: path.relative_to(folder).as_posix())
 
 
 def _find_recordings(folder: Path, part: str) -> Iterator[Path]:

@@ -25,7 +25,7 @@ def open_chain(settings: Sections, base: Path, folder: Path | None = None) -> Ch
 
     Raises:
         UsageError: a folder is missing or holds nothing that fits, or a codec is not installed; a
-            class does not exist, or is none of a part.
+            class does not exist, or is not a part.
         AsdfError: the user's own code fails, also where a second of noise shows it.
     """
     parts: list[Part] = []

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.part import Part
-from asdf.audio.noise_trial import TRIAL, second_of_noise
+from asdf.audio.noise_trial import TRIAL, check_sendable, second_of_noise
 from asdf.errors import AsdfError, UsageError
-from asdf.settings.class_path import describe_error
+from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
 
 SETTING = "augmentation.chain"
+_ADVICE = "Fix it, or take it off the chain."
 
 
 def is_user_part(kind: type[Part]) -> bool:
@@ -34,24 +35,17 @@ def build_user_part(kind: type[Part], settings: Sections, base: Path) -> Part:
         UsageError: its probability is none, or it holds what pickle cannot copy.
     """
     name = _name(kind)
-    try:
+    with UserErrors(f"{SETTING}: {name}(settings, base) failed", _ADVICE):
         part = kind(settings, base)
         # A constructor of the user's own may leave out that of `Part`.
         if "probability" not in vars(part):
             part.read_probability(settings)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise AsdfError(
-            f"{SETTING}: {name}(settings, base) failed: {describe_error(error, __file__)}. "
-            "Mend it, or take it off the chain."
-        ) from error
     if not _is_probability(part.probability):
         raise UsageError(
             f"{SETTING}: {name} has the probability {part.probability!r}; a number from 0 to 1 is "
             "needed."
         )
-    _check_sendable(part, name)
+    check_sendable(part, f"{SETTING}: {name}", "apply")
     return part
 
 
@@ -62,18 +56,12 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
         recording: its name, for messages.
 
     Raises:
-        AsdfError: the part fails, or returns what is no clip.
+        AsdfError: the part fails, or returns what is not a clip.
     """
     where = f"{SETTING}: {_name(type(part))}.apply, for the recording {recording},"
     samples = len(clip)
-    try:
+    with UserErrors(f"{where} failed", _ADVICE):
         result: object = part.apply(clip, rng)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise AsdfError(
-            f"{where} failed: {describe_error(error, __file__)}. Mend it, or take it off the chain."
-        ) from error
     problem = _find_problem(result, samples, part.shortens)
     if problem:
         raise AsdfError(f"{where} returned {problem}")
@@ -112,18 +100,6 @@ def _find_problem(result: object, samples: int, shortens: bool) -> str:
             "by the level of a silent clip, or for logarithms of 0."
         )
     return ""
-
-
-def _check_sendable(part: Part, name: str) -> None:
-    try:
-        pickle.dumps(part)
-    except Exception as error:
-        raise UsageError(
-            f"{SETTING}: {name} cannot be sent to the loader's processes: "
-            f"{type(error).__name__}: {error}. Its attributes must be what pickle can copy, such "
-            "as numbers, texts and arrays, but no open files and no lambdas. Make what else it "
-            "needs in `apply`, when it is first needed."
-        ) from error
 
 
 def _is_probability(value: object) -> bool:

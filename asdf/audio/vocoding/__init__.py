@@ -1,7 +1,7 @@
 """Vocoders: bona fide speech is copied through one, and the copy is trained on as spoof.
 
 Xin Wang and Junichi Yamagishi: Spoofed training data for speech spoofing countermeasure can be
-efficiently created using neural vocoders. ICASSP 2023. Ours are no neural ones.
+efficiently created using neural vocoders. ICASSP 2023. Ours are not neural.
 """
 
 from asdf.audio.vocoding.opening import Vocoders, open_vocoders, try_vocoders

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.noise_trial import TRIAL, second_of_noise
+from asdf.audio.noise_trial import TRIAL, check_sendable, second_of_noise
 from asdf.audio.vocoding.vocoder import Vocoder
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class, is_ours, searched_first
+from asdf.settings.class_path import UserErrors, find_class, is_ours, searched_first
 from asdf.settings.sections import Sections
 
 SETTING = "vocoding.vocoders"
@@ -31,8 +31,8 @@ class Vocoders:
     """Vocoders by their names in the settings: plain values, for worker processes.
 
     Attributes:
-        folder: where modules with vocoders of the user's own are looked for first, by worker
-            processes too.
+        folder: Folder in which modules with vocoders of the user's own are looked for first, by
+            worker processes too.
     """
 
     by_name: Mapping[str, Vocoder] = field(default_factory=dict)
@@ -56,12 +56,8 @@ class Vocoders:
         if power == 0:
             return speech
         where = f"{SETTING}: {name}.vocode, for the recording {recording},"
-        try:
+        with UserErrors(f"{where} failed"):
             copy = self.by_name[name].vocode(speech, rng)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(f"{where} failed: {describe_error(error, __file__)}.") from error
         _check_copy(copy, len(speech), where)
         return _fit_level(copy, power)
 
@@ -80,14 +76,9 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
     for name in settings.vocoding.vocoders:
         path = class_path_of(SETTING, name)
         kind = find_class(path, folder, SETTING, Vocoder)  # type: ignore[type-abstract]
-        try:
+        with UserErrors(f"{SETTING}: {name} cannot be made"):
             by_name[name] = kind(settings)
-        except AsdfError:
-            raise
-        except Exception as error:
-            what = f"{SETTING}: {name} cannot be made"
-            raise AsdfError(f"{what}: {describe_error(error, __file__)}.") from error
-        _check_sendable(by_name[name], name)
+        check_sendable(by_name[name], f"{SETTING}: {name}", "vocode")
     return Vocoders(by_name, folder)
 
 
@@ -101,18 +92,6 @@ def try_vocoders(settings: Sections, folder: Path | None) -> None:
     for name, vocoder in vocoders.by_name.items():
         if not is_ours(f"{type(vocoder).__module__}."):
             vocoders.copy(name, second_of_noise(), np.random.default_rng(0), TRIAL)
-
-
-def _check_sendable(vocoder: Vocoder, name: str) -> None:
-    try:
-        pickle.dumps(vocoder)
-    except Exception as error:
-        raise UsageError(
-            f"{SETTING}: {name} cannot be sent to the loader's processes: "
-            f"{type(error).__name__}: {error}. Its attributes must be what pickle can copy, such "
-            "as numbers, texts and arrays. Make what else it needs in `vocode`, when it is first "
-            "needed."
-        ) from error
 
 
 def _unpickle_vocoders(pickled: bytes, folder: Path | None) -> Vocoders:

@@ -65,56 +65,35 @@ def minimum_phases(voice: Array, rng: Generator) -> Array:
     voiced = per_sample(analysis.voiced, len(voice))[position]
     cycles = np.floor(np.cumsum(f0_hz) / SAMPLE_RATE)
     pulses = np.flatnonzero(np.diff(cycles))
-    windows = _make_windows(SAMPLE_RATE / f0_hz[pulses])
-    frames = _cut_around(padded, pulses) * windows
-    spectra = _give_minimum_phase(np.abs(rfft(frames, FFT)))
-    sources = _draw_bursts(windows, rng)
-    is_voiced = voiced[pulses] > 0.5
-    sources[is_voiced] = 0
-    # A pulse in the middle, where the window was the highest.
-    sources[is_voiced, _REACH] = 1
-    responses = irfft(spectra * rfft(sources, FFT))
-    # A source starts its reach before the pulse, which the padding has made room for.
-    return _add_at(pulses, responses, len(padded) + _REACH)[2 * _REACH :][: len(voice)]
-
-
-def _draw_bursts(windows: Array, rng: Generator) -> Array:
-    """Draw noise in windows (pulses, 2 reach), which in sum is as loud as pulses are."""
-    noise = rng.standard_normal(windows.shape) * windows
-    # The squares of windows that overlap by half add up to 3/4.
-    energy = 0.75 * np.sum(windows**2, axis=1, keepdims=True)
-    bursts: Array = noise / np.sqrt(energy)
-    return bursts
-
-
-def _make_windows(periods: Array) -> Array:
-    """Return Hann windows of two periods each, (pulses, 2 reach); at steps of one they sum to 1."""
-    distance = np.abs(np.arange(-_REACH, _REACH)) / periods[:, None]
-    return 0.5 + 0.5 * np.cos(np.pi * np.minimum(distance, 1))
-
-
-def _cut_around(signal: Array, centres: np.ndarray) -> Array:
-    """Return the samples around `centres`, (centres, 2 reach); 0 beyond the ends."""
-    longer = np.pad(signal, _REACH)
-    positions = centres[:, None] + np.arange(2 * _REACH)
+    distance = np.abs(np.arange(-_REACH, _REACH)) / (SAMPLE_RATE / f0_hz[pulses])[:, None]
+    windows = 0.5 + 0.5 * np.cos(np.pi * np.minimum(distance, 1))
+    # The samples around `centres`, (centres, 2 reach); 0 beyond the ends.
+    longer = np.pad(padded, _REACH)
+    positions = pulses[:, None] + np.arange(2 * _REACH)
     around: Array = longer[positions]
-    return around
-
-
-def _give_minimum_phase(magnitude: Array) -> np.ndarray:
-    """Return spectra (frames, 513) of these magnitudes whose responses start at sample 0."""
+    frames = around * windows
+    # Spectra (frames, 513) of these magnitudes whose responses start at sample 0.
+    magnitude = np.abs(rfft(frames, FFT))
     floor = _FLOOR * magnitude.max(axis=1, keepdims=True) + TINY
     cepstrum = irfft(np.log(magnitude + floor))
     # A cepstrum without negative times is that of a minimum phase.
     cepstrum[:, 1 : FFT // 2] *= 2
     cepstrum[:, FFT // 2 + 1 :] = 0
     spectra: np.ndarray = np.exp(rfft(cepstrum))
-    return spectra
-
-
-def _add_at(starts: np.ndarray, responses: Array, samples: int) -> Array:
-    """Add up responses (count, points), each from its start on: (samples,)."""
+    # Noise in windows (pulses, 2 reach), which in sum is as loud as pulses are.
+    noise = rng.standard_normal(windows.shape) * windows
+    # The squares of windows that overlap by half add up to 3/4.
+    energy = 0.75 * np.sum(windows**2, axis=1, keepdims=True)
+    sources: Array = noise / np.sqrt(energy)
+    is_voiced = voiced[pulses] > 0.5
+    sources[is_voiced] = 0
+    # A pulse in the middle, where the window was the highest.
+    sources[is_voiced, _REACH] = 1
+    responses = irfft(spectra * rfft(sources, FFT))
+    # A source starts its reach before the pulse, which the padding has made room for.
+    # The responses (count, points) are added up, each from its start on: (samples,).
+    samples = len(padded) + _REACH
     total = np.zeros(samples + responses.shape[1])
-    for start, response in zip(starts, responses, strict=True):
+    for start, response in zip(pulses, responses, strict=True):
         total[start : start + len(response)] += response
-    return total[:samples]
+    return total[:samples][2 * _REACH :][: len(voice)]

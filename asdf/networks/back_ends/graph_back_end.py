@@ -24,9 +24,16 @@ from asdf.networks.back_ends.graph_attention import (
     GraphPool,
     HeterogeneousGraphAttention,
 )
-from asdf.networks.back_ends.joined_branches import Kinds, attend, can_join, pool
+from asdf.networks.back_ends.joined_branches import (
+    Kinds,
+    attend,
+    attend_apart,
+    can_join,
+    copy_maps,
+    pool,
+)
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.cpu_gradients import LearningSELU
+from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu, largest
 from asdf.networks.full_precision import in_full_precision, without_autocast
 
 EMBEDDING_DROPOUT = 0.5
@@ -88,7 +95,7 @@ class GraphBackEnd(nn.Module):
         # The graphs are small: in a shorter format, most operations would be casts.
         with without_autocast(spectral_BSC):
             temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
-            spectral_BSC = spectral_BSC.to(self.pos_S.dtype) + self.pos_S
+            spectral_BSC = spectral_BSC + self.pos_S
             joins = self._joins_branches(spectral_BSC)
             run = self._run_joined if joins else self._run_branches
             graphs = run(temporal_BTC, spectral_BSC)
@@ -103,38 +110,42 @@ class GraphBackEnd(nn.Module):
                 yield from module.unused_parameters()
 
     def _joins_branches(self, x_BNC: Tensor) -> bool:
-        """Return whether both branches are computed together: not on a CPU, nor layers of others.
-
-        A tensor without numbers (`asdf.memory`) stands for one of a GPU.
-        """
-        if x_BNC.device.type == "cpu" and type(x_BNC) in (Tensor, nn.Parameter):
+        """Return whether both branches are computed together: not a CPU's, nor layers of others."""
+        if is_on_cpu(x_BNC) or self.GAT_layer_T.temperature != self.GAT_layer_S.temperature:
             return False
-        return can_join([layer for stage in self._stages() for layer in stage])
+        layers = (*self._attentions(), *self._pools())
+        return can_join([part for stage in layers for part in stage])
 
-    def _stages(self) -> tuple[Sequence[Any], ...]:
-        """Return the joint layers, pools and refining layers of both branches."""
+    def _attentions(self) -> tuple[Sequence[Any], ...]:
+        """Return the layers of each graph, and the joint and refining layers of both branches."""
         return (
+            (self.GAT_layer_T, self.GAT_layer_S),
             (self.HtrgGAT_layer_ST11, self.HtrgGAT_layer_ST21),
-            (self.pool_T, self.pool_S, self.pool_hT1, self.pool_hS1, self.pool_hT2, self.pool_hS2),
             (self.HtrgGAT_layer_ST12, self.HtrgGAT_layer_ST22),
+        )
+
+    def _pools(self) -> tuple[Sequence[nn.ModuleList], ...]:
+        """Return those of both graphs, and of both branches, in pairs."""
+        pair = nn.ModuleList
+        return (
+            (pair([self.pool_T, self.pool_S]),),
+            (pair([self.pool_hT1, self.pool_hS1]), pair([self.pool_hT2, self.pool_hS2])),
         )
 
     def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
         """Compute what `_run_branches` does, both branches together."""
-        joint, _, refine = self._stages()
-        # In one order in memory, or each product would copy its part of them.
-        spectral_BSC = self.GAT_layer_S(spectral_BSC.contiguous())
-        temporal_BTC = self.GAT_layer_T(temporal_BTC.contiguous())
+        apart, joint, refine = self._attentions()
+        both, pools = self._pools()
+        maps = iter(copy_maps([apart, both, joint, pools, refine]))
         kinds = Kinds.of(temporal_BTC.shape[1], spectral_BSC.shape[1], temporal_BTC.device)
-        x_GBJC = torch.cat([temporal_BTC, spectral_BSC], dim=1).unsqueeze(0)
-        x_GBJC, kinds = pool([(self.pool_T, self.pool_S)], x_GBJC, kinds)
+        x_GBJC = attend_apart(next(maps), [temporal_BTC, spectral_BSC]).unsqueeze(0)
+        x_GBJC, kinds = pool(next(maps), x_GBJC, kinds)
         masters_GBC = torch.cat([self.master1, self.master2])
-        x_GBJC, masters_GBC = attend(joint, x_GBJC, masters_GBC, kinds)
-        pools = [(self.pool_hT1, self.pool_hS1), (self.pool_hT2, self.pool_hS2)]
-        x_GBJC, kinds = pool(pools, x_GBJC, kinds)
-        refined = attend(refine, x_GBJC, masters_GBC, kinds)
+        x_GBJC, masters_GBC = attend(next(maps), x_GBJC, masters_GBC, kinds)
+        x_GBJC, kinds = pool(next(maps), x_GBJC, kinds)
+        refined = attend(next(maps), x_GBJC, masters_GBC, kinds)
         x_GBJC = _append(x_GBJC, masters_GBC) + _append(*refined)
-        x_BJC = self._drop(x_GBJC).amax(dim=0)
+        x_BJC = largest(self._drop(x_GBJC), dim=0)
         return _Graphs(*x_BJC.split([kinds.first, kinds.second, 1], dim=1))
 
     def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
@@ -190,9 +201,9 @@ def _summarize(graphs: _Graphs) -> Tensor:
     temporal_BTC, spectral_BSC, master_B1C = graphs
     return torch.cat(
         [
-            temporal_BTC.abs().amax(dim=1),
+            largest(temporal_BTC.abs(), dim=1),
             temporal_BTC.mean(dim=1),
-            spectral_BSC.abs().amax(dim=1),
+            largest(spectral_BSC.abs(), dim=1),
             spectral_BSC.mean(dim=1),
             master_B1C.squeeze(1),
         ],

@@ -27,14 +27,24 @@ from torch import Tensor, nn
 from asdf.networks.back_ends.graph_attention import (
     INPUT_DROPOUT,
     POOL_DROPOUT,
+    GraphAttention,
     GraphPool,
     HeterogeneousGraphAttention,
+)
+from asdf.networks.back_ends.joined_gradients import (
+    LinearMaps,
+    MatrixProducts,
+    PairProducts,
+    Pick,
 )
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.traced_sizes import at_least, share
 from asdf.networks.watched import is_plain
 
-_KNOWN = (HeterogeneousGraphAttention, GraphPool, nn.Linear, nn.Dropout, LearningTanh, LearningSELU)
+_KNOWN = (
+    *(GraphAttention, HeterogeneousGraphAttention, GraphPool),
+    *(nn.ModuleList, nn.Linear, nn.Dropout, LearningTanh, LearningSELU),
+)
 # Maps of the same nodes, which one product computes.
 _KINDS = ("proj_type1", "proj_type2")
 _EDGES = ("att_proj",)
@@ -42,34 +52,55 @@ _MASTER_EDGES = ("att_projM",)
 _NODES = ("proj_with_att", "proj_without_att", "proj_with_attM")
 _MASTER = ("proj_without_attM",)
 _POOLS = ("0.proj", "1.proj")
+_NODES_APART = ("proj_with_att", "proj_without_att")
 # By how many of a pair's nodes are of the second kind; the master's is the last.
 _COLUMNS = ("att_weight11", "att_weight12", "att_weight22", "att_weightM")
+# Groups of linear maps, and columns, by the kind of the layers.
+_NAMES: dict[type[nn.Module], tuple[Sequence[tuple[str, ...]], Sequence[str]]] = {
+    GraphAttention: ((_EDGES, _NODES_APART), ("att_weight",)),
+    HeterogeneousGraphAttention: ((_KINDS, _EDGES, _MASTER_EDGES, _NODES, _MASTER), _COLUMNS),
+    nn.ModuleList: ((_POOLS,), ()),
+}
 
 
 class Kinds(NamedTuple):
     """How many nodes there are of two kinds, those of the first kind first.
 
     Attributes:
-        kind_J: 0 for nodes of the first kind, 1 for those of the second.
         kind_JJ: Number of nodes of the second kind in each pair, 0 to 2.
+        is_JJ3: Whether it is 0, 1 and 2.
     """
 
     first: int
     second: int
-    kind_J: Tensor
     kind_JJ: Tensor
+    is_JJ3: Tensor
 
     @classmethod
     def of(cls, first: int, second: int, device: torch.device) -> Kinds:
         """Note the kinds of so many nodes."""
         kind_J = torch.zeros(first + second, dtype=torch.long, device=device)
         kind_J[first:] = 1
-        return cls(first, second, kind_J, kind_J[:, None] + kind_J)
+        kind_JJ = kind_J[:, None] + kind_J
+        is_JJ3 = kind_JJ[:, :, None] == torch.arange(3, device=device)
+        return cls(first, second, kind_JJ, is_JJ3)
 
     def retain(self, first: int, second: int) -> Kinds:
         """Return the kinds of fewer nodes, without an operation of the device."""
         around = slice(self.first - first, self.first + second)
-        return Kinds(first, second, self.kind_J[around], self.kind_JJ[around, around])
+        return Kinds(first, second, self.kind_JJ[around, around], self.is_JJ3[around, around])
+
+    def pick_of_nodes(self, values: Tensor) -> Tensor:
+        """Return of (..., nodes, 2, C) those of each node's kind, (..., nodes, C)."""
+        # A node's kind is that of its pair with the first node.
+        index, is_it = self.kind_JJ[:, :1, None], self.is_JJ3[:, 0, :2, None]
+        picked: Tensor = Pick.apply(values, index, is_it)
+        return picked
+
+    def pick_of_pairs(self, values: Tensor) -> Tensor:
+        """Return of (..., nodes, nodes, 3) those of each pair's kind, (..., nodes, nodes)."""
+        picked: Tensor = Pick.apply(values, self.kind_JJ[:, :, None], self.is_JJ3)
+        return picked
 
 
 def can_join(layers: Sequence[nn.Module]) -> bool:
@@ -85,11 +116,54 @@ def can_join(layers: Sequence[nn.Module]) -> bool:
     return True
 
 
+def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
+    """Compute an attention over each of two graphs, the smaller one filled up with nodes of zeros.
+
+    Args:
+        maps: Of layers of one temperature.
+        graphs: Nodes of each graph, (batch, nodes, values).
+
+    Returns:
+        Nodes of the first graph and then of the second, (batch, nodes, dim_out).
+    """
+    layers = maps.layers
+    sizes = [graph.shape[1] for graph in graphs]
+    full_GBJC, hidden_G11J = _fill_up(graphs, max(sizes))
+    x_GBJC = F.dropout(full_GBJC, INPUT_DROPOUT, layers[0].training)
+    edges_GBJJC: Tensor = PairProducts.apply(x_GBJC)
+    columns_G1D = maps.columns_GRD / layers[0].temperature
+    scores_GBJJ = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), columns_G1D).squeeze(-1)
+    if hidden_G11J is not None:
+        scores_GBJJ = scores_GBJJ + hidden_G11J
+    attending, own = maps.apply(_NODES_APART, x_GBJC).chunk(2, dim=-1)
+    x_GBJD = _gather(scores_GBJJ.softmax(dim=-1), attending) + own
+    normed = []
+    for layer, x_BJD, size in zip(layers, x_GBJD.unbind(), sizes, strict=True):
+        rows_XD = layer.bn(x_BJD[:, :size].flatten(0, 1))
+        normed.append(rows_XD.unflatten(0, (-1, size)))
+    return F.selu(torch.cat(normed, dim=1))
+
+
+def _fill_up(graphs: Sequence[Tensor], size: int) -> tuple[Tensor, Tensor | None]:
+    """Return graphs of `size` nodes each, and what hides the others from attention, if there are.
+
+    Returns:
+        (graphs, batch, size, values), and (graphs, 1, 1, size) that is added to scores.
+    """
+    missing = [size - graph.shape[1] for graph in graphs]
+    if not any(missing):
+        return torch.stack(list(graphs)), None
+    full = []
+    hidden_G11J = graphs[0].new_zeros(len(graphs), 1, 1, size)
+    for number, (graph, more) in enumerate(zip(graphs, missing, strict=True)):
+        full.append(F.pad(graph, (0, 0, 0, more)) if more else graph)
+        if more:
+            hidden_G11J[number, ..., -more:] = -torch.inf
+    return torch.stack(full), hidden_G11J
+
+
 def attend(
-    layers: Sequence[HeterogeneousGraphAttention],
-    nodes_GBJC: Tensor,
-    master_GBC: Tensor,
-    kinds: Kinds,
+    maps: Maps, nodes_GBJC: Tensor, master_GBC: Tensor, kinds: Kinds
 ) -> tuple[Tensor, Tensor]:
     """Compute an attention of each branch.
 
@@ -100,39 +174,34 @@ def attend(
     Returns:
         Nodes (branches, batch, nodes, dim_out), and master nodes (branches, batch, dim_out).
     """
-    maps = _Maps(layers, [_KINDS, _EDGES, _MASTER_EDGES, _NODES, _MASTER], _COLUMNS)
-    either_GBJ2C = maps.apply(_KINDS, nodes_GBJC).unflatten(-1, (2, -1))
-    x_GBJC = _pick(either_GBJ2C, kinds.kind_J[:, None, None]).squeeze(-2)
+    layers = maps.layers
+    x_GBJC = kinds.pick_of_nodes(maps.apply(_KINDS, nodes_GBJC).unflatten(-1, (2, -1)))
     x_GBJC = F.dropout(x_GBJC, INPUT_DROPOUT, layers[0].training)
     columns_GRD = maps.columns_GRD / layers[0].temperature
     pairs_GRD, master_GRD = columns_GRD.split([len(_COLUMNS) - 1, 1], dim=1)
 
-    edges_GBJJC = x_GBJC.unsqueeze(3) * x_GBJC.unsqueeze(2)
-    scores_GBJJR = _product(maps.apply(_EDGES, edges_GBJJC).tanh(), pairs_GRD)
-    scores_GBJJ = _pick(scores_GBJJR, kinds.kind_JJ.unsqueeze(-1)).squeeze(-1)
+    edges_GBJJC: Tensor = PairProducts.apply(x_GBJC)
+    scores_GBJJ3 = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), pairs_GRD)
+    scores_GBJJ = kinds.pick_of_pairs(scores_GBJJ3)
     # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
     attending, own, for_master = maps.apply(_NODES, x_GBJC).chunk(len(_NODES), dim=-1)
-    attended_XJD = scores_GBJJ.softmax(dim=-1).flatten(0, 1) @ attending.flatten(0, 1)
-    x_GBJD = attended_XJD.view_as(own) + own
+    x_GBJD = _gather(scores_GBJJ.softmax(dim=-1), attending) + own
 
     master_GB1C = master_GBC.expand(*x_GBJC.shape[:2], -1).unsqueeze(2)
     edges_GBJD = maps.apply(_MASTER_EDGES, x_GBJC * master_GB1C).tanh()
-    # No matrix products, for the reason that `HeterogeneousGraphAttention` has.
-    scores_GBJ1 = (edges_GBJD * master_GRD.unsqueeze(1)).sum(dim=-1, keepdim=True)
-    gathered_GBD = (scores_GBJ1.softmax(dim=2) * for_master).sum(dim=2)
-    master_GBD = maps.apply(_MASTER, master_GB1C).squeeze(2) + gathered_GBD
+    scores_GBJ = _map(edges_GBJD, master_GRD).squeeze(-1)
+    gathered_GB1D = _gather(scores_GBJ.softmax(dim=-1).unsqueeze(2), for_master)
+    master_GB1D = maps.apply(_MASTER, master_GB1C) + gathered_GB1D
+    master_GBD = master_GB1D.squeeze(2)
     return _normalize(layers, x_GBJD), master_GBD
 
 
-def pool(
-    pools: Sequence[tuple[GraphPool, GraphPool]], nodes_GBJC: Tensor, kinds: Kinds
-) -> tuple[Tensor, Kinds]:
+def pool(maps: Maps, nodes_GBJC: Tensor, kinds: Kinds) -> tuple[Tensor, Kinds]:
     """Retain the best-scored share of each kind's nodes, by the two pools of each branch."""
-    maps = _Maps([nn.ModuleList(pair) for pair in pools], [_POOLS])
-    first, second = pools[0]
+    first, second = maps.layers[0]
     dropped_GBJC = F.dropout(nodes_GBJC, POOL_DROPOUT, first.training)
     either_GBJ2 = maps.apply(_POOLS, dropped_GBJC).sigmoid()
-    scores_GBJ1 = _pick(either_GBJ2, kinds.kind_J.unsqueeze(1))
+    scores_GBJ1 = kinds.pick_of_nodes(either_GBJ2.unsqueeze(-1))
     # Which nodes are best has no gradient.
     parts = scores_GBJ1.detach().split([kinds.first, kinds.second], dim=2)
     best_first = _find_best(parts[0], first.ratio)
@@ -143,40 +212,48 @@ def pool(
     return pooled_GBKC, kinds.retain(best_first.shape[2], best_second.shape[2])
 
 
-class _Maps:
-    """Linear maps and columns of equal layers, copied together.
+class Maps:
+    """Linear maps and columns of the equal layers of a stage; see `copy_maps`.
 
     Attributes:
+        layers: The layers.
         columns_GRD: the columns as rows.
     """
 
-    def __init__(
-        self,
-        layers: Sequence[nn.Module],
-        groups: Sequence[tuple[str, ...]],
-        columns: Sequence[str] = (),
-    ) -> None:
-        """Copy parameters.
-
-        Args:
-            groups: Names of linear maps; those of a group stand one below the other.
-        """
-        parts: list[Tensor] = []
-        sizes = []
-        for kind in ("weight", "bias"):
-            for group in groups:
-                names = [f"{name}.{kind}" for name in group]
-                sizes.append(_append_flat(parts, layers, names))
-        sizes.append(_append_flat(parts, layers, columns))
-        copies = [copy.view(len(layers), -1) for copy in torch.cat(parts).split(sizes)]
-        self._weights = dict(zip(groups, copies, strict=False))
-        self._biases = dict(zip(groups, copies[len(groups) :], strict=False))
-        self.columns_GRD = copies[-1].unflatten(1, (max(1, len(columns)), -1))
+    def __init__(self, layers: Sequence[nn.Module], copies: Sequence[Tensor]) -> None:
+        """Take the copies: weights of each group of maps, their biases, and the columns."""
+        groups, columns = _NAMES[type(layers[0])]
+        parts = [copy.view(len(layers), -1) for copy in copies]
+        self.layers = layers
+        self._weights = dict(zip(groups, parts, strict=False))
+        self._biases = dict(zip(groups, parts[len(groups) :], strict=False))
+        self.columns_GRD = parts[-1].unflatten(1, (max(1, len(columns)), -1))
 
     def apply(self, group: tuple[str, ...], x: Tensor) -> Tensor:
         """Map (branches or 1, ..., C) to (branches, ..., R), the results of the group's maps."""
         weight_GRC = self._weights[group].unflatten(1, (-1, x.shape[-1]))
-        return _product(x, weight_GRC, self._biases[group].unsqueeze(1))
+        return _map(x, weight_GRC, self._biases[group].unsqueeze(1))
+
+
+def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
+    """Copy the parameters of all stages by one operation; return the maps of each stage.
+
+    Args:
+        stages: Equal layers of both branches, or of both graphs; pools in pairs, as module lists.
+    """
+    parts: list[Tensor] = []
+    sizes: list[list[int]] = []
+    for layers in stages:
+        groups, columns = _NAMES[type(layers[0])]
+        names = [
+            [f"{name}.{kind}" for name in group] for kind in ("weight", "bias") for group in groups
+        ]
+        sizes.append([_append_flat(parts, layers, each) for each in (*names, columns)])
+    copies = iter(torch.cat(parts).split([size for each in sizes for size in each]))
+    return [
+        Maps(layers, [next(copies) for _ in each])
+        for layers, each in zip(stages, sizes, strict=True)
+    ]
 
 
 def _append_flat(parts: list[Tensor], layers: Sequence[nn.Module], names: Sequence[str]) -> int:
@@ -190,33 +267,18 @@ def _append_flat(parts: list[Tensor], layers: Sequence[nn.Module], names: Sequen
     return size
 
 
-def _product(x: Tensor, weight_GRC: Tensor, added_GXR: Tensor | None = None) -> Tensor:
+def _map(x: Tensor, weight_GRC: Tensor, added_G1R: Tensor | None = None) -> Tensor:
     """Map (G or 1, ..., C) to (G, ..., R) by the weight of each branch."""
     x = x.expand(len(weight_GRC), *x.shape[1:])
-    rows_GXC = x.flatten(1, -2)
-    if rows_GXC.shape[1] == 1:
-        # The gradient of a product of one row is an outer product of batches, which torch 2.14
-        # computes with Triton: that needs a C compiler on the machine.
-        rows_GXR = (rows_GXC * weight_GRC).sum(dim=-1).unsqueeze(1)
-        rows_GXR = rows_GXR if added_GXR is None else rows_GXR + added_GXR
-    elif added_GXR is None:
-        rows_GXR = torch.bmm(rows_GXC, weight_GRC.mT)
-    else:
-        rows_GXR = torch.baddbmm(added_GXR, rows_GXC, weight_GRC.mT)
-    result: Tensor = rows_GXR.unflatten(1, x.shape[1:-1])
-    return result
+    rows_GXR: Tensor = LinearMaps.apply(x.flatten(1, -2), weight_GRC, added_G1R)
+    return rows_GXR.unflatten(1, x.shape[1:-1])
 
 
-def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """Return those of `values` that `index` names, in the dimension in which `index` has size 1.
-
-    Args:
-        index: Indices into one of the last dimensions of `values`.
-    """
-    dim = -index.dim() + list(index.shape).index(1, 1)
-    shape = list(values.shape)
-    shape[dim] = 1
-    return values.gather(dim, index.expand(shape))
+def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
+    """Return the mean of nodes for each of M, weighted by its attention."""
+    matrices = (attention_GBMJ.flatten(0, 1), x_GBJD.flatten(0, 1))
+    gathered_XMD: Tensor = MatrixProducts.apply(*matrices)
+    return gathered_XMD.unflatten(0, x_GBJD.shape[:2])
 
 
 def _find_best(scores_GBJ1: Tensor, ratio: float) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models.wav2vec2.components import Transformer
 
-from asdf.networks.casting import norms_are_short, weights_cast_together
+from asdf.networks.casting import is_autocast_on, norms_are_short, weights_cast_together
 from asdf.networks.front_ends.wavlm import position_bias
 
 _LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
@@ -129,13 +129,17 @@ def encoder_states(
 
 
 def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor) -> Tensor | None:
-    """Return WavLM's bias (B, H, L, L), which its first layer has the weights of; else None."""
+    """Return WavLM's bias (B, H, L, L), which its first layer has the weights of; else None.
+
+    Under autocast B is 1: all utterances share it.
+    """
     if layers == 0:
         return None
     attention = transformer.layers[0].attention
     if getattr(attention, "rel_attn_embed", None) is None:
         return None
-    return position_bias(attention, x_BLC.shape[0], x_BLC.shape[1])
+    utterances = 1 if is_autocast_on(x_BLC.device) else x_BLC.shape[0]
+    return position_bias(attention, utterances, x_BLC.shape[1])
 
 
 def _draws_numbers(transformer: Transformer) -> bool:

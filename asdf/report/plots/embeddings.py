@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.report.embeddings import Picture
 from asdf.report.plots.figures import COLUMN_INCHES, new_figure, save_figure, styled
+from asdf.tasks.embeddings.pictures import Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

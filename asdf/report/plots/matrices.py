@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asdf.metrics.sources import SourceResult
 from asdf.report.by_condition import ConditionTable
 from asdf.report.effects import Effects
 from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
-from asdf.report.sources import confusion_matrix
 from asdf.tables.matrices import Matrix
 from asdf.tables.panels import Floats
+from asdf.tasks.tracing.measures import SourceResult
+from asdf.tasks.tracing.tables import confusion_matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.metrics.sources import SourceResult
 from asdf.report.courses import TrainingCourse
 from asdf.report.curves import Histogram, ThinnedCurve
 from asdf.report.drawing import (
@@ -34,6 +33,7 @@ from asdf.report.plots.figures import (
     styled,
 )
 from asdf.tables.panels import Axis, Line, Panel
+from asdf.tasks.tracing.measures import SourceResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

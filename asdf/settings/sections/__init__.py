@@ -5,6 +5,8 @@ checks (`checks.py`), `--explain`, docs/settings.md and the saved snapshots are 
 them. All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
 """
 
+# ruff: noqa: F401 (names for others)
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -69,60 +71,6 @@ from asdf.settings.sections.training import (
     Network,
 )
 
-__all__ = [
-    "AUGMENTATIONS",
-    "BACK_ENDS",
-    "CALLBACKS",
-    "FRAME_SAMPLES",
-    "FRONT_ENDS",
-    "LOSSES",
-    "MAX_BLOCKS",
-    "MAX_CLIP_SAMPLES",
-    "MAX_DB",
-    "MAX_DECAY",
-    "MAX_EPOCHS",
-    "MAX_FFT",
-    "MAX_FILTERS",
-    "MAX_HZ",
-    "MAX_LAYER_WIDTH",
-    "MAX_PROCESSES",
-    "MAX_SECONDS",
-    "MAX_STAGES",
-    "MAX_STEPS",
-    "MAX_UTTERANCES",
-    "MAX_UTTERANCE_SAMPLES",
-    "OPTIMIZERS",
-    "SAMPLERS",
-    "SCHEDULES",
-    "SOURCE_HEADS",
-    "SOURCE_METRICS",
-    "VALIDATION_METRICS",
-    "VOCODERS",
-    "Adapter",
-    "Augmentation",
-    "BackEnd",
-    "Computing",
-    "FrontEnd",
-    "KnownNames",
-    "Localisation",
-    "Lora",
-    "Loss",
-    "Moments",
-    "Network",
-    "Paths",
-    "RawBoost",
-    "Recipe",
-    "Sections",
-    "Source",
-    "Spectrum",
-    "SpeechActivity",
-    "Tracking",
-    "Vocoding",
-    "assign",
-    "no_section",
-    "setting",
-]
-
 Declared = TypeVar("Declared")
 
 
@@ -182,6 +130,6 @@ def no_section(name: str, known: Iterable[str]) -> UnknownName:
 
 def assign(sections: object, values: Mapping[str, Any]) -> None:
     """Set settings by their full names, section.name, in `Sections` or in `Settings()`."""
-    for name, value in values.items():
-        section, _, setting = name.partition(".")
-        setattr(getattr(sections, section), setting, value)
+    for full_name, value in values.items():
+        section, _, name = full_name.partition(".")
+        setattr(getattr(sections, section), name, value)

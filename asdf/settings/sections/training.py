@@ -38,15 +38,15 @@ SCHEDULES = {
 
 VALIDATION_METRICS = {
     "eer": "asdf.metrics.validation.EER",
-    "frame_eer": "asdf.metrics.validation.FrameEER",
+    "frame_eer": "asdf.tasks.localisation.validation.FrameEER",
     "min_dcf": "asdf.metrics.validation.MinDCF",
     "act_dcf": "asdf.metrics.validation.ActDCF",
     "cllr": "asdf.metrics.validation.Cllr",
     "min_cllr": "asdf.metrics.validation.MinCllr",
     "auc": "asdf.metrics.validation.AUC",
     "best_macro_f1": "asdf.metrics.validation.BestMacroF1",
-    "source_accuracy": "asdf.metrics.validation.SourceAccuracy",
-    "source_macro_f1": "asdf.metrics.validation.SourceMacroF1",
+    "source_accuracy": "asdf.tasks.tracing.validation.SourceAccuracy",
+    "source_macro_f1": "asdf.tasks.tracing.validation.SourceMacroF1",
 }
 
 
@@ -328,6 +328,11 @@ class Network(KnownNames):
     )
     checkpoint_interval_steps: int | None = setting(
         None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MAX_STEPS
+    )
+    tasks: tuple[str, ...] = setting(
+        (),
+        "tasks of your own, learnt next to detection: classes derived from asdf.tasks.Task",
+        check="class_path",
     )
     callbacks: tuple[str, ...] = setting(
         (), "trackers, and callbacks of your own", check="class_path", names=CALLBACKS

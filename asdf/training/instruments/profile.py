@@ -38,7 +38,7 @@ class StepProfile:
 
     Args:
         steps: numbers of the first and the last one; None: none.
-        folder: for `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table.
+        folder: Folder of `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table.
 
     Raises:
         UsageError: the first step comes after the last.
@@ -182,21 +182,17 @@ def _move_communication(
     pass. Buffers are sent at the beginning of the forward pass.
     """
     for part in (FORWARD, BACKWARD):
-        activity = _activity_on_host(events, part)
+        activity = _Activity(
+            communication=_intervals(event for event in events if event.name.startswith("gloo:")),
+            computing=_intervals(event for event in events if event.name.startswith("aten::")),
+            inside=_intervals(event for event in events if event.name == part),
+        )
         if device.type == "cuda":
             activity = _activity_on_gpu(events, part)
         alone_us = length_alone(activity.communication, activity.computing, activity.inside)
         exposed = min(alone_us / 1e6, seconds[part])
         seconds[part] -= exposed
         seconds[COMMUNICATION] += exposed
-
-
-def _activity_on_host(events: Sequence[FunctionEvent], part: str) -> _Activity:
-    return _Activity(
-        communication=_intervals(event for event in events if event.name.startswith("gloo:")),
-        computing=_intervals(event for event in events if event.name.startswith("aten::")),
-        inside=_intervals(event for event in events if event.name == part),
-    )
 
 
 def _activity_on_gpu(events: Sequence[FunctionEvent], part: str) -> _Activity:

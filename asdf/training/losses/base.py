@@ -40,7 +40,7 @@ class Targets:
 
     Attributes:
         labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
-        columns: those that the loss needs.
+        columns: Columns that the loss needs.
         terms: Targets of the further terms of the loss, by their names (`asdf.training.terms`).
         partners: Partners of the utterances that these are mixed with (`asdf.data.mixup`); None:
             with none.

@@ -22,7 +22,7 @@ from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class, is_ours
+from asdf.settings.class_path import UserErrors, describe_error, find_class, is_ours
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.losses.base import Loss, Targets
@@ -79,7 +79,12 @@ def build_loss(
         AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
     """
     kind = find_loss_class(settings, folder)
-    _check_columns(kind, utterances)
+    missing = [name for name in kind.columns if name not in utterances.columns]
+    if missing:
+        raise UsageError(
+            f"{SETTING}: {kind.__qualname__} needs the column {missing[0]!r} of the training "
+            f"list, which has {', '.join(utterances.columns) or 'no columns'}."
+        )
     parameter = next(network.parameters())
     device = parameter.device
     # Parts of a divided network have one number format.
@@ -94,7 +99,12 @@ def build_loss(
         embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
         dimension = _dimension_of(embeddings_BE, settings) if takes_embeddings else 0
         loss = _construct(kind, settings, dimension).to(device, form)
-        targets = _targets_of_two(loss, utterances, device)
+        # The targets of the first spoof and of the first bona fide utterance.
+        labels = np.arange(2)
+        # The first of each label; the first of all, if a list has one label only.
+        indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
+        columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
+        targets = Targets(torch.from_numpy(labels).to(device), columns)
         values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, settings)
         _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, settings)
         # What computes nothing here, such as a vector that masks frames in training, stays trained.
@@ -161,15 +171,6 @@ def _check_reaches(outputs: Any, values_B: Tensor, settings: Sections) -> None:
         )
 
 
-def _check_columns(kind: type[Loss], utterances: TrialList) -> None:
-    missing = [name for name in kind.columns if name not in utterances.columns]
-    if missing:
-        raise UsageError(
-            f"{SETTING}: {kind.__qualname__} needs the column {missing[0]!r} of the training "
-            f"list, which has {', '.join(utterances.columns) or 'no columns'}."
-        )
-
-
 def _check_computing(kind: type[Loss], settings: Sections) -> None:
     computing = settings.computing
     reasons = []
@@ -178,7 +179,7 @@ def _check_computing(kind: type[Loss], settings: Sections) -> None:
     if kind.is_joint and computing.cuda_graphs:
         reasons.append("computing.cuda_graphs: its steps have two passes")
     if kind.columns and computing.cuda_graphs:
-        reasons.append("computing.cuda_graphs: it takes columns of the list, which are no tensors")
+        reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
     if reasons:
         raise UsageError(
             f"{SETTING} = {settings.network.loss!r} cannot be combined with {reasons[0]}. Set it "
@@ -188,18 +189,14 @@ def _check_computing(kind: type[Loss], settings: Sections) -> None:
 
 def _construct(kind: type[Loss], settings: Sections, dimension: int) -> Loss:
     """Return the loss, whose random weights follow from the seed alone."""
-    with torch.random.fork_rng(devices=[]):
+    failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
+    advice = (
+        "A loss's constructor takes the settings and the dimension of an embedding; see "
+        "asdf.training.losses.Loss."
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
-        try:
-            return kind(settings, dimension)
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(
-                f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed: "
-                f"{describe_error(error, __file__)}. A loss's constructor takes the settings and "
-                "the dimension of an embedding; see asdf.training.losses.Loss."
-            ) from error
+        return kind(settings, dimension)
 
 
 def _dimension_of(embeddings: Any, settings: Sections) -> int:
@@ -210,15 +207,6 @@ def _dimension_of(embeddings: Any, settings: Sections) -> int:
         f"which {settings.network.network_class} does not return. Choose another loss, or change "
         "what its forward returns first."
     )
-
-
-def _targets_of_two(loss: Loss, utterances: TrialList, device: torch.device) -> Targets:
-    """Return the targets of the first spoof and of the first bona fide utterance."""
-    labels = np.arange(2)
-    # The first of each label; the first of all, if a list has one label only.
-    indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
-    columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
-    return Targets(torch.from_numpy(labels).to(device), columns)
 
 
 def _compute_values(

@@ -40,7 +40,7 @@ class Term(ABC):
         It follows from the training list and the keys, which all ranks know.
 
         Args:
-            keys: as of `Share.clip_keys`.
+            keys: Keys as of `Share.clip_keys`.
         """
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Term(ABC):
         """Return how much each utterance counts in the mean, (utterances,) float64, on the CPU.
 
         Args:
-            targets: as of `targets_of`.
+            targets: Targets as of `targets_of`.
         """
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Term(ABC):
 
         Args:
             outputs: Outputs of the network, in the number format of training.
-            targets: as of `targets_of`, on the network's device.
+            targets: Targets as of `targets_of`, on the network's device.
         """
 
     def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from asdf.data.clip_frames import ClipFrames
+from asdf.runs.seeds import derived_seed
 from asdf.settings.sections import Sections
+from asdf.training.task import find_tasks
 from asdf.training.terms.base import Term
-from asdf.training.terms.frames import build_frame_term
-from asdf.training.terms.sources import build_source_term
 from asdf.trials.trial_list import TrialList
 
 
@@ -36,9 +37,10 @@ def build_terms(
         AsdfError: a head cannot be built.
     """
     terms: list[Term] = []
-    if settings.source.column is not None:
-        terms.append(build_source_term(network, utterances, settings, folder, frames))
-    of_frames = build_frame_term(network, settings.localisation, frames)
-    if of_frames is not None:
-        terms.append(of_frames)
+    for task in find_tasks(settings, folder):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derived_seed(settings.recipe.seed, f"head of {task.key}"))
+            term = task.build_term(network, utterances, frames)
+        if term is not None:
+            terms.append(term)
     return tuple(terms)

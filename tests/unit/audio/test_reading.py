@@ -246,7 +246,7 @@ def test_a_name_that_is_no_text(tmp_path: Path, name: bytes) -> None:
 
 
 def test_a_name_with_a_nul_character() -> None:
-    with pytest.raises(AsdfError, match=r"'a\\x00b.wav' is no path: embedded null byte"):
+    with pytest.raises(AsdfError, match=r"'a\\x00b.wav' is not a path: embedded null byte"):
         read_audio("a\0b.wav")
 
 

@@ -18,7 +18,8 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.networks.packed import is_available
-from asdf.trials.embeddings import Embeddings, read_embeddings, write_embeddings
+from asdf.scoring.scorer import Scorer
+from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -125,30 +126,28 @@ def test_two_processes_write_the_bytes_of_one(warm, folder, whole, tmp_path):
 
 def test_a_killed_command_goes_on_to_the_same_bytes(folder, whole, tmp_path, monkeypatch, capsys):
     """What `kill -9` leaves: parts of whole batches. They are not computed again."""
-    from asdf.scoring import embed_list as module
-
     out = tmp_path / "killed.npz"
     monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
     computed = []
-    score_tensor = module.Scorer.score_tensor
+    compute_batch = Scorer.compute
 
-    def compute(scorer, waveforms, **options):
+    def compute(scorer, waveforms, *wanted):
         if len(computed) == 5:
             raise KeyboardInterrupt
         computed.append(len(waveforms))
-        return score_tensor(scorer, waveforms, **options)
+        return compute_batch(scorer, waveforms, *wanted)
 
-    monkeypatch.setattr(module.Scorer, "score_tensor", compute)
+    monkeypatch.setattr(Scorer, "compute", compute)
     assert embed(folder, out, folder / "trials.txt") == 130
-    parts = list(tmp_path.glob(".killed.npz.progress/*.npz"))
+    parts = list(tmp_path.glob(".killed.npz.progress/.trials.rows-*.npz"))
     assert len(parts) == 5 and not out.exists()
     again = []
 
-    def compute_rest(scorer, waveforms, **options):
+    def compute_rest(scorer, waveforms, *wanted):
         again.append(len(waveforms))
-        return score_tensor(scorer, waveforms, **options)
+        return compute_batch(scorer, waveforms, *wanted)
 
-    monkeypatch.setattr(module.Scorer, "score_tensor", compute_rest)
+    monkeypatch.setattr(Scorer, "compute", compute_rest)
     assert embed(folder, out, folder / "trials.txt") == 0
     assert out.read_bytes() == whole.read_bytes()
     assert sum(computed) + sum(again) == 30
@@ -164,8 +163,8 @@ def test_other_work_begins_anew(folder, whole, tmp_path):
         "embeddings": np.zeros((30, 3)),
         "scores": np.zeros(30),
     }
-    np.savez(progress / "part-0.npz", **wrong)
-    (progress / "part-1.npz").write_bytes(b"PK")
+    np.savez(progress / ".trials.rows-0.npz", **wrong)
+    (progress / ".trials.rows-1.npz").write_bytes(b"PK")
     assert embed(folder, tmp_path / "new.npz", folder / "trials.txt") == 0
     assert (tmp_path / "new.npz").read_bytes() == whole.read_bytes()
 

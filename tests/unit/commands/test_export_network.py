@@ -24,7 +24,7 @@ from asdf.interchange.safetensors import read_safetensors
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Adapter, Lora, Sections
-from asdf.training.terms.sources import build_source_term
+from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.unit.networks.official import official_case
 
@@ -205,8 +205,8 @@ def test_a_frame_level_head_is_exported_whole_or_not_at_all(make, run, tmp_path)
     again, _ = read_network(tmp_path / "out.safetensors")
     waveforms_BT = torch.randn(1, CLIP)
     with torch.no_grad():
-        expected = network.eval()(waveforms_BT).frame_logits_BF2
-        assert torch.equal(again.eval()(waveforms_BT).frame_logits_BF2, expected)
+        expected = network.eval()(waveforms_BT).extras["frames"]
+        assert torch.equal(again.eval()(waveforms_BT).extras["frames"], expected)
     status, output, _ = run("export", path, "--format", "torchscript", tmp_path / "out.ts")
     assert status == 0 and "the scores of frames are not in it" in output
     with torch.no_grad():
@@ -231,7 +231,7 @@ def test_a_network_that_traces_sources_has_no_published_layout_and_a_graph_witho
     write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     words = ("--format", "onnx", tmp_path / "net.onnx", "--samples", CLIP)
     status, output, _ = run("export", tmp_path / "net.pt", *words)
-    assert status == 0 and "the classes of sources are not in it" in output
+    assert status == 0 and "the values of 'sources' are not in it" in output
     waveforms_BT = 0.1 * torch.randn(2, CLIP)
     session = runtime.InferenceSession(tmp_path / "net.onnx")
     (logits,) = session.run(["logits"], {"waveforms": waveforms_BT.numpy()})
@@ -244,7 +244,7 @@ def test_a_network_that_traces_sources_has_no_published_layout_and_a_graph_witho
     write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     words = ("--format", "antideepfake", tmp_path / "net.pth")
     status, _, errors = run("export", tmp_path / "net.pt", *words)
-    assert status == 2 and "has a head for source tracing" in errors
+    assert status == 2 and "has a head of 'sources'" in errors
 
 
 @pytest.mark.parametrize("position", ["before", "layers", "after"])

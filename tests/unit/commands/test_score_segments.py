@@ -16,7 +16,6 @@ from asdf.commands.score_results import Results
 from asdf.commands.score_segments import frames_as_windows
 from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
-from asdf.scoring.frame_scores import FrameScores
 from asdf.segments import (
     Timed,
     read_frame_scores,
@@ -25,6 +24,7 @@ from asdf.segments import (
     write_rttm,
 )
 from asdf.settings.sections import Sections
+from asdf.tasks.localisation.frame_scores import FrameScores
 from tests.unit.conftest import sound, write_small_network
 
 HOP_S = 0.01

@@ -43,9 +43,7 @@ def test_the_other_sets_of_2019(lay: Lay, read: Read, name: str, file: str) -> N
     subset = file.split(".")[0]
     root = lay({f"{PROTOCOLS}.{file}.txt": LA19})
     assert read(name, root)[0].ids[0] == f"LA/ASVspoof2019_LA_{subset}/flac/LA_T_1.flac"
-    with pytest.raises(
-        AsdfError, match=r"there is no file .*ASVspoof2019\.LA\.cm\.train\.trn\.txt"
-    ):
+    with pytest.raises(AsdfError, match=r"there is no .*ASVspoof2019\.LA\.cm\.train\.trn\.txt"):
         read("asvspoof19", root)
 
 

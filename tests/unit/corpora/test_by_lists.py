@@ -171,7 +171,7 @@ def test_recordings_that_are_missing_are_named_where_the_distribution_has_them(
     [
         ("decro:en_dev", "en_dev.txt", "a b c\n", "line 1: expected 'SPEAKER UTTERANCE - ATTACK K"),
         ("decro:en_dev", "en_dev.txt", "a b - c fale\n", "line 1: 'fale' means neither bona fide"),
-        ("ctrsvdd:dev", "test.txt", CTRSVDD, "there is no label file dev.txt. It comes next to th"),
+        ("ctrsvdd:dev", "test.txt", CTRSVDD, "there is no dev.txt. It comes next to th"),
         (
             "diffssd:test",
             "train_val_test_splits.csv",

@@ -59,7 +59,7 @@ def test_values_hold_commas_in_brackets_and_quotes():
         ({"sweeps": ["own.x"]}, "--sweep own.x: write section.name=value,value"),
         ({"sweeps": ["own.x="]}, "--sweep own.x=: there is no value before or behind a comma"),
         ({"sweeps": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
-        ({"sweeps": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed"),
+        ({"sweeps": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed on its line"),
         ({"sweeps": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),
         ({"sweeps": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
         (

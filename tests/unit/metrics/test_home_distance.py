@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import sqrtm
 
 from asdf.errors import AsdfError
-from asdf.metrics.home_distance import frechet_distance, measure_distance
+from asdf.tasks.embeddings.home_distance import frechet_distance, measure_distance
 
 RNG = np.random.default_rng(1)
 

@@ -14,22 +14,22 @@ from scipy import stats
 
 from asdf.evaluation import Scores, Threshold, confidence_intervals, decide, paired_test
 from asdf.metrics.bootstrap import Interval
-from asdf.metrics.home_distance import measure_distance
-from asdf.metrics.localisation import (
+from asdf.metrics.over_seeds import compare_seeds, spreads
+from asdf.metrics.seed_draws import draw_seeds
+from asdf.metrics.tandem import TANDEM
+from asdf.segments import Segment
+from asdf.tasks.embeddings.home_distance import measure_distance
+from asdf.tasks.localisation.intervals import localisation_intervals
+from asdf.tasks.localisation.measures import (
     LocatedRecording,
     agreement_of,
     pooled_stretches,
     range_eer,
 )
-from asdf.metrics.localisation_intervals import localisation_intervals
-from asdf.metrics.over_seeds import compare_seeds, spreads
-from asdf.metrics.sasv import DRAWN, summarise_sasv
-from asdf.metrics.seed_draws import draw_seeds
-from asdf.metrics.sources import evaluate_sources
-from asdf.metrics.tandem import TANDEM
-from asdf.segments import Segment
-from asdf.trials.sasv_files import SasvScores, SasvTrials
-from asdf.trials.source_scores import SourceScores
+from asdf.tasks.sasv.measures import DRAWN, summarise_sasv
+from asdf.tasks.sasv.score_files import SasvScores, SasvTrials
+from asdf.tasks.tracing.measures import evaluate_sources
+from asdf.tasks.tracing.score_files import SourceScores
 from benchmarks.interval_coverage import GRID, SHAPES, Population
 
 pytestmark = pytest.mark.slow

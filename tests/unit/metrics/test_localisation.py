@@ -7,14 +7,14 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.localisation import (
+from asdf.segments import WHOLE, Segment, merged
+from asdf.tasks.localisation.measures import (
     Agreement,
     LocatedRecording,
     localisation,
     pooled_stretches,
     range_eer,
 )
-from asdf.segments import WHOLE, Segment, merged
 
 # 30 recordings with the range EER that WeDefense's code computes of them, in bins of scores.
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"
@@ -163,8 +163,8 @@ def test_nothing_marked_is_no_precision():
         ([located([], WHOLE, 0.04)], (), "no frames with scores"),
         ([], (), "no frames with scores"),
         ([located([1, np.nan], (Segment(0, 0.02),), 0.04)], (), "NaN or infinite"),
-        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.03,), "is no multiple of the 0.02 s"),
-        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.01,), "is no multiple of the 0.02 s"),
+        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.03,), "is not a multiple of the 0.02 s"),
+        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.01,), "is not a multiple of the 0.02 s"),
     ],
 )
 def test_what_cannot_be_computed_is_an_error(recordings, resolutions, reason):

@@ -5,14 +5,14 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.metrics.intervals import rate_interval
-from asdf.metrics.localisation import (
+from asdf.segments import Segment
+from asdf.tasks.localisation.intervals import localisation_intervals
+from asdf.tasks.localisation.measures import (
     LocatedRecording,
     agreement_of,
     pooled_stretches,
     range_eer,
 )
-from asdf.metrics.localisation_intervals import localisation_intervals
-from asdf.segments import Segment
 
 
 def drawn(count: int) -> list[LocatedRecording]:

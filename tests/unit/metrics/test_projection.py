@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.projection import choose_points, principal_components, project
+from asdf.tasks.embeddings.projection import choose_points, principal_components, project
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(60, 12)) * np.linspace(3, 0.1, 12)

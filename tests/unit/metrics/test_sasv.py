@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.sasv import (
+from asdf.metrics.tandem import TANDEM, TandemCost, min_a_dcf
+from asdf.tasks.sasv.combining import FUSIONS, fit_fusion, spoof_share_of
+from asdf.tasks.sasv.measures import (
     DRAWN,
     _Bootstrap,
     act_a_dcf,
@@ -17,9 +19,7 @@ from asdf.metrics.sasv import (
     summarise_sasv,
     tandem_path,
 )
-from asdf.metrics.sasv_fusion import FUSIONS, fit_fusion, spoof_share_of
-from asdf.metrics.tandem import TANDEM, TandemCost, min_a_dcf
-from asdf.trials.sasv_files import SasvScores, SasvTrials
+from asdf.tasks.sasv.score_files import SasvScores, SasvTrials
 from tests.unit.metrics.strategies import triples
 
 from . import official

@@ -5,8 +5,13 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import eer
-from asdf.metrics.sources import REJECTIONS, describe_traced, evaluate_sources, rejection_scores
-from asdf.trials.source_scores import SourceScores
+from asdf.tasks.tracing.measures import (
+    REJECTIONS,
+    describe_traced,
+    evaluate_sources,
+    rejection_scores,
+)
+from asdf.tasks.tracing.score_files import SourceScores
 
 CLASSES = ("A", "B", "C")
 

@@ -50,7 +50,7 @@ def test_the_utterance_is_scored_as_without_a_head(name, small):
     assert frame_hop(plain) is None
     assert frame_hop(headed) == TIMED[name]
     # 62 frames of the front end: one less than fit into 20,000 samples.
-    frames = outputs.frame_logits_BF2.shape[1]
+    frames = outputs.extras["frames"].shape[1]
     assert frames in (20_000 // TIMED[name], -(-20_000 // TIMED[name]))
 
 
@@ -77,7 +77,7 @@ def test_a_frame_is_about_its_own_samples(name, small):
 def test_the_loss_of_frames_reaches_all_that_computes_them(name, small, waveforms):
     network = build(with_head(small), name).train()
     outputs = network(waveforms)
-    outputs.frame_logits_BF2.square().sum().backward()
+    outputs.extras["frames"].square().sum().backward()
     assert network.frame_head.output.weight.grad.abs().sum() > 0
     assert network.front_end.model.encoder.feature_projection.projection.weight.grad is not None
 
@@ -87,8 +87,8 @@ def test_a_coarser_frame_is_the_mean_of_finer_ones(small):
     fine = build(with_head(small), "SSL_Linear")
     coarse = build(with_head(small, resolution=2560), "SSL_Linear")
     coarse.load_state_dict(fine.state_dict())
-    fine_BF2 = outputs_of(fine, waveforms_BT).frame_logits_BF2
-    coarse_BF2 = outputs_of(coarse, waveforms_BT).frame_logits_BF2
+    fine_BF2 = outputs_of(fine, waveforms_BT).extras["frames"]
+    coarse_BF2 = outputs_of(coarse, waveforms_BT).extras["frames"]
     assert frame_hop(coarse) == 2560
     assert (fine_BF2.shape[1], coarse_BF2.shape[1]) == (62, 8)
     # The layer is linear: means of features and means of logits are the same.

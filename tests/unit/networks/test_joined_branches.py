@@ -32,18 +32,19 @@ def without_dropout(monkeypatch):
         monkeypatch.setattr(joined_branches, name, 0.0)
 
 
-@pytest.mark.parametrize("utterances", [1, 3])
+# Of 42 spectral nodes and a temporal one for three frames, either are more, or neither.
+@pytest.mark.parametrize(("utterances", "frames"), [(1, 50), (3, 50), (2, 126), (2, 135)])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("make", [AASISTBackEnd, AASISTLBackEnd])
 def test_both_branches_together_are_one_after_the_other(
-    make, training, utterances, without_dropout
+    make, training, utterances, frames, without_dropout
 ):
     torch.manual_seed(0)
     net = make(24).train(training)
     for module in net.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    features_BLF = torch.randn(utterances, 50, 24)
+    features_BLF = torch.randn(utterances, frames, 24)
     (outputs, gradients, state) = run(net, features_BLF, joined=True)
     (expected, expected_gradients, expected_state) = run(net, features_BLF, joined=False)
     torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=1e-5)
@@ -82,7 +83,13 @@ def test_layers_of_others_and_those_that_are_watched_are_computed_as_they_are():
     assert not can_join([attention, pool])
 
 
+def test_graphs_of_two_temperatures_are_computed_one_after_the_other():
+    net = AASISTBackEnd(24)
+    net.GAT_layer_S.temperature = 3.0
+    assert not net._joins_branches(torch.zeros(1, 3, 64, device="meta"))
+
+
 def test_kinds_of_fewer_nodes_are_those_around_the_border():
     kinds = Kinds.of(3, 4, torch.device("cpu")).retain(1, 2)
-    assert kinds.kind_J.tolist() == [0, 1, 1]
+    assert kinds.is_JJ3[0].tolist() == [[True, False, False], *[[False, True, False]] * 2]
     assert kinds.kind_JJ.tolist() == [[0, 1, 1], [1, 2, 2], [1, 2, 2]]

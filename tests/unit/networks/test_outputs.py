@@ -9,7 +9,7 @@ from torch.nn.parallel import distributed
 from torch.utils import _pytree
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.attached import CLASS_HEAD, TRAINED_LOSS, Attached, attach, completed
+from asdf.networks.attached import TRAINED_LOSS, Attached, attach, completed
 from asdf.networks.output_check import check_outputs
 from asdf.networks.outputs import Outputs, as_outputs
 from asdf.settings.sections import Network, Sections
@@ -19,7 +19,7 @@ EMBEDDINGS = torch.arange(12.0).reshape(4, 3)
 LOGITS = torch.arange(8.0).reshape(4, 2)
 FRAMES = torch.arange(40.0).reshape(4, 5, 2)
 CLASSES = torch.arange(28.0).reshape(4, 7)
-WHOLE = Outputs(EMBEDDINGS, LOGITS, FRAMES, CLASSES)
+WHOLE = Outputs(EMBEDDINGS, LOGITS, {"frames": FRAMES, "sources": CLASSES})
 
 
 def test_outputs_are_the_pair() -> None:
@@ -28,16 +28,16 @@ def test_outputs_are_the_pair() -> None:
     assert WHOLE[0] is EMBEDDINGS and WHOLE[1] is LOGITS and WHOLE[-1] is LOGITS
     assert len(WHOLE) == 2 and as_outputs(WHOLE) is WHOLE
     pair = as_outputs((EMBEDDINGS, LOGITS))
-    assert pair.logits_B2 is LOGITS and pair.frame_logits_BF2 is None
+    assert pair.logits_B2 is LOGITS and not pair.extras
     with pytest.raises(IndexError):
         WHOLE[2]
 
 
 def test_the_first_utterances_have_all_that_was_computed_of_them() -> None:
     first = WHOLE.first(2)
-    assert torch.equal(first.class_logits_BK, CLASSES[:2])
-    assert torch.equal(first.frame_logits_BF2, FRAMES[:2])
-    assert as_outputs((EMBEDDINGS, LOGITS)).first(1).class_logits_BK is None
+    assert torch.equal(first.extras["sources"], CLASSES[:2])
+    assert torch.equal(first.extras["frames"], FRAMES[:2])
+    assert not as_outputs((EMBEDDINGS, LOGITS)).first(1).extras
 
 
 def test_torch_sees_every_tensor() -> None:
@@ -45,7 +45,7 @@ def test_torch_sees_every_tensor() -> None:
     tensors, layout = _pytree.tree_flatten(WHOLE)
     assert [tensor.shape[-1] for tensor in tensors] == [3, 2, 2, 7]
     again = _pytree.tree_unflatten(tensors, layout)
-    assert isinstance(again, Outputs) and again.class_logits_BK is CLASSES
+    assert isinstance(again, Outputs) and again.extras["sources"] is CLASSES
     assert {id(part) for part in distributed._find_tensors(WHOLE)} == {id(part) for part in tensors}
 
 
@@ -70,24 +70,24 @@ class Doubling(Attached):
 
     def complete(self, outputs):
         embeddings, logits = outputs
-        return Outputs(embeddings, logits, None, 2 * embeddings)
+        return Outputs(embeddings, logits, {"sources": 2 * embeddings})
 
 
 def test_parts_complete_the_outputs_in_their_order_whatever_was_attached_first() -> None:
     waveforms = torch.randn(3, 16)
     plain = Net()
     network = Net()
-    attach(network, CLASS_HEAD, Doubling(), "a head")
+    attach(network, "class_head", Doubling(), "a head")
     loss = OCSoftmax(Sections(), 6)
     attach(network, TRAINED_LOSS, loss, "a loss")
     embeddings, logits = plain(waveforms)
     for computed in (network, copy.deepcopy(network)):
         outputs = computed(waveforms)
-        assert torch.equal(outputs.class_logits_BK, 2 * embeddings)
+        assert torch.equal(outputs.extras["sources"], 2 * embeddings)
         assert torch.equal(outputs.logits_B2, loss.logits(embeddings, logits))
     assert torch.equal(completed(network, (embeddings, logits)).logits_B2, outputs.logits_B2)
     with pytest.raises(UsageError, match="has a 'class_head' by itself"):
-        attach(network, CLASS_HEAD, Doubling(), "a head")
+        attach(network, "class_head", Doubling(), "a head")
 
 
 def refusal(change) -> str:
@@ -99,19 +99,21 @@ def refusal(change) -> str:
 
 def test_more_outputs_are_checked_as_well() -> None:
     settings = Network(network_class="mine.Net", train_clip_size=800)
-    right = Net(lambda e, logits: Outputs(e, logits, torch.zeros(len(e), 5, 2), e))
+    right = Net(
+        lambda e, logits: Outputs(e, logits, {"frames": torch.zeros(len(e), 5, 2), "sources": e})
+    )
     right.frame_hop = 160
     check_outputs(right, settings, torch.device("cpu"))
     frames = refusal(lambda e, logits: Outputs(e, logits, torch.zeros(len(e), 2)))
     assert "gives a tensor (2, 2) as the logits of the frames of 2 utterances" in frames
-    classes = refusal(lambda e, logits: Outputs(e, logits, None, e[:1]))
-    assert "gives a tensor (1, 6) as the logits of the classes of 2 utterances" in classes
+    classes = refusal(lambda e, logits: Outputs(e, logits, {"sources": e[:1]}))
+    assert "gives a tensor (1, 6) as the sources of 2 utterances" in classes
     assert "gives a tensor (2, 3) as the logits" in refusal(lambda e, _: Outputs(e, e[:, :3]))
 
 
 def test_a_compiled_network_may_return_them() -> None:
-    network = Net(lambda e, logits: Outputs(e, logits, None, 3 * e))
+    network = Net(lambda e, logits: Outputs(e, logits, {"sources": 3 * e}))
     compiled = torch.compile(network.forward, backend="eager", fullgraph=True)
     outputs = compiled(torch.ones(2, 16))
     assert isinstance(outputs, Outputs)
-    torch.testing.assert_close(outputs.class_logits_BK, 3 * outputs.embeddings)
+    torch.testing.assert_close(outputs.extras["sources"], 3 * outputs.embeddings)

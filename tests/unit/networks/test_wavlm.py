@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torchaudio.models import Wav2Vec2Model
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.front_ends.wavlm import add_bucket_table, position_bias
 
 SMALL = Architecture(stem(16), "group_norm", False, 24, 2, 2, 48, False, 16, 4)
+
+
+def make_small() -> Wav2Vec2Model:
+    """Build a small WavLM."""
+    return replace(SMALL, relative_positions=(32, 64)).build()
 
 
 def make_attention(buckets: int, distance: int) -> WavLMSelfAttention:
@@ -38,7 +44,7 @@ def test_the_bias_is_torchaudios_to_the_last_bit(buckets, distance):
 
 
 def test_the_table_moves_with_the_network_and_is_not_among_its_weights():
-    model = replace(SMALL, relative_positions=(32, 64)).build()
+    model = make_small()
     attention = model.encoder.transformer.layers[0].attention
     assert attention.buckets.shape == (129,)
     assert attention.buckets.dtype == torch.int64

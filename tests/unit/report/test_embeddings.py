@@ -5,9 +5,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from asdf.report import embedding_picture, embedding_section
-from asdf.report.embeddings import COLOURS, SHAPES
-from asdf.trials.embeddings import Embeddings
+from asdf.tasks.embeddings.embedding_files import Embeddings
+from asdf.tasks.embeddings.pictures import COLOURS, SHAPES, embedding_picture, embedding_section
 from asdf.trials.trial_list import TrialList
 
 SVG = "{http://www.w3.org/2000/svg}"

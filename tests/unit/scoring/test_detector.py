@@ -174,13 +174,13 @@ def test_known_files_give_no_result_and_change_no_batch(recordings, network_file
     monkeypatch.setattr("asdf.scoring.many._PORTION", 4)
     paths = [recordings / name for name in ("a.wav", "b.flac", "c.WAV", "a.wav") for _ in range(3)]
     detector = asdf.Detector(network_file, "cpu")
-    score_array, batches = detector._scorer.score_array, []
+    compute, batches = detector._scorer.compute, []
 
     def recorded(waveforms_BT, *options):
         batches.append(waveforms_BT.shape)
-        return score_array(waveforms_BT, *options)
+        return compute(waveforms_BT, *options)
 
-    monkeypatch.setattr(detector._scorer, "score_array", recorded)
+    monkeypatch.setattr(detector._scorer, "compute", recorded)
     expected = {result.index: result.score for result in detector.score_many(paths)}
     whole = batches.copy()
     batches.clear()

@@ -11,9 +11,9 @@ from asdf.errors import UsageError
 from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
-from asdf.scoring.frame_scores import FrameScores, fit_frames
 from asdf.segments import Segment
 from asdf.settings.sections import Sections
+from asdf.tasks.localisation.frame_scores import Frames, FrameScores
 
 HOP = 160
 MAX_SAMPLES = 20_000
@@ -55,7 +55,7 @@ def noise(samples: int) -> np.ndarray:
 def expected_scores(network, waveform: np.ndarray) -> np.ndarray:
     """What the network says of a waveform as a whole, whatever its length."""
     with torch.no_grad():
-        logits_F2 = network(torch.from_numpy(waveform)[None]).frame_logits_BF2[0]
+        logits_F2 = network(torch.from_numpy(waveform)[None]).extras["frames"][0]
     return (logits_F2[:, 1] - logits_F2[:, 0]).numpy()
 
 
@@ -118,5 +118,5 @@ def test_segments_are_runs_below_the_threshold():
 
 def test_frames_are_cut_or_completed():
     scores = np.array([1, 2, 3], np.float32)
-    assert fit_frames(scores, 320, 160).tolist() == [1, 2]
-    assert fit_frames(scores, 481, 160).tolist() == [1, 2, 3, 3]
+    assert Frames(160).fit(scores, 320).tolist() == [1, 2]
+    assert Frames(160).fit(scores, 481).tolist() == [1, 2, 3, 3]

@@ -10,12 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 import asdf
 from asdf.__main__ import main
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import read_scores, write_scores
-from asdf.interchange import read_fused_file
+from asdf.interchange import NetworkFile, read_fused_file
+from asdf.interchange.network_file import write_network_file
+from asdf.networks import build_network
+from asdf.tasks.tracing.term import build_source_term
+from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 # The second network hears more of a recording than the first.
@@ -115,11 +120,11 @@ def test_windows_whole_recordings_streams_and_pieces_agree(system, folder):
     stream = detector.stream(16000, 0.5, 0.5)
     heard = [*stream.add(speech), *stream.finish()]
     np.testing.assert_allclose([window.score for window in heard], llrs, rtol=1e-5)
-    pieces = detector.pieces.cut(speech, whole=True)
-    served, _ = detector.pieces.conclude(pieces, detector.pieces.score(pieces.all), "x")
+    pieces = detector.hearing.cut(speech, whole=True)
+    served, _ = detector.hearing.conclude(pieces, detector.hearing.score(pieces.all), "x")
     assert served.score == pytest.approx(whole.score, rel=1e-5)
-    trial = detector.pieces.cut(speech, whole=False)
-    served, _ = detector.pieces.conclude(trial, detector.pieces.score(trial.all), "x")
+    trial = detector.hearing.cut(speech, whole=False)
+    served, _ = detector.hearing.conclude(trial, detector.hearing.score(trial.all), "x")
     assert served.score == pytest.approx(float(detector.score(speech, 16000)), rel=1e-5)
     with pytest.raises(UsageError, match="this network hears the first 8,000 samples"):
         detector.stream(16000, 0.7, 0.5)
@@ -132,6 +137,41 @@ def test_embeddings_and_single_networks_are_refused(system, folder):
     with pytest.raises(UsageError, match="a fused system scores no frames"):
         detector.score(folder / "1.wav", frames=True)
     assert main(["export", str(system), "--format", "onnx", str(folder / "out.onnx")]) == 1
+
+
+def write_with_heads(path: Path) -> Path:
+    settings = quick_settings(
+        min_evaluation_utterance_length_in_samples=4000,
+        max_evaluation_utterance_length_in_samples=8000,
+    )
+    settings.localisation.enabled = True
+    settings.source.column = "attack"
+    trials = TrialList(list("ab"), np.array([0, 0]), columns={"attack": ["A01", "A02"]})
+    torch.manual_seed(0)
+    network = build_network(settings)
+    build_source_term(network, trials, settings)
+    write_network_file(path, NetworkFile.from_network(network.eval(), settings))
+    return path
+
+
+def test_what_just_one_of_the_networks_gives_is_the_systems(folder, tmp_path):
+    headed = write_with_heads(tmp_path / "c.pt")
+    alone = asdf.Detector(headed, "cpu")
+    networks = [folder / "a.pt", headed]
+    assert fuse(folder, "--networks", *networks, "--out", tmp_path / "one.json") == 0
+    system = asdf.Detector(tmp_path / "one.json", "cpu")
+    for samples in (6000, 20_000):
+        speech = sound(samples, 1).astype(np.float32)
+        fused = system.score(speech, 16000, frames=True)
+        expected = alone.score(speech, 16000, frames=True)
+        assert fused.raw != expected.raw
+        np.testing.assert_array_equal(fused.frames.scores, expected.frames.scores)
+        assert fused.sources.log_probabilities == expected.sources.log_probabilities
+    assert fuse(folder, "--networks", headed, headed, "--out", tmp_path / "two.json") == 0
+    both = asdf.Detector(tmp_path / "two.json", "cpu")
+    assert both.score(speech, 16000).sources is None
+    with pytest.raises(UsageError, match="a fused system scores no frames, unless just one"):
+        both.score(speech, 16000, frames=True)
 
 
 def test_a_copy_scores_the_same_bits(system, folder):

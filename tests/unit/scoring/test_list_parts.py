@@ -17,7 +17,7 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.runs import parts
 from asdf.scoring.list_parts import remove_parts
-from asdf.scoring.score_list import ScoredList, build_list_scorer, score_and_trace
+from asdf.scoring.score_list import ScoredList, build_list_scorer, score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
@@ -66,7 +66,7 @@ def work(
     output: Path | None,
     world: World | None = None,
     seed: int = 0,
-    frames: bool = True,
+    wanted: tuple[str, ...] = ("frames",),
     **network,
 ) -> ScoredList | None:
     world = world or World()
@@ -74,8 +74,8 @@ def work(
     torch.manual_seed(seed)
     scorer = build_list_scorer(build_network(settings), settings, world)
     lengths = np.array(LENGTHS)
-    return score_and_trace(
-        scorer, utterances, lengths, settings, world, StopRequest(), frames, output
+    return score_with_extras(
+        scorer, utterances, lengths, settings, world, StopRequest(), wanted, output
     )
 
 
@@ -84,11 +84,11 @@ def counted(monkeypatch, fail_after: int | None = None) -> list[int]:
     batches: list[int] = []
     compute = Scorer.compute
 
-    def count(scorer, waveforms):
+    def count(scorer, waveforms, *wanted):
         if len(batches) == fail_after:
             raise KeyboardInterrupt
         batches.append(len(waveforms))
-        return compute(scorer, waveforms)
+        return compute(scorer, waveforms, *wanted)
 
     monkeypatch.setattr(Scorer, "compute", count)
     return batches
@@ -96,37 +96,37 @@ def counted(monkeypatch, fail_after: int | None = None) -> list[int]:
 
 def assert_same(first: ScoredList, second: ScoredList) -> None:
     assert first.scores.tobytes() == second.scores.tobytes()
-    assert (first.frames is None) == (second.frames is None)
-    if first.frames is not None:
-        assert first.frames.durations_s.tobytes() == second.frames.durations_s.tobytes()
+    assert first.over_time.keys() == second.over_time.keys()
+    for key, table in first.over_time.items():
+        other = second.over_time[key]
+        assert table.durations_s.tobytes() == other.durations_s.tobytes()
         for index in range(len(LENGTHS)):
-            one, other = (table.of_trial(index) for table in (first.frames, second.frames))
-            assert one.tobytes() == other.tobytes()
+            assert table.of_trial(index).tobytes() == other.of_trial(index).tobytes()
 
 
 def saved(folder: Path) -> list[Path]:
     return sorted(folder.glob(".scores.txt.*.npz"))
 
 
-@pytest.mark.parametrize("frames", [False, True])
-def test_what_was_scored_is_not_scored_again(utterances, tmp_path, monkeypatch, log, frames):
+@pytest.mark.parametrize("wanted", [(), ("frames",)])
+def test_what_was_scored_is_not_scored_again(utterances, tmp_path, monkeypatch, log, wanted):
     output = tmp_path / "scores.txt"
-    whole = work(utterances, None, frames=frames)
+    whole = work(utterances, None, wanted=wanted)
     with monkeypatch.context() as patch:
         batches = counted(patch, fail_after=4)
         with pytest.raises(KeyboardInterrupt):
-            work(utterances, output, frames=frames)
+            work(utterances, output, wanted=wanted)
     assert len(batches) == 4 and len(saved(tmp_path)) >= 4
     # What a process that is killed while it writes leaves, under its final name: a broken disk.
     (tmp_path / ".scores.txt.rows-0.npz").write_bytes(saved(tmp_path)[-1].read_bytes()[:300])
     with monkeypatch.context() as patch:
         again = counted(patch)
-        assert_same(work(utterances, output, frames=frames), whole)
+        assert_same(work(utterances, output, wanted=wanted), whole)
     total = counted(monkeypatch)
-    work(utterances, None, frames=frames)
+    work(utterances, None, wanted=wanted)
     # The frames of a batch reach the host, and its part, when the next one is at work.
-    assert len(total) <= len(batches) + len(again) <= len(total) + frames
-    assert f"goes on: {sum(batches) - frames} of 7 trials were scored before" in log.text
+    assert len(total) <= len(batches) + len(again) <= len(total) + len(wanted)
+    assert f"goes on: {sum(batches) - len(wanted)} of 7 trials were scored before" in log.text
     assert "is not used: it is damaged" in log.text
     remove_parts(output)
     assert not saved(tmp_path)
@@ -142,11 +142,11 @@ def test_what_was_scored_is_not_scored_again(utterances, tmp_path, monkeypatch, 
 )
 def test_parts_of_other_work_are_not_used(utterances, tmp_path, log, change, differs):
     output = tmp_path / "scores.txt"
-    work(utterances, output, frames=False)
+    work(utterances, output, wanted=())
     assert saved(tmp_path)
     assert_same(
-        work(utterances, output, frames=False, **change),
-        work(utterances, None, frames=False, **change),
+        work(utterances, output, wanted=(), **change),
+        work(utterances, None, wanted=(), **change),
     )
     assert f"what an earlier start had saved is not used: it is of {differs}" in log.text
     assert "goes on" not in log.text
@@ -154,10 +154,10 @@ def test_parts_of_other_work_are_not_used(utterances, tmp_path, log, change, dif
 
 def test_parts_of_another_list_are_not_used(utterances, tmp_path, log):
     output = tmp_path / "scores.txt"
-    work(utterances, output, frames=False)
+    work(utterances, output, wanted=())
     ids = [*utterances.ids[:-2], utterances.ids[-1], utterances.ids[-2]]
     other = TrialList(ids, utterances.labels, name=utterances.name, folder=utterances.folder)
-    work(other, output, frames=False)
+    work(other, output, wanted=())
     assert "is not used: it is of another list" in log.text
 
 
@@ -170,16 +170,16 @@ def test_a_requested_stop_saves_what_was_scored(utterances, tmp_path, monkeypatc
     scorer = build_list_scorer(build_network(settings), settings, World())
     compute = Scorer.compute
 
-    def compute_and_request(scorer, waveforms):
+    def compute_and_request(scorer, waveforms, *wanted):
         stop.reason = "a test"
-        return compute(scorer, waveforms)
+        return compute(scorer, waveforms, *wanted)
 
     with monkeypatch.context() as patch:
         patch.setattr(Scorer, "compute", compute_and_request)
         with pytest.raises(Stopped, match="the same command goes on from there"):
             arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), stop)
-            score_and_trace(*arguments, False, output)
-    assert_same(work(utterances, output, frames=False), work(utterances, None, frames=False))
+            score_with_extras(*arguments, (), output)
+    assert_same(work(utterances, output, wanted=()), work(utterances, None, wanted=()))
     assert "goes on: 1 of 7 trials were scored before" in log.text
 
 
@@ -193,11 +193,11 @@ def work_in_processes(
     world = World(rank, size, rank, size, backend="gloo")
     compute, done = Scorer.compute, []
 
-    def compute_until_killed(scorer, waveforms):
+    def compute_until_killed(scorer, waveforms, *wanted):
         if len(done) == kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
         done.append(len(waveforms))
-        return compute(scorer, waveforms)
+        return compute(scorer, waveforms, *wanted)
 
     Scorer.compute = compute_until_killed
     scored = work(utterances, folder / "scores.txt", world)

@@ -52,7 +52,7 @@ def test_recordings_are_computed_by_the_thread_that_asks_for_scores(tmp_path, ne
 def test_the_service_computes_in_one_thread_of_its_own(network_file):
     detector = Detector(network_file, device="cpu", engine="plain")
     threads = threads_of(detector._scorer._network)
-    pieces = detector.pieces
+    pieces = detector.hearing
     passes = SharedPasses(pieces, lambda _: None)
     for length in LENGTHS.tolist():
         passes.submit(pieces.cut(sound(length).astype(np.float32))).result(timeout=240)

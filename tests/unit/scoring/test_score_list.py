@@ -156,7 +156,7 @@ def test_scores_that_are_not_finite_are_an_error_that_names_the_trials(utterance
         scores(BrokenFor(Sections()), utterances)
     text = str(caught.value)
     assert text.startswith("2 of the 8 scores of mine are not finite numbers, first: 0.wav, 2.wav.")
-    assert "No score file has been written" in text
+    assert "No file has been written" in text
 
 
 def test_a_broken_recording_is_named(utterances):

@@ -67,8 +67,8 @@ def test_how_scored_is_what_the_network_heard(network, length, bfloat16):
 def test_the_precision_that_was_agreed_on_is_the_one_that_is_computed_in():
     bf16 = choose_scoring_precision("bf16", CPU)
     waveforms_BT = torch.full((2, 800), 1 / 3)
-    full = Scorer(Means(), rules(), FULL).score(waveforms_BT)
-    short = Scorer(Means(), rules(), bf16).score(waveforms_BT)
+    full = Scorer(Means(), rules(), FULL).compute(waveforms_BT).scores_B
+    short = Scorer(Means(), rules(), bf16).compute(waveforms_BT).scores_B
     assert full.dtype == short.dtype == torch.float32
     assert full.tolist() == pytest.approx([10 / 3] * 2, abs=1e-6)
     assert 1e-4 < (full - short).abs().max() < 0.05
@@ -76,19 +76,19 @@ def test_the_precision_that_was_agreed_on_is_the_one_that_is_computed_in():
 
 def test_a_score_is_the_bona_fide_logit_or_the_difference():
     waveforms_BT = torch.ones(3, 800)
-    assert Scorer(Means(), rules(), FULL).score(waveforms_BT).tolist() == [10.0] * 3
+    assert Scorer(Means(), rules(), FULL).compute(waveforms_BT).scores_B.tolist() == [10.0] * 3
     difference = Scorer(Means(), rules(score="difference"), FULL)
-    assert difference.score(waveforms_BT).tolist() == [9.0] * 3
+    assert difference.compute(waveforms_BT).scores_B.tolist() == [9.0] * 3
 
 
 def test_scores_carry_no_gradients_and_leave_the_mode_as_it_was():
     network = Means().train()
-    scores = Scorer(network, rules(), FULL).score(torch.ones(1, 800))
+    scores = Scorer(network, rules(), FULL).compute(torch.ones(1, 800)).scores_B
     assert not scores.requires_grad
     assert network.modes == [False] and network.training
     broken = Broken().train()
     with pytest.raises(RuntimeError, match="broken"):
-        Scorer(broken, rules(), FULL).score(torch.ones(1, 800))
+        Scorer(broken, rules(), FULL).compute(torch.ones(1, 800))
     assert broken.training
 
 

@@ -11,10 +11,12 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.interchange import NetworkFile
 from asdf.interchange.network_file import write_network_file
-from asdf.scoring.score_list import build_list_scorer, score_and_trace, score_list
-from asdf.scoring.traced import mean_sources, name_sources
+from asdf.scoring.outcome import Outcome
+from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
+from asdf.scoring.whole_recording import Window, tally_windows
 from asdf.settings.sections import Sections
-from asdf.training.terms.sources import build_source_term
+from asdf.tasks.tracing.term import build_source_term
+from asdf.tasks.tracing.traced import name_sources
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
@@ -51,7 +53,7 @@ def written(tmp_path: Path) -> tuple[Path, Plain]:
 
 def expected(network: Plain, waveform: np.ndarray) -> np.ndarray:
     with torch.no_grad():
-        logits = network(torch.from_numpy(waveform)[None]).class_logits_BK
+        logits = network(torch.from_numpy(waveform)[None]).extras["sources"]
     return logits.double().log_softmax(1)[0].numpy()
 
 
@@ -76,9 +78,37 @@ def test_a_detector_names_the_sources(written, tmp_path: Path) -> None:
     whole = detector.score_whole(waveforms[3], 16000)
     with torch.no_grad():
         halves = torch.from_numpy(waveforms[3]).reshape(2, 10000)
-        mean = network(halves).class_logits_BK.mean(0).log_softmax(0)
+        mean = network(halves).extras["sources"].mean(0).log_softmax(0)
     values = list(whole.sources.log_probabilities.values())
     np.testing.assert_allclose(values, mean.numpy(), atol=1e-5)
+
+
+def test_windows_streams_and_the_service_name_them_too(written, tmp_path: Path) -> None:
+    path, network = written
+    detector = Detector(path, device="cpu", network_folder=tmp_path)
+    waveform = noise_waveforms(LENGTHS)[3].astype(np.float32)
+    windows = detector.score_over_time(waveform, 0.625, 0.625, 16000)
+    assert len(windows) == 2
+    for index, window in enumerate(windows):
+        logs = expected(network, waveform[10000 * index : 10000 * (index + 1)])
+        values = list(window.extras["sources"].log_probabilities.values())
+        np.testing.assert_allclose(values, logs, atol=1e-5)
+        assert window.entry() == {
+            "start_s": 0.625 * index,
+            "end_s": 0.625 * (index + 1),
+            "score": window.score,
+        }
+    whole = detector.score_whole(waveform, 16000).sources
+    stream = detector.stream(16000, 0.625, 0.625)
+    for chunk in np.split(waveform, 8):
+        stream.add(chunk)
+    stream.finish()
+    assert stream.score.sources.log_probabilities == pytest.approx(whole.log_probabilities)
+    hearing = detector.hearing
+    pieces = hearing.cut(waveform)
+    served, _ = hearing.conclude(pieces, hearing.score(pieces.all), "an upload")
+    assert served.sources.log_probabilities == pytest.approx(whole.log_probabilities)
+    assert served.entry()["source"] == whole.best
 
 
 def test_a_network_without_a_head_names_none(tmp_path: Path) -> None:
@@ -100,18 +130,20 @@ def test_a_list_is_traced_in_its_order(written, tmp_path: Path) -> None:
     settings = settings_of()
     scorer = build_list_scorer(network, settings, World())
     arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), StopRequest())
-    scored = score_and_trace(*arguments)
-    assert scored.scores.shape == (4,) and scored.sources.shape == (4, 2)
+    scored = score_with_extras(*arguments)
+    assert scored.scores.shape == (4,) and scored.extras["sources"].shape == (4, 2)
     np.testing.assert_array_equal(scored.scores, score_list(*arguments))
     for row in range(4):
-        logits = torch.from_numpy(scored.sources[row]).double()
+        logits = torch.from_numpy(scored.extras["sources"][row]).double()
         logs = expected(network, waveforms[row][:10000])
         np.testing.assert_allclose(logits.log_softmax(0).numpy(), logs, atol=1e-3)
 
 
 def test_sources_of_windows_and_their_names() -> None:
-    assert mean_sources([]) is None
-    mean = mean_sources([np.array([1.0, 3.0], np.float32), np.array([3.0, 2.0], np.float32)])
+    rows = [np.array([1.0, 3.0], np.float32), np.array([3.0, 2.0], np.float32)]
+    silence = Window(8, 12, True, Outcome(0.5, {"sources": np.array([9.0, 0.0], np.float32)}))
+    windows = [Window(4 * n, 4 * n + 4, False, Outcome(0.5, {"sources": rows[n]})) for n in (0, 1)]
+    mean = tally_windows([*windows, silence]).extras["sources"]
     assert mean.tolist() == [2.0, 2.5] and mean.dtype == np.float32
     sources = name_sources("attack", ("A01", "A02"), mean)
     assert sources.best == "A02"

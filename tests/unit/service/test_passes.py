@@ -10,7 +10,7 @@ import pytest
 
 import asdf
 from asdf.errors import AsdfError
-from asdf.scoring.pieces import PieceScoring
+from asdf.scoring.hearing import Hearing
 from asdf.service.passes import SharedPasses
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import sound
@@ -25,20 +25,20 @@ class Gate:
     """
 
     def __init__(self, detector: asdf.Detector) -> None:
-        self._pieces: PieceScoring = detector.pieces
+        self._hearing: Hearing = detector.hearing
         self._open = threading.Semaphore(0)
         self.passes: list[list[int]] = []
         self.failing = False
 
     def __getattr__(self, name):
-        return getattr(self._pieces, name)
+        return getattr(self._hearing, name)
 
     def score(self, pieces):
         self.passes.append([piece.start for piece in pieces])
         assert self._open.acquire(timeout=PATIENCE_S)
         if self.failing:
             raise AsdfError("the device is gone")
-        return self._pieces.score(pieces)
+        return self._hearing.score(pieces)
 
     def let_through(self, count: int = 1) -> None:
         self._open.release(count)
@@ -84,7 +84,7 @@ def test_all_that_wait_with_one_length_are_in_one_pass(gate, passes, detector):
 
 
 def test_a_long_recording_does_not_hold_up_a_short_one(gate, passes):
-    size = gate.batch_size(16000)
+    size = gate.scorer.batch_size(16000)
     occupy(gate, passes)
     # Twice as many windows of a second as a pass holds, and one that comes later.
     long = passes.submit(gate.cut(waveform(2 * size * 16000, 1)))
@@ -98,7 +98,7 @@ def test_a_long_recording_does_not_hold_up_a_short_one(gate, passes):
 
 
 def test_a_pass_holds_no_more_than_a_batch(gate, passes):
-    size = gate.batch_size(16000)
+    size = gate.scorer.batch_size(16000)
     occupy(gate, passes)
     futures = [passes.submit(gate.cut(waveform(16000, seed))) for seed in range(2 * size + 1)]
     gate.let_through(4)

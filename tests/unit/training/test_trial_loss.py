@@ -12,7 +12,7 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.networks.trained_loss import loss_of
 from asdf.runs import parts
-from asdf.scoring.score_list import ScoredList, build_list_scorer, score_and_trace
+from asdf.scoring.score_list import ScoredList, build_list_scorer, score_with_extras
 from asdf.scoring.scorer import Computed, Scorer
 from asdf.settings.sections import Sections
 from asdf.training.losses import CrossEntropy
@@ -54,8 +54,8 @@ def work(settings, utterances, output=None, with_loss=True) -> tuple[ScoredList,
     loss = loss_on_trials(objective, network, settings) if with_loss else None
     scorer = build_list_scorer(network, settings, World(), loss)
     lengths = np.array(LENGTHS)
-    scored = score_and_trace(
-        scorer, utterances, lengths, settings, World(), StopRequest(), False, output
+    scored = score_with_extras(
+        scorer, utterances, lengths, settings, World(), StopRequest(), (), output
     )
     return scored, loss
 
@@ -86,7 +86,7 @@ def test_scores_are_those_without_a_loss(utterances, loss, engine):
     with_loss, _ = work(settings, utterances)
     alone, _ = work(settings, utterances, with_loss=False)
     assert with_loss.scores.tobytes() == alone.scores.tobytes()
-    assert alone.losses is None and with_loss.sources is None
+    assert alone.losses is None and not with_loss.extras
     assert with_loss.losses.shape == (7,) and with_loss.losses.dtype == np.float32
     if loss == "oc_softmax":
         is_bona_fide = utterances.labels == 1
@@ -106,11 +106,11 @@ def test_a_list_that_goes_on_has_the_losses_of_all_its_trials(utterances, tmp_pa
     batches = []
     compute = Scorer.compute
 
-    def fail_later(scorer, waveforms):
+    def fail_later(scorer, waveforms, *wanted):
         batches.append(len(waveforms))
         if len(batches) == 5:
             raise KeyboardInterrupt
-        return compute(scorer, waveforms)
+        return compute(scorer, waveforms, *wanted)
 
     monkeypatch.setattr(Scorer, "compute", fail_later)
     with pytest.raises(KeyboardInterrupt):
@@ -165,7 +165,7 @@ def one_batch() -> tuple[Computed, TrialList]:
     logits_B2 = torch.tensor([[0.5, -1.0], [2.0, 0.25]])
     embeddings_BE = torch.ones(2, 3, dtype=torch.bfloat16)
     utterances = TrialList(["a", "b"], np.array([0, 1], np.int8), columns={}, name="dev")
-    return Computed(embeddings_BE, logits_B2, logits_B2[:, 1], None, None), utterances
+    return Computed(embeddings_BE, logits_B2, logits_B2[:, 1], {}), utterances
 
 
 def test_the_loss_is_left_as_it_was():

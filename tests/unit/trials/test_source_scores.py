@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials.source_scores import (
+from asdf.tasks.tracing.classes import SourceClasses
+from asdf.tasks.tracing.score_files import (
     SourceScores,
     read_source_scores,
     sources_file,
     trace,
     write_source_scores,
 )
-from asdf.trials.sources import SourceClasses
 from asdf.trials.trial_list import TrialList
 
 LOGITS = np.array([[2.0, -1.0], [0.0, 60.0], [-3.5, -3.5]], np.float32)

@@ -13,7 +13,7 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Localisation, Sections
-from asdf.training.terms.frames import build_frame_term
+from asdf.tasks.localisation.term import build_frame_term
 from asdf.trials.trial_list import TrialList
 
 UTTERANCES = TrialList(
@@ -45,7 +45,9 @@ def make(**values):
 
 
 def outputs_of(logits_BF2) -> Outputs:
-    return Outputs(torch.zeros(len(logits_BF2), 1), torch.zeros(len(logits_BF2), 2), logits_BF2)
+    return Outputs(
+        torch.zeros(len(logits_BF2), 1), torch.zeros(len(logits_BF2), 2), {"frames": logits_BF2}
+    )
 
 
 def test_targets_are_the_labels_of_the_frames():

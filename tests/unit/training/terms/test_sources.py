@@ -12,10 +12,10 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import NetworkFile, fill_network, read_network
 from asdf.interchange.network_file import write_network_file
-from asdf.networks.class_heads import CosineClassHead, class_head_of
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
-from asdf.training.terms.sources import build_source_term
+from asdf.tasks.tracing.heads import CosineClassHead, class_head_of
+from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.small_networks import Plain
 
@@ -28,7 +28,7 @@ TRIALS = TrialList(
 CLASSES = [1, -1, 0, 2, -1, 0]
 OWN_HEAD = """
 import torch
-from asdf.networks.class_heads import ClassHead
+from asdf.tasks.tracing.heads import ClassHead
 
 class Deep(ClassHead):
     def __init__(self, settings, dimension, classes):
@@ -72,11 +72,11 @@ def test_the_values_are_cross_entropies_of_utterances_of_a_class() -> None:
     assert targets.tolist() == CLASSES and term.weight == 0.5
     assert term.counts(targets).tolist() == [1, 0, 1, 1, 0, 1]
     logits = torch.randn(6, 3, generator=torch.Generator().manual_seed(2))
-    values = term.per_utterance(Outputs(None, torch.zeros(6, 2), None, logits), targets)
+    values = term.per_utterance(Outputs(None, torch.zeros(6, 2), {"sources": logits}), targets)
     expected = F.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
     torch.testing.assert_close(values, expected, rtol=0, atol=0)
     outputs = network(torch.randn(2, 400))
-    assert outputs.class_logits_BK.shape == (2, 3)
+    assert outputs.extras["sources"].shape == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,9 @@ def test_cosines_have_a_margin_in_training_alone() -> None:
     cosines = F.cosine_similarity(embeddings[:, None], head.weight_KE[None], dim=2)
     torch.testing.assert_close(logits, 10 * cosines)
     targets = torch.tensor(CLASSES)
-    values = term.per_utterance(Outputs(embeddings, torch.zeros(6, 2), None, logits), targets)
+    values = term.per_utterance(
+        Outputs(embeddings, torch.zeros(6, 2), {"sources": logits}), targets
+    )
     harder = logits.clone()
     for row, index in enumerate(CLASSES):
         harder[row, index] -= 3.0
@@ -152,10 +154,11 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
     back = class_head_of(read)
     assert back.names == ("A01", "A02", "A07") and back.bona_fide == "left_out"
     clips = torch.randn(3, 400)
-    assert torch.equal(read(clips).class_logits_BK, network(clips).class_logits_BK)
+    assert torch.equal(read(clips).extras["sources"], network(clips).extras["sources"])
     other, _ = built(classes=("A01", "A02"))
     with pytest.raises(
-        AsdfError, match=r"3 classes of the column attack .A01, A02, A07; .* 2 class"
+        AsdfError,
+        match=r"column attack; .*classes A01, A02, A07\), and this run .*classes A01, A02\)",
     ):
         fill_network(other, file)
     if head.startswith("my_head"):
@@ -163,9 +166,10 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
         write_network_file(tmp_path / "other.pt", file)
         with pytest.raises(AsdfError, match="no module in"):
             read_network(tmp_path / "other.pt", tmp_path)
+        file.sources["head"] = head
     file.sources["classes"] = ["A01"]
     write_network_file(tmp_path / "damaged.pt", file)
-    with pytest.raises(AsdfError, match=r"the entry 'sources' of .* does not describe classes"):
+    with pytest.raises(AsdfError, match=r"the head of 'sources' of .* cannot be built"):
         read_network(tmp_path / "damaged.pt", tmp_path)
 
 

@@ -1,0 +1,99 @@
+"""Heads that tasks add to a network: each computes an extra of the network's outputs.
+
+Invariant: a head is a module of the network, so it is trained, saved and averaged as the network
+is, and computed wherever the network is. A network may have several, each with a key of its own.
+
+Shapes: B utterances.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from asdf.networks.attached import Attached, attach, parts_of
+from asdf.networks.extras import EMBEDDING, Embedding, Extra, HeadExtra
+from asdf.networks.interface import frame_hop
+from asdf.networks.outputs import Outputs, as_outputs
+from asdf.settings.sections import Sections
+
+# The extra of a network that computes it without a head that is attached, by class path.
+_OF_FRAMES = ("asdf.tasks.localisation.frame_scores", "Frames")
+
+
+class Head(Attached):
+    """A head of a task: the base class of the project's, and of your own.
+
+    Attributes:
+        key: Name of the extra: of outputs, results, the term of the loss, and of the entry in
+            network files. Python names, such as 'speakers'.
+    """
+
+    key: ClassVar[str]
+
+    @abstractmethod
+    def values(self, outputs: Outputs) -> Tensor:
+        """Return what the head computes from the outputs of the network, (B, ...)."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return plain values, by which `restore` builds the head again."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> Head:
+        """Return a head with random numbers, as a network file describes it.
+
+        Args:
+            entry: Entry of the file, of unknown origin; `describe` of a file of ours.
+            settings: Settings of the file.
+
+        Raises:
+            ValueError: the entry is none that `describe` returns.
+        """
+
+    def extra(self) -> Extra:
+        """Return what results have of the values; here the values as they are."""
+        return HeadExtra(self.key)
+
+    def complete(self, outputs: Any) -> Any:
+        """Return the outputs with the values of the head."""
+        whole = as_outputs(outputs)
+        return whole.with_extra(self.key, self.values(whole))
+
+
+def module_name(key: str) -> str:
+    """Return the name of a head among the modules of its network."""
+    # Files of all versions have the head for source tracing under this name.
+    return "class_head" if key == "sources" else f"{key}_head"
+
+
+def attach_head(network: nn.Module, head: Head) -> None:
+    """Make `head` a part of `network`, whose outputs have its extra from now on.
+
+    Raises:
+        UsageError: the network has something else of that name.
+    """
+    attach(network, module_name(head.key), head, f"a head of {head.key!r}")
+
+
+def heads_of(network: nn.Module) -> list[Head]:
+    """Return the heads that are parts of `network`."""
+    return [part for part in parts_of(network) if isinstance(part, Head)]
+
+
+def extras_of(network: nn.Module) -> dict[str, Extra]:
+    """Return what `network` gives besides its score, by key."""
+    extras: dict[str, Extra] = {EMBEDDING: Embedding(type(network).__name__)}
+    hop = frame_hop(network)
+    if hop is not None:
+        module, name = _OF_FRAMES
+        frames: Extra = getattr(import_module(module), name)(hop)
+        extras[frames.key] = frames
+    for head in heads_of(network):
+        extras[head.key] = head.extra()
+    return extras

@@ -1,0 +1,221 @@
+"""The one orchestration of scoring: recordings become pieces, pieces outcomes, outcomes a score.
+
+Invariant: a recording's result does not depend on who reads it and who forms the batches, up to
+rounding. Files, arrays, streams and uploads are sources of pieces; what a piece is, and what is
+made of the network's outcomes, is decided here alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asdf.audio import cut_to_speech
+from asdf.audio.speech import needs_whole_recording
+from asdf.runs.progress import track
+from asdf.scoring.outcome import Outcome
+from asdf.scoring.over_time import OverTime, check_whole_time
+from asdf.scoring.pieces import NO_DETECTION, Piece, Pieces, make_piece
+from asdf.scoring.recordings import Recording
+from asdf.scoring.scored import Score, Scored, WindowScore
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.whole_recording import Summary, Trial, Window, name_result, tally_windows
+from asdf.scoring.windows import Cut, count_windows, cut_windows, in_samples
+from asdf.settings.sections import SpeechActivity
+from asdf.text import printable
+
+# Windows that are in memory together, in samples: 64 MiB, so that batches are full and ten hours
+# take no more than an hour.
+_HELD_SAMPLES = 2**24
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """How recordings are heard.
+
+    Attributes:
+        scorer: Network, or networks, that score.
+        sad: Settings of speech activity detection.
+        summary: What makes results of scores.
+        wanted: Keys of the extras that results have on request.
+    """
+
+    scorer: WaveformScorer
+    sad: SpeechActivity
+    summary: Summary
+    wanted: tuple[str, ...] = ()
+
+    @property
+    def max_samples(self) -> int:
+        """Samples of a window of a whole recording."""
+        return self.scorer.window_samples
+
+    @property
+    def _of_pieces(self) -> list[str]:
+        """Keys of the wanted extras that each piece has a row of."""
+        return [key for key in self.wanted if self.scorer.extras[key].hop is None]
+
+    @property
+    def _of_time(self) -> list[str]:
+        """Keys of the wanted extras that follow the time of a recording."""
+        return [key for key in self.wanted if self.scorer.extras[key].hop is not None]
+
+    def check(self) -> None:
+        """Refuse what cannot be given.
+
+        Raises:
+            UsageError: the network lacks a wanted extra, or does not hear whole recordings, and a
+                wanted extra follows their time.
+        """
+        self.scorer.require(self.wanted)
+        for key in self._of_time:
+            check_whole_time(key, self.sad)
+            OverTime(self.scorer, key, self.max_samples)
+
+    def score_trial(self, recording: Recording) -> Score:
+        """Score a recording from its beginning. Raises as `score_whole`."""
+        self.check()
+        heard = recording.read_beginning(self.sad, self.summary.max_samples)
+        piece = make_piece(Cut(0, heard.waveform))
+        trial = Trial(heard.length.speech, heard.length.recording, piece.silent)
+        return self.describe_trial(recording, trial, self.score([piece])[0])
+
+    def score(self, pieces: Sequence[Piece]) -> list[Outcome]:
+        """Score pieces of any recordings, those of equal length together.
+
+        Raises:
+            AsdfError: a batch does not fit into the device's memory.
+        """
+        waveforms = [piece.waveform for piece in pieces]
+        return list(self.scorer.score_waveforms(waveforms, self.wanted))
+
+    def describe_trial(self, recording: Recording, trial: Trial, outcome: Outcome) -> Score:
+        """Return the score of a recording that was heard from its beginning.
+
+        Raises:
+            AsdfError: it is not a finite number; the recording cannot be read for extras of all of
+                its time.
+        """
+        over_time = None
+        if trial.speech > self.max_samples:
+            over_time = self.score_over_time(recording)
+        return self.summary.describe_trial(trial, outcome, over_time)
+
+    def score_over_time(self, recording: Recording) -> Mapping[str, Any]:
+        """Return the wanted extras that follow the time of all of a recording, by key."""
+        extras = {}
+        for key in self._of_time:
+            over_time = OverTime(self.scorer, key, self.max_samples)
+            row, samples = over_time.of_blocks(recording.read_in_blocks(over_time.window))
+            extras[key] = self.scorer.extras[key].describe(row, samples)
+        return extras
+
+    def score_whole(self, recording: Recording, shown_samples: int | None = None) -> Score:
+        """Score all of a recording, in windows.
+
+        Args:
+            shown_samples: Samples of its speech, of which the scored part is shown; None: nothing
+                is shown.
+
+        Raises:
+            UsageError: as `check`.
+            AsdfError: it cannot be read, or its score is not a finite number.
+        """
+        self.check()
+        length = self.max_samples
+        total = None
+        if needs_whole_recording(self.sad):
+            # Whether a frame is speech depends on the loudest one, which may be the last. So speech
+            # is detected before the windows, and in none of them again.
+            waveform = recording.read_whole()
+            total = len(waveform)
+            blocks: Iterable[np.ndarray] = [cut_to_speech(waveform, self.sad)]
+        else:
+            blocks = recording.read_in_blocks(length)
+        windows = self.score_windows(cut_windows(blocks, length, length), length, NO_DETECTION)
+        if shown_samples is not None:
+            count = count_windows(shown_samples, length, length)
+            windows = track_windows(windows, recording, count)
+        tally = tally_windows(list(windows))
+        return self.summary.describe_whole(tally, total, self.score_over_time(recording))
+
+    def score_windows(
+        self, cut: Iterator[Cut], length: int, sad: SpeechActivity
+    ) -> Iterator[Window]:
+        """Score windows of up to `length` samples, some at a time.
+
+        Memory holds a few windows, however long the recording is. The network hears what `sad`
+        leaves of each by itself.
+        """
+        together = max(1, _HELD_SAMPLES // length)
+        while group := list(islice(cut, together)):
+            pieces = [make_piece(window, sad) for window in group]
+            waveforms = [piece.waveform for piece in pieces]
+            outcomes = self.scorer.score_waveforms(waveforms, self._of_pieces)
+            for piece, outcome in zip(pieces, outcomes, strict=True):
+                yield piece.scored(outcome)
+
+    def cut(
+        self, waveform: np.ndarray, whole: bool = True, window: tuple[float, float] | None = None
+    ) -> Pieces:
+        """Cut a recording that is in memory, (T,) float32 at 16 kHz, T >= 1.
+
+        Args:
+            whole: Whether all of a long recording is scored, not its beginning.
+            window: Seconds of a window and of the hop, for scores over time.
+
+        Raises:
+            UsageError: windows or hops that leave parts out.
+        """
+        speech = cut_to_speech(waveform, self.sad)
+        is_trial = not whole or len(speech) <= self.max_samples
+        if is_trial:
+            scored = [make_piece(Cut(0, speech[: self.summary.max_samples]))]
+        else:
+            scored = list(map(make_piece, cut_windows([speech], *2 * (self.max_samples,))))
+        over_time = []
+        if window is not None:
+            length, hop = in_samples(*window, self.max_samples)
+            over_time = [
+                make_piece(part, self.sad) for part in cut_windows([waveform], length, hop)
+            ]
+        return Pieces(len(waveform), len(speech), is_trial, scored, over_time)
+
+    def batch_length(self, piece: Piece) -> int:
+        """Return how many samples a piece is scored from; those of a batch have the same."""
+        return self.scorer.scored_samples(len(piece.waveform))
+
+    def conclude(
+        self, pieces: Pieces, outcomes: Sequence[Outcome], name: str
+    ) -> tuple[Scored, list[WindowScore]]:
+        """Return the result of a recording in pieces, and those of its windows.
+
+        Args:
+            outcomes: Outcomes of `pieces.all`.
+            name: Name of the recording.
+
+        Raises:
+            AsdfError: a score is not a finite number.
+        """
+        windows = []
+        for piece, outcome in zip(pieces.all, outcomes, strict=True):
+            windows.append(piece.scored(outcome))
+        scored = windows[: len(pieces.scored)]
+        if pieces.is_trial:
+            trial = Trial(pieces.speech, pieces.total, scored[0].silent)
+            score = self.summary.describe_trial(trial, scored[0].outcome)
+        else:
+            score = self.summary.describe_whole(tally_windows(scored), pieces.total)
+        over_time = windows[len(pieces.scored) :]
+        return name_result(score, name), list(map(self.summary.describe_window, over_time))
+
+
+def track_windows(windows: Iterator[Window], recording: Recording, count: int) -> Iterator[Window]:
+    """Show how far the windows of a recording are: a bar on a terminal, else lines in the log."""
+    name = Path(recording.name).name
+    return track(windows, count, f"scoring {printable(name)}", unit="windows")

@@ -1,0 +1,132 @@
+"""Extras that follow the time of a recording, such as the scores of its frames.
+
+Invariant: every sample of a recording is in one frame, and a frame's value comes from the network
+hearing it with what surrounds it: a recording beyond the length of a trial is heard in windows that
+overlap, and each window gives the frames that lie further from its ends than in the other window.
+Such windows follow from the recording's length alone, so that its values are the same in a list and
+by itself, on any number of processes.
+
+Shapes: F frames, T samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from asdf.audio.speech import needs_whole_recording
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.extras import Extra
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.settings.sections import SpeechActivity
+
+# What two windows have in common, at most.
+_OVERLAP = 4 * SAMPLE_RATE
+# Windows that are in memory together, in samples: 64 MiB.
+_HELD_SAMPLES = 2**24
+
+
+class Timed(NamedTuple):
+    """An extra of a recording: its frames' values, (F,), and the samples of the recording."""
+
+    row: np.ndarray
+    samples: int
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """How an extra of long recordings is computed.
+
+    Attributes:
+        key: Key of the extra, which has a hop.
+        max_samples: Samples that the network hears at once.
+        hop: Samples per frame.
+        window: Samples of a window of a longer recording, whole frames.
+        overlap: Samples that two windows share, twice a number of whole frames.
+    """
+
+    scorer: WaveformScorer
+    key: str
+    max_samples: int
+    hop: int = field(init=False)
+    window: int = field(init=False)
+    overlap: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scorer.require([self.key])
+        hop = self.extra.hop
+        assert hop is not None  # only such extras come here
+        if self.max_samples < hop:
+            raise UsageError(
+                f"the network hears the first {self.max_samples} samples of a recording, less than "
+                f"one of its frames of {hop}: raise "
+                "network.max_evaluation_utterance_length_in_samples."
+            )
+        window = self.max_samples - self.max_samples % hop
+        overlap = min(window // 2, _OVERLAP)
+        object.__setattr__(self, "hop", hop)
+        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "overlap", overlap - overlap % (2 * hop))
+
+    @property
+    def extra(self) -> Extra:
+        """The extra."""
+        return self.scorer.extras[self.key]
+
+    def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
+        """Return the extra of a recording that comes in blocks (T,).
+
+        Raises:
+            AsdfError: as `WaveformScorer.score_waveforms`.
+        """
+        parts: list[np.ndarray] = []
+        half = self.overlap // 2 // self.hop
+        end = 0
+        windows = self._cut(blocks)
+        together = max(1, _HELD_SAMPLES // self.window)
+        while group := list(islice(windows, together)):
+            outcomes = self.scorer.score_waveforms([part for _, part in group], [self.key])
+            for (start, waveform), row in zip(group, outcomes.extras[self.key], strict=True):
+                values = row
+                if parts:
+                    # The window before has frames up to the middle of what the two share.
+                    parts[-1] = parts[-1][: len(parts[-1]) - half]
+                    values = row[half:]
+                parts.append(values)
+                end = start + len(waveform)
+        return Timed(np.concatenate(parts), end)
+
+    def _cut(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield first sample and waveform of each window; the last one ends with the recording."""
+        step = self.window - self.overlap
+        held = np.zeros(0, np.float32)
+        start = 0
+        end = 0
+        for block in blocks:
+            held = np.concatenate([held, block]) if len(held) else block
+            while len(held) >= self.window:
+                yield start, held[: self.window]
+                end = start + self.window
+                start += step
+                held = held[step:]
+        # Without more than the last window has, all of it is scored already.
+        if start + len(held) > end:
+            yield start, held
+
+
+def check_whole_time(key: str, sad: SpeechActivity) -> None:
+    """Refuse to compute an extra of speech whose times in the recording are not known.
+
+    Raises:
+        UsageError: speech activity detection is on.
+    """
+    if needs_whole_recording(sad):
+        raise UsageError(
+            f"{key} are scored of whole recordings, and sad.mode = {sad.mode!r} leaves parts of "
+            f"them out. Train the network with sad.mode = 'off' to score {key} with it."
+        )

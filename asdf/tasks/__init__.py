@@ -1,0 +1,24 @@
+"""What a network can give besides a score: each task is one folder, from labels to tables.
+
+A task of your own is a class derived from `Task`, named by `network.tasks` (docs/your_own.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.networks.heads import Head as Head
+    from asdf.training.task import ScoredSet as ScoredSet
+    from asdf.training.task import Task as Task
+    from asdf.training.terms import Term as Term
+
+_, __getattr__ = open_door(
+    __name__,
+    Head="asdf.networks.heads",
+    ScoredSet="asdf.training.task",
+    Task="asdf.training.task",
+    Term="asdf.training.terms",
+)

@@ -1,0 +1,1 @@
+"""Fused systems: what fusing gains, by folds of the development set."""

@@ -1,0 +1,152 @@
+"""What a fusion is worth: cross-validated scores of the fusion and of each system alone.
+
+Invariant: no trial is scored with weights that were fitted to it, nor to another trial of its
+speaker where speakers are known; and the fusion and its systems are compared on the same folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.metrics.bootstrap import Intervals, paired_test
+from asdf.metrics.calibration import fit_llr
+from asdf.metrics.costs import cllr
+from asdf.metrics.detection import Floats
+from asdf.metrics.fusion import Fusion, fit_fusion
+from asdf.metrics.results import Result, evaluate
+from asdf.tasks.fusion.folds import Folds
+from asdf.trials.score_file import Scores
+from asdf.trials.trial_list import Labels
+
+Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]
+"""Fits a map of scores (N, S) to LLRs (N,) on trials, and returns it."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A system of a fusion, by itself.
+
+    Attributes:
+        result: Result of its scores.
+        cllr: Cllr of its LLRs, calibrated on the other folds; None where it cannot be calibrated.
+        weight: Weight that it has in the fusion of all trials.
+        fold_weights: Weights in the fusions without each fold.
+    """
+
+    name: str
+    result: Result
+    cllr: float | None
+    weight: float
+    fold_weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FusionGain:
+    """A fusion, its systems and its gain.
+
+    Attributes:
+        fusion: fitted to all trials.
+        llrs: LLRs of the trials by the fusions that were fitted without them.
+        result: Result of these.
+        members: Systems in the order of the fusion.
+        best: the index of the system with the lowest EER.
+        gain: fused less best; below zero the fusion is better. None without replicates.
+    """
+
+    fusion: Fusion
+    llrs: Scores
+    result: Result
+    members: tuple[Member, ...]
+    best: int
+    gain: Intervals | None
+
+
+def measure_gain(
+    systems: Sequence[Scores],
+    names: Sequence[str],
+    method: str,
+    folds: Folds,
+    *,
+    speakers: Sequence[str] | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> FusionGain:
+    """Fit a fusion and test its gain over the best single system by a paired bootstrap.
+
+    Args:
+        systems: Systems of the same trials in one order.
+        folds: Fold of each trial.
+        speakers: Speaker of each trial; None: the bootstrap draws trials.
+
+    Raises:
+        AsdfError: as `fit_fusion`.
+    """
+    first = systems[0]
+    scores_NS = np.stack([system.scores for system in systems], axis=1)
+    fusions: list[Fusion] = []
+
+    def fit(scores_MS: Floats, labels: Labels) -> Callable[[Floats], Floats]:
+        fusion = fit_fusion(method, scores_MS, labels, names)
+        fusions.append(fusion)
+        return _calibrated(fusion, scores_MS, labels)
+
+    llrs = Scores.of(first, _out_of_fold(fit, scores_NS, first.labels, folds))
+    whole = fit_fusion(method, scores_NS, first.labels, names)
+    members = []
+    for index, (name, system) in enumerate(zip(names, systems, strict=True)):
+        weights = tuple(fusion.weights[index] for fusion in fusions)
+        member = Member(
+            name, evaluate(system), calibrated_cllr(system, folds), whole.weights[index], weights
+        )
+        members.append(member)
+    best = min(range(len(members)), key=lambda index: members[index].result.eer)
+    gain = None
+    if replicates:
+        gain = paired_test(systems[best], llrs, speakers=speakers, replicates=replicates, seed=seed)
+    return FusionGain(whole, llrs, evaluate(llrs), tuple(members), best, gain)
+
+
+def _calibrated(fusion: Fusion, scores_NS: Floats, labels: Labels) -> Callable[[Floats], Floats]:
+    """Return a fusion as a map to LLRs: fused scores of different folds need one scale."""
+    if fusion.is_llr:
+        return fusion.fuse
+    fused = fusion.fuse(scores_NS)
+    scale, offset = fit_llr(fused[labels == 1], fused[labels == 0])
+    return lambda scores: scale * fusion.fuse(scores) + offset
+
+
+def _out_of_fold(fit: Fit, scores_NS: Floats, labels: Labels, folds: Folds) -> Floats:
+    """Return the LLR of each trial by the map that was fitted to the other folds."""
+    llrs = np.empty(len(labels))
+    for fold in np.unique(folds):
+        held_out = folds == fold
+        to_llr = fit(scores_NS[~held_out], labels[~held_out])
+        llrs[held_out] = to_llr(scores_NS[held_out])
+    return llrs
+
+
+def _fit_calibration(scores_N1: Floats, labels: Labels) -> Callable[[Floats], Floats]:
+    scores = scores_N1[:, 0]
+    scale, offset = fit_llr(scores[labels == 1], scores[labels == 0])
+    return lambda others: scale * others[:, 0] + offset
+
+
+def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
+    """Return the Cllr in bits of scores that are calibrated on the other folds.
+
+    Args:
+        folds: Fold of each trial (`make_folds`).
+
+    Returns:
+        None where they cannot be calibrated without some fold, as scores that are all alike.
+    """
+    try:
+        llrs = _out_of_fold(_fit_calibration, system.scores[:, None], system.labels, folds)
+    except AsdfError:
+        # Turned round, or all alike: a fusion may still use it, or refuses it by its name.
+        return None
+    return cllr(llrs[system.labels == 1], llrs[system.labels == 0])

@@ -1,0 +1,1 @@
+"""Localisation: which parts of a recording are spoofed."""

@@ -1,0 +1,66 @@
+"""The scores of a recording's frames, and which frames a recording has.
+
+Invariant: every sample of a recording is in one frame; the last one may be shorter.
+
+Shapes: F frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.extras import Extra
+from asdf.networks.outputs import Outputs
+from asdf.segments import Segment, segments_from_scores
+
+
+@dataclass(frozen=True, eq=False)
+class FrameScores:
+    """The scores of a recording's frames.
+
+    Attributes:
+        scores: (F,) float32, the network's natural-log odds that all of a frame is bona fide, with
+            the class weights of its training; the higher, the more bona fide.
+        hop_s: seconds per frame; frame f begins at f * hop_s.
+        seconds: Seconds of the recording, where the last frame ends.
+    """
+
+    scores: np.ndarray
+    hop_s: float
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def segments(self, threshold: float = 0.0, min_s: float = 0.0) -> tuple[Segment, ...]:
+        """Return the parts whose frames are below `threshold`; shorter ones than `min_s` are not.
+
+        Raises:
+            AsdfError: a score is NaN.
+        """
+        return segments_from_scores(
+            self.scores, self.hop_s, threshold, duration_s=self.seconds, min_s=min_s
+        )
+
+
+class Frames(Extra):
+    """Scores of frames: the bona fide minus the spoof logit, by a frame-level head."""
+
+    key = "frames"
+    on_request = True
+
+    def __init__(self, hop: int) -> None:
+        self.hop: int = hop
+
+    def of_outputs(self, outputs: Outputs) -> Tensor:
+        """Return the scores."""
+        logits_BF2 = outputs.extras[self.key].float()
+        return logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
+
+    def describe(self, row: np.ndarray, samples: int) -> FrameScores:
+        """Return them with their times."""
+        return FrameScores(row, self.hop / SAMPLE_RATE, samples / SAMPLE_RATE)

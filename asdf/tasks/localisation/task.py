@@ -1,0 +1,237 @@
+"""Localisation as a task: `localisation.enabled` asks for it.
+
+Invariant: what is reported is computed from the files, as of score files; the threshold for F1 and
+intersection over union is chosen on the first validation set that has frame scores, and stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from asdf.data.clip_frames import ClipFrames
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.extras import Extra
+from asdf.runs.files import write_text
+from asdf.runs.log import LOG
+from asdf.segments import (
+    COLUMN,
+    FrameTable,
+    frame_labels,
+    read_frame_table,
+    spoofed_parts,
+    write_frame_table,
+)
+from asdf.tables.plain_json import as_json
+from asdf.tasks.localisation.intervals import LocalisationIntervals, localisation_intervals
+from asdf.tasks.localisation.measures import (
+    Localisation as Measured,
+)
+from asdf.tasks.localisation.measures import (
+    LocatedRecording,
+    localisation,
+    pooled_stretches,
+)
+from asdf.tasks.localisation.record import located_record
+from asdf.tasks.localisation.term import FrameTerm, build_frame_term
+from asdf.text import aligned
+from asdf.training.task import ScoredSet, Task
+from asdf.trials.table import read_trials
+from asdf.trials.trial_list import TrialList
+
+# Of intervals that a run reports by itself; `python -m asdf localise` draws more.
+_REPLICATES = 200
+
+
+class FramesByClass(NamedTuple):
+    """The scores of the frames of a set, pooled: (frames,) of each class."""
+
+    bona_fide: np.ndarray
+    spoof: np.ndarray
+
+
+@dataclass(frozen=True)
+class FramesOfSet:
+    """The scores of the frames of a set, and its trials."""
+
+    table: FrameTable
+    trials: TrialList
+
+    def divided(self) -> FramesByClass:
+        """Divide the frames by their labels.
+
+        Raises:
+            AsdfError: the spoofed parts of a trial are malformed or not known.
+        """
+        hop = round(self.table.hop_s * SAMPLE_RATE)
+        labels = []
+        for index in range(len(self.table)):
+            samples = round(self.table.durations_s[index] * SAMPLE_RATE)
+            labels.append(frame_labels(spoofed_parts(self.trials, index), samples, hop))
+        is_bona_fide = np.concatenate(labels) == 1
+        return FramesByClass(self.table.scores[is_bona_fide], self.table.scores[~is_bona_fide])
+
+
+class Localisation(Task):
+    """Scores of frames, learnt next to detection."""
+
+    key = "frames"
+
+    @property
+    def is_requested(self) -> bool:
+        return self.settings.localisation.enabled
+
+    def build_term(
+        self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
+    ) -> FrameTerm | None:
+        return build_frame_term(network, self.settings.localisation, frames)
+
+    def scores_file(self, score_file: Path) -> Path:
+        return score_file.with_suffix(".frames.npz")
+
+    def write(
+        self, score_file: Path, utterances: TrialList, values: FrameTable, extra: Extra
+    ) -> FramesOfSet:
+        write_frame_table(self.scores_file(score_file), values)
+        return FramesOfSet(values, utterances)
+
+    def read(self, score_file: Path) -> FrameTable | None:
+        path = self.scores_file(score_file)
+        return read_frame_table(path) if path.exists() else None
+
+    def report(
+        self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
+    ) -> str:
+        """Write how well frame scores locate what is spoofed, where a set's parts are known."""
+        entries: list[dict[str, Any]] = []
+        rows: list[tuple[str, ...]] = [
+            ("network", "set", "range EER %", "point EER %", "F1", "IoU", "threshold of")
+        ]
+        for network, sets in groupby(scored, key=attrgetter("network")):
+            chosen = self._choose_threshold([each for each in validated if each.network == network])
+            for entry in sets:
+                located = self._read_set(entry)
+                result = _measure(located, chosen.threshold)
+                if located is None or result is None:
+                    continue
+                origin = chosen.corpus or entry.corpus
+                intervals = _intervals(located, result.threshold)
+                entries.append(
+                    located_record(network, entry.corpus, origin, result, intervals, located.drawn)
+                )
+                rows.append(_row(network, entry.corpus, origin, result))
+        if not entries:
+            return ""
+        text = "\n".join(aligned(rows, right=(2, 3, 4, 5)))
+        write_text(results / "localisation.json", as_json(entries, indent=1))
+        write_text(results / "localisation.txt", text + "\n")
+        return f"localisation, of seconds but for the point EER, which is of frames:\n{text}"
+
+    def _choose_threshold(self, validated: Sequence[ScoredSet]) -> _Threshold:
+        for entry in validated:
+            result = _measure(self._read_set(entry), None)
+            if result is not None:
+                return _Threshold(result.threshold, entry.corpus)
+        return _Threshold()
+
+    def _read_set(self, entry: ScoredSet) -> _LocatedSet | None:
+        """Return a set; None where it has no frame scores, or its parts are not known."""
+        table = self.read(entry.score_file)
+        if table is None or not entry.trials_file.exists():
+            return None
+        trials = read_trials(entry.trials_file)
+        if COLUMN not in trials.columns:
+            return None
+        if list(table.ids) != list(trials.ids):
+            raise AsdfError(
+                f"{self.scores_file(entry.score_file)} is of other trials than the list of the "
+                "run: run stage 2 again (recipe.start_stage=2)."
+            )
+        speakers = list(trials.columns.get("speaker", []))
+        try:
+            recordings = _locate(table, trials)
+        except AsdfError as error:
+            _warn(entry.corpus, error)
+            return None
+        known = speakers if speakers and all(speakers) else None
+        return _LocatedSet(entry.corpus, recordings, known)
+
+
+@dataclass(frozen=True)
+class _Threshold:
+    """A threshold of frame scores, and the set that it was chosen on; None: of each set itself."""
+
+    threshold: float | None = None
+    corpus: str = ""
+
+
+class _LocatedSet(NamedTuple):
+    """The frame scores of a set with its spoofed parts; `speakers` is None where one is unknown."""
+
+    corpus: str
+    recordings: list[LocatedRecording]
+    speakers: list[str] | None
+
+    @property
+    def drawn(self) -> str:
+        """What intervals are over."""
+        return "speakers" if self.speakers else "recordings"
+
+
+def _measure(located: _LocatedSet | None, threshold: float | None) -> Measured | None:
+    """Return the result on a set; None where there is none."""
+
+    if located is None:
+        return None
+    try:
+        return localisation(located.recordings, threshold=threshold)
+    except AsdfError as error:
+        _warn(located.corpus, error)
+        return None
+
+
+def _warn(corpus: str, error: AsdfError) -> None:
+    LOG.warning("warning: the frames of %s are not evaluated: %s", corpus, error)
+
+
+def _intervals(located: _LocatedSet, threshold: float) -> LocalisationIntervals | None:
+    """Return the intervals of a set; None where it is too small for them."""
+
+    stretches = pooled_stretches(located.recordings)
+    try:
+        return localisation_intervals(
+            stretches, threshold, speakers=located.speakers, replicates=_REPLICATES
+        )
+    except AsdfError:
+        return None
+
+
+def _locate(table: FrameTable, trials: TrialList) -> list[LocatedRecording]:
+
+    recordings = []
+    for index in range(len(table)):
+        scores = table.of_trial(index).astype("float64")
+        duration_s = float(table.durations_s[index])
+        parts = spoofed_parts(trials, index)
+        recordings.append(LocatedRecording(scores, table.hop_s, parts, duration_s))
+    return recordings
+
+
+def _row(network: str, corpus: str, origin: str, result: Measured) -> tuple[str, ...]:
+    return (
+        network,
+        corpus,
+        f"{100 * result.range_eer.rate:.3f}",
+        f"{100 * result.points[0].eer:.3f}",
+        f"{result.agreement.f1:.4f}",
+        f"{result.agreement.iou:.4f}",
+        origin,
+    )

@@ -1,0 +1,85 @@
+"""The frames' term of the loss: cross-entropy of a frame-level head with the frames' labels.
+
+Invariant: every frame of a clip counts equally, and every clip has as many frames. So the mean over
+the clips of a step is that over their frames, however the step is divided.
+
+Shapes: B utterances, F frames, 2 classes (spoof, bona fide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from asdf.data.clip_frames import ClipFrames
+from asdf.errors import AsdfError, UsageError
+from asdf.networks import frame_hop
+from asdf.networks.outputs import Outputs
+from asdf.settings.sections import Localisation
+from asdf.training.terms.base import ClipKey, Term
+
+
+class FrameTerm(Term):
+    """The mean over a clip's frames of their cross-entropies, weighted by their classes."""
+
+    name = "frames"
+
+    def __init__(self, settings: Localisation, frames: ClipFrames) -> None:
+        self.weight = settings.weight
+        self._class_weights = settings.class_weights
+        self._frames = frames
+
+    def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return the labels of the clips' frames, (clips, F) int8."""
+        return torch.from_numpy(self._frames.labels(keys))
+
+    def counts(self, targets: Tensor) -> Tensor:
+        """Return 1 for each clip."""
+        return torch.ones(len(targets), dtype=torch.float64)
+
+    def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
+        """Return the means, (B,).
+
+        Raises:
+            AsdfError: the network returns no logits of frames, or of more than a clip has.
+        """
+        logits_BF2 = outputs.extras.get("frames")
+        count = 0 if logits_BF2 is None else logits_BF2.shape[1]
+        if logits_BF2 is None or not 1 <= count <= targets.shape[1]:
+            raise AsdfError(
+                f"the network returns logits of {count} frames for a clip of {targets.shape[1]} "
+                f"frames of {self._frames.hop} samples, which its frame_hop states. See "
+                "asdf.networks.DetectorNetwork."
+            )
+        kind = torch.promote_types(logits_BF2.dtype, torch.float32)
+        # The last frames of a clip may have no window of the front end.
+        labels_BF = targets[:, :count].long()
+        values_BF = cross_entropy(logits_BF2.to(kind).transpose(1, 2), labels_BF, reduction="none")
+        spoofed, bona_fide = self._class_weights
+        # Of numbers, not of tensors made here: a captured pass may send none to the device.
+        weights_BF = spoofed + (bona_fide - spoofed) * labels_BF.to(kind)
+        return (weights_BF * values_BF).mean(dim=1)
+
+
+def build_frame_term(
+    network: nn.Module, settings: Localisation, frames: ClipFrames | None
+) -> FrameTerm | None:
+    """Return the term for a network with a frame-level head; None for one without.
+
+    Args:
+        frames: the labels of the frames of training clips.
+
+    Raises:
+        UsageError: the network has such a head, and nothing trains it.
+    """
+    if frame_hop(network) is None:
+        return None
+    if not settings.enabled or frames is None:
+        raise UsageError(
+            f"{type(network).__qualname__} has a frame-level head, which only "
+            "localisation.enabled = True trains, on a list with the column spoofed_s."
+        )
+    return FrameTerm(settings, frames)

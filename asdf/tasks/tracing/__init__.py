@@ -1,0 +1,1 @@
+"""Source tracing: which attack, vocoder, language ... a recording is of."""

@@ -1,0 +1,183 @@
+"""Heads of a network that say which source an utterance is of: attack, vocoder, language ...
+
+Invariant: a head computes from embeddings alone, so it is a part of any network that returns them;
+its logits are log odds, of which a softmax makes the probabilities of the classes. It is computed
+in float32, as what is scored.
+
+Shapes: B utterances, E numbers in an embedding, K classes.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from asdf.networks.extras import HeadExtra
+from asdf.networks.full_precision import in_full_precision, without_autocast
+from asdf.networks.heads import Head, heads_of
+from asdf.networks.outputs import Outputs
+from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
+from asdf.tasks.tracing.classes import BONA_FIDE_RULES, BonaFideRule, SourceClasses
+from asdf.tasks.tracing.traced import Sources, name_sources
+
+
+class ClassHead(Head):
+    """A head for the classes of a column: the base class of the project's, and of your own.
+
+    Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder:
+
+        class MyHead(ClassHead):
+            def __init__(self, settings, dimension, classes):
+                super().__init__(settings, dimension, classes)
+                self.layers = torch.nn.Sequential(
+                    torch.nn.Linear(dimension, 64), torch.nn.ReLU(), torch.nn.Linear(64, classes)
+                )
+
+            def logits(self, embeddings_BE):
+                return self.layers(embeddings_BE)
+
+    Attributes:
+        dimension: numbers in an embedding.
+        column: Column of the trial list, whose values are the classes.
+        names: Names of the classes, in the order of the logits.
+        bona_fide: Class of the bona fide trials (`source.bona_fide`).
+    """
+
+    key = "sources"
+    column: str
+    names: tuple[str, ...]
+    bona_fide: BonaFideRule
+
+    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+        """Build the head; random weights are drawn from torch's default generator.
+
+        Args:
+            settings: all sections, as plain dataclasses.
+            classes: their number.
+        """
+        super().__init__()
+        self.dimension = dimension
+
+    @abstractmethod
+    def logits(self, embeddings_BE: Tensor) -> Tensor:
+        """Return the logits of the classes, (batch, classes)."""
+
+    def training_logits(self, logits_BK: Tensor, classes_B: Tensor) -> Tensor:
+        """Return the logits whose cross-entropy is the loss; here those that are scored.
+
+        Args:
+            classes_B: the true class of each utterance, from 0 on.
+        """
+        return logits_BK
+
+    @property
+    def classes(self) -> SourceClasses:
+        """Classes of the logits."""
+        return SourceClasses(self.column, self.names, self.bona_fide)
+
+    def values(self, outputs: Outputs) -> Tensor:
+        """Return the logits of the classes."""
+        return self.logits(outputs.embeddings)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the dimension and the classes."""
+        return {
+            "dimension": self.dimension,
+            "column": self.column,
+            "bona_fide": self.bona_fide,
+            "classes": list(self.names),
+        }
+
+    @classmethod
+    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> ClassHead:
+        """Return the head of an entry. Raises a ValueError where it describes no classes."""
+        texts = [entry.get(key) for key in ("column", "bona_fide")]
+        classes = entry.get("classes")
+        if not isinstance(classes, list | tuple) or not 2 <= len(classes) <= MAX_LAYER_WIDTH:
+            raise ValueError("no classes")
+        dimension = entry.get("dimension")
+        # To Python True is an int.
+        has_dimension = type(dimension) is int and 0 < dimension <= MAX_LAYER_WIDTH
+        has_texts = all(isinstance(text, str) for text in (*texts, *classes))
+        if not has_dimension or not has_texts or entry["bona_fide"] not in BONA_FIDE_RULES:
+            raise ValueError("no dimension, column or class")
+        head = cls(settings, entry["dimension"], len(classes))
+        head.name_classes(SourceClasses(entry["column"], tuple(classes), entry["bona_fide"]))
+        return head
+
+    def name_classes(self, classes: SourceClasses) -> None:
+        """State which classes the logits are of."""
+        self.column = classes.column
+        self.names = classes.names
+        self.bona_fide = classes.bona_fide
+
+    def extra(self) -> Traced:
+        """Return the classes with their probabilities, for results."""
+        return Traced(self.classes)
+
+
+class Traced(HeadExtra):
+    """Logits of classes of sources."""
+
+    def __init__(self, classes: SourceClasses) -> None:
+        super().__init__(ClassHead.key)
+        self.classes = classes
+
+    def describe(self, row: np.ndarray, samples: int) -> Sources:
+        """Return the probabilities of the classes."""
+        return name_sources(self.classes.column, self.classes.names, row)
+
+
+class LinearClassHead(ClassHead):
+    """A linear layer, trained by cross-entropy."""
+
+    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+        super().__init__(settings, dimension, classes)
+        self.output = nn.Linear(dimension, classes)
+
+    def logits(self, embeddings_BE: Tensor) -> Tensor:
+        """Return the outputs of the layer, in the precision of its weights."""
+        return in_full_precision(self.output, embeddings_BE)
+
+
+class CosineClassHead(ClassHead):
+    """Cosines with a vector per class, trained by additive-margin softmax.
+
+    The cosine of the true class counts as cos - m in training (Wang et al., IEEE Signal Processing
+    Letters 2018, equation 6). Logits are the cosines times `source.scale`; m is `source.margin`.
+
+    Attributes:
+        weight_KE: the vectors, of any length.
+    """
+
+    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+        super().__init__(settings, dimension, classes)
+        self._scale = settings.source.scale
+        self._margin = settings.source.margin
+        self.weight_KE = nn.Parameter(torch.randn(classes, dimension) / math.sqrt(dimension))
+
+    def logits(self, embeddings_BE: Tensor) -> Tensor:
+        """Return the scaled cosines."""
+        with without_autocast(embeddings_BE):
+            directions_BE = F.normalize(embeddings_BE.to(self.weight_KE.dtype), dim=1)
+            return self._scale * directions_BE @ F.normalize(self.weight_KE, dim=1).T
+
+    def training_logits(self, logits_BK: Tensor, classes_B: Tensor) -> Tensor:
+        """Return the logits with the margin in those of the true classes."""
+        is_true_BK = F.one_hot(classes_B, logits_BK.shape[1]).bool()
+        return torch.where(is_true_BK, logits_BK - self._scale * self._margin, logits_BK)
+
+
+def class_head_of(network: nn.Module) -> ClassHead | None:
+    """Return the head for source tracing that is a part of `network`, if there is one."""
+    for head in heads_of(network):
+        if isinstance(head, ClassHead):
+            return head
+    return None

@@ -1,0 +1,208 @@
+"""Source tracing as a term of the loss: the classes of a column of the training list.
+
+Invariant: which class a clip is of follows from the list, the settings and the clip's key alone;
+one of no class counts for nothing. A clip of bona fide frames alone is what bona fide utterances
+are (`source.bona_fide`), also one of an utterance that is spoofed elsewhere.
+
+Shapes: B utterances, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from asdf.data.clip_frames import ClipFrames
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.heads import attach_head
+from asdf.networks.output_check import compute_on_noise, left_unchanged
+from asdf.networks.outputs import Outputs
+from asdf.runs.log import LOG
+from asdf.runs.seeds import derived_seed
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import UserErrors, find_class
+from asdf.settings.sections import Sections
+from asdf.tasks.tracing.classes import (
+    BONA_FIDE_CLASS,
+    SourceClasses,
+    classes_of_list,
+    classes_of_trials,
+)
+from asdf.tasks.tracing.heads import ClassHead
+from asdf.text import and_more
+from asdf.training.terms.base import ClipKey, Term
+from asdf.trials.trial_list import TrialList
+
+HEAD = "source.head"
+_SHOWN = 12
+
+
+class SourceTerm(Term):
+    """Cross-entropy of the classes, of the utterances that are of one."""
+
+    name = "sources"
+
+    def __init__(
+        self,
+        head: ClassHead,
+        classes: np.ndarray,
+        weight: float,
+        frames: ClipFrames | None = None,
+    ) -> None:
+        """Learn `classes`, the class of each utterance of the list; -1 for none.
+
+        Args:
+            frames: Frames of the clips, where a clip may be bona fide and its utterance a spoof.
+        """
+        self._head = head
+        self._classes = torch.from_numpy(classes)
+        self._frames = frames
+        self.weight = weight
+
+    def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return the classes of the clips."""
+        classes = self._classes[[index for _, index in keys]]
+        # A language, say, is that of the whole utterance.
+        if self._frames is None or self._head.bona_fide == "by_column":
+            return classes
+        is_bona_fide = torch.from_numpy(self._frames.of_clips(keys)) == 1
+        return torch.where(is_bona_fide, self._bona_fide_class(), classes)
+
+    def counts(self, targets: Tensor) -> Tensor:
+        """Return 1 for utterances of a class, and 0 for others."""
+        return (targets >= 0).double()
+
+    def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
+        """Return the cross-entropies, in float32 or more."""
+        logits_BK = outputs.extras["sources"]
+        kind = torch.promote_types(logits_BK.dtype, torch.float32)
+        classes_B = targets.clamp(min=0)
+        logits_BK = self._head.training_logits(logits_BK.to(kind), classes_B)
+        entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
+        return torch.where(targets >= 0, entropies_B, 0.0)
+
+    def _bona_fide_class(self) -> int:
+        names = self._head.names
+        if self._head.bona_fide != "class" or BONA_FIDE_CLASS not in names:
+            return -1
+        return names.index(BONA_FIDE_CLASS)
+
+
+def find_head_class(settings: Sections, folder: Path | None) -> type[ClassHead]:
+    """Return the class that `source.head` names.
+
+    Args:
+        folder: the recipe's, where a user's own modules lie.
+
+    Raises:
+        UsageError: no such class exists, or it is not derived from `ClassHead`.
+        AsdfError: its module fails when it is imported.
+    """
+    path = class_path_of(HEAD, settings.source.head)
+    return find_class(path, folder, HEAD, ClassHead)  # type: ignore[type-abstract]
+
+
+def build_source_term(
+    network: nn.Module,
+    utterances: TrialList,
+    settings: Sections,
+    folder: Path | None = None,
+    frames: ClipFrames | None = None,
+) -> SourceTerm:
+    """Build the term of `source.column`; its head becomes a part of `network`.
+
+    Args:
+        frames: the labels of the frames of training clips, for a network with a frame-level head.
+
+    Raises:
+        UsageError: the list lacks the column or classes, or the network returns no embeddings.
+        AsdfError: the head cannot be built, or its logits are not finite numbers.
+    """
+    classes = classes_of_list(utterances, settings.source)
+    indices = classes_of_trials(utterances, classes)
+    head = build_head(network, len(classes.names), settings, folder)
+    head.name_classes(classes)
+    attach_head(network, head)
+    _log_classes(classes, indices)
+    return SourceTerm(head, indices, settings.source.weight, frames)
+
+
+def build_head(
+    network: nn.Module, classes: int, settings: Sections, folder: Path | None
+) -> ClassHead:
+    """Build a head for the embeddings of `network`, and try it on those of noise.
+
+    Raises:
+        UsageError: the network returns no embeddings.
+        AsdfError: the head cannot be built, or its logits are not finite numbers.
+    """
+    parameter = next(network.parameters())
+    # Parts of a divided network have one number format.
+    form = torch.promote_types(parameter.dtype, torch.float32)
+    with left_unchanged(network):
+        embeddings = compute_on_noise(network, settings.network, parameter.device).embeddings
+    head = construct_head(settings, _dimension_of(embeddings, settings), classes, folder)
+    head = head.to(parameter.device, form)
+    with torch.no_grad():
+        _check_logits(head, embeddings, classes, settings)
+    return head
+
+
+def construct_head(
+    settings: Sections, dimension: int, classes: int, folder: Path | None
+) -> ClassHead:
+    """Return the head, whose random weights follow from the seed alone.
+
+    Raises:
+        UsageError, AsdfError: as `find_head_class`; its constructor fails.
+    """
+    kind = find_head_class(settings, folder)
+    failed = f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed"
+    advice = (
+        "A head's constructor takes the settings, the dimension of an embedding and the number of "
+        "classes; see asdf.networks.ClassHead."
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
+        torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
+        return kind(settings, dimension, classes)
+
+
+def _dimension_of(embeddings: Any, settings: Sections) -> int:
+    if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
+        return embeddings.shape[1]
+    raise UsageError(
+        f"source.column = {settings.source.column!r}: sources are traced by embeddings (batch, "
+        f"numbers), which {settings.network.network_class} does not return. Set source.column = "
+        "None, or change what its forward returns first."
+    )
+
+
+def _check_logits(head: ClassHead, embeddings_BE: Tensor, classes: int, settings: Sections) -> None:
+    with UserErrors(f"{HEAD}: {settings.source.head} fails"):
+        logits = head.logits(embeddings_BE)
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if shape != (len(embeddings_BE), classes) or not logits.isfinite().all():
+        raise AsdfError(
+            f"{HEAD}: {settings.source.head} gives {shape} as the logits of {len(embeddings_BE)} "
+            f"utterances, or numbers that are not finite. It has to give (batch, {classes}). This "
+            "was seen on noise, before the first step; nothing was written."
+        )
+
+
+def _log_classes(classes: SourceClasses, indices: np.ndarray) -> None:
+    counts = np.bincount(indices[indices >= 0], minlength=len(classes.names))
+    counted = [f"{name} {count}" for name, count in zip(classes.names, counts, strict=True)]
+    LOG.info(
+        "source tracing: %d classes of the column %s: %s; %d of %d training utterances are of none",
+        len(classes.names),
+        classes.column,
+        and_more(counted, _SHOWN),
+        (indices < 0).sum(),
+        len(indices),
+    )
