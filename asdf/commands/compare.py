@@ -23,6 +23,7 @@ from asdf.commands.compare_seeds import seeds_blocks, seeds_record
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
+from asdf.metrics.catalogue import EER, MIN_DCF
 from asdf.report import (
     Difference,
     ResultDifference,
@@ -35,7 +36,7 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
-from asdf.text import aligned, p_value_text
+from asdf.text import aligned
 from asdf.trials.how_scored import different_precisions
 from asdf.trials.run_folder import RunFolder, open_run_folder
 from asdf.trials.set_roles import role_notes, role_record
@@ -211,12 +212,18 @@ def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, Ru
     if not results:
         first, second = (_set_names(run) for run in runs)
         return f"  no set was scored by both: A has {first}; B has {second}"
-    rows = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
+    rows: list[Sequence[str]] = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
     for result in results:
-        eers = (result.first.eer, result.second.eer)
-        costs = (result.first.min_dcf, result.second.min_dcf)
-        rows.append((result.set, "EER %", *_cells(*eers, result.difference.eer, 100, 3)))
-        rows.append(("", "minDCF", *_cells(*costs, result.difference.min_dcf, 1, 4)))
+        for name, metric in ((result.set, EER), ("", MIN_DCF)):
+            tested: Interval = getattr(result.difference, metric.key)
+            assert tested.p_value is not None
+            # Error rates and costs: the lower one is better.
+            verdict = "B is better" if tested.value < 0 else "A is better"
+            if tested.p_value >= SIGNIFICANT:
+                verdict = "no significant difference"
+            values = [getattr(known, metric.key) for known in (result.first, result.second)]
+            texts = [*map(metric.format, values), *metric.format_difference(tested)]
+            rows.append((name, metric.heading, *texts, verdict))
     lines = [f"  {line}" for line in aligned(rows)]
     return "\n".join([*lines, *_notes(results)])
 
@@ -239,26 +246,6 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
             for note in role_notes([(f"{result.set}, {letter}", scored.role)]):
                 notes.append(f"  {note}")
     return notes
-
-
-def _cells(
-    first: float, second: float, difference: Interval, unit: float, digits: int
-) -> tuple[str, str, str, str, str, str]:
-    """Return both values, their difference with its interval, p-value and verdict as texts."""
-    assert difference.p_value is not None
-    low = f"{unit * difference.low:+.{digits}f}"
-    high = f"{unit * difference.high:+.{digits}f}"
-    # Error rates and costs: the lower one is better.
-    better = "B is better" if difference.value < 0 else "A is better"
-    significant = difference.p_value < SIGNIFICANT
-    return (
-        f"{unit * first:.{digits}f}",
-        f"{unit * second:.{digits}f}",
-        f"{unit * difference.value:+.{digits}f}",
-        f"{low} .. {high}",
-        p_value_text(difference.p_value).removeprefix("= "),
-        better if significant else "no significant difference",
-    )
 
 
 def _set_names(run: RunFolder) -> str:

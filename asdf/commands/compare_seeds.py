@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from asdf.metrics.bootstrap import Interval
+from asdf.metrics.catalogue import EER, MIN_DCF
 from asdf.metrics.over_seeds import Spread
 from asdf.report import SeedComparison, SetDifference, Side
+from asdf.tables.table import Column
 from asdf.text import aligned, p_value_text
 
 
@@ -55,18 +56,21 @@ def _count_words(side: Side) -> str:
 
 
 def _results_text(comparison: SeedComparison) -> str:
-    rows = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "p, Welch")]
+    rows: list[Sequence[str]] = [
+        ("set", "metric", "A", "B", "B - A", "95 % interval", "p", "p, Welch")
+    ]
     for result in comparison.results:
         tested = result.tested
-        eer = tested.difference.eer
         welch = "-"
         if tested.eer_welch_p is not None:
             welch = p_value_text(tested.eer_welch_p).removeprefix("= ")
-        cells = _cells(result.first, result.second, eer, 100, 2)
-        rows.append((result.set, "EER %", *cells, welch))
-        cost = tested.difference.min_dcf
-        cells = _cells(result.first_min_dcf, result.second_min_dcf, cost, 1, 4)
-        rows.append(("", "minDCF", *cells, ""))
+        eers = [_mean_text(EER, spread) for spread in (result.first, result.second)]
+        eers += EER.format_difference(tested.difference.eer, paper=True)
+        rows.append((result.set, EER.heading, *eers, welch))
+        spreads = (result.first_min_dcf, result.second_min_dcf)
+        costs = [_mean_text(MIN_DCF, spread) for spread in spreads]
+        costs += MIN_DCF.format_difference(tested.difference.min_dcf, paper=True)
+        rows.append(("", MIN_DCF.heading, *costs, ""))
     lines = [f"  {line}" for line in aligned(rows)]
     lines.append(f"  {_how_tested(comparison.results[0])}")
     return "\n".join(lines)
@@ -78,23 +82,8 @@ def _how_tested(result: SetDifference) -> str:
     return f"bootstrap over seeds and {drawn}, {pairing}, two-sided; Welch's test over seeds alone"
 
 
-def _cells(
-    first: Spread, second: Spread, difference: Interval, unit: float, digits: int
-) -> tuple[str, str, str, str, str]:
-    assert difference.p_value is not None
-    low = f"{unit * difference.low:+.{digits}f}"
-    high = f"{unit * difference.high:+.{digits}f}"
-    return (
-        _mean_text(first, unit, digits),
-        _mean_text(second, unit, digits),
-        f"{unit * difference.value:+.{digits}f}",
-        f"{low} .. {high}",
-        p_value_text(difference.p_value).removeprefix("= "),
-    )
-
-
-def _mean_text(spread: Spread, unit: float, digits: int) -> str:
-    text = f"{unit * spread.mean:.{digits}f}"
+def _mean_text(metric: Column, spread: Spread) -> str:
+    text = metric.format(spread.mean, paper=True)
     if spread.deviation is None:
         return text
-    return f"{text} +- {unit * spread.deviation:.{digits}f}"
+    return f"{text} +- {metric.format(spread.deviation, paper=True)}"

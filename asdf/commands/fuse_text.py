@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from asdf.commands.fuse_scores import Applied, DevelopmentSet
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import SIGNIFICANT, Interval, Intervals, paired_test
+from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
+from asdf.metrics.catalogue import EER, MIN_DCF
 from asdf.metrics.fusion import METHODS
 from asdf.metrics.results import Result, evaluate
+from asdf.tables.table import Column, Columns, Table, Value, texts
+from asdf.tables.text import as_lines
 from asdf.tasks.fusion.gain import FusionGain
-from asdf.text import aligned, p_value_text
+from asdf.text import p_value_text
 
-_HEADER = ("system", "EER %", "minDCF", "Cllr bits", "weight", "in the folds")
-_NUMBERS = (1, 2, 3, 4)
 _FUSED = "fusion"
 
 
@@ -26,19 +27,23 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
     on_set = f" on {development.set}" if development.set else ""
     groups = "trials" if development.speakers is None else "speakers"
     folds = len(measured.members[0].fold_weights)
-    rows: list[Sequence[str]] = [_HEADER]
-    for member in measured.members:
-        cllr = "-" if member.cllr is None else f"{member.cllr:.4f}"
-        weights = f"{min(member.fold_weights):.4g} .. {max(member.fold_weights):.4g}"
-        rows.append((*_cells(member.name, member.result), cllr, f"{member.weight:.4g}", weights))
-    rows.append((*_cells(_FUSED, result), f"{result.cllr:.4f}", "", ""))
+    members = measured.members
+    names = [*(member.name for member in members), _FUSED]
+    columns = _rate_columns([*(member.result for member in members), result])
+    calibrated = [*(member.cllr for member in members), result.cllr]
+    columns.append((Column("cllr", "Cllr bits"), list(map(Value, calibrated))))
+    ends = [(min(member.fold_weights), max(member.fold_weights)) for member in members]
+    columns += [
+        texts("weight", [*(f"{member.weight:.4g}" for member in members), ""]),
+        texts("in the folds", [*(f"{a:.4g} .. {b:.4g}" for a, b in ends), ""], is_left=True),
+    ]
     lines = [
         f"fusion of {len(measured.members)} systems{on_set}: {trials} trials, {result.bona_fide} "
         f"bona fide, {result.spoof} spoof",
         f"{measured.fusion.method}: {METHODS[measured.fusion.method]}",
         f"cross-validated in {folds} folds of {groups}: none is fused by weights fitted to it",
         "",
-        *aligned(rows, right=_NUMBERS),
+        *as_lines(Table(names, columns, "system")),
         "",
         "Cllr is of scores calibrated on the other folds; EER and minDCF of single systems need "
         "no fit",
@@ -50,11 +55,8 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
 
 def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str:
     """Return the error rates of fused scores on another set, and their gain there."""
-    rows: list[Sequence[str]] = [_HEADER[:3]]
     try:
-        for name, system in zip(applied.names, applied.systems, strict=True):
-            rows.append(_cells(name, evaluate(system)))
-        rows.append(_cells(_FUSED, evaluate(applied.fused)))
+        columns = _rate_columns([evaluate(known) for known in (*applied.systems, applied.fused)])
     except AsdfError as error:
         return f"no error rates: {error}"
     best = measured.best
@@ -63,7 +65,7 @@ def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str
         gain = paired_test(applied.systems[best], applied.fused, replicates=replicates)
     # Not the best one here: which it is, no one knows before the trials are labelled.
     lines = ["on the set of --apply, with weights fitted to all trials of the set above", ""]
-    lines += aligned(rows, right=_NUMBERS)
+    lines += as_lines(Table([*applied.names, _FUSED], columns, "system"))
     return "\n".join([*lines, "", *_difference_lines(applied.names[best], gain, "trials")])
 
 
@@ -83,31 +85,29 @@ def gain_record(development: DevelopmentSet, measured: FusionGain) -> dict[str, 
     }
 
 
-def _cells(name: str, result: Result) -> tuple[str, str, str]:
-    return name, f"{100 * result.eer:.3f}", f"{result.min_dcf:.4f}"
+def _rate_columns(results: Sequence[Result]) -> Columns:
+    columns: Columns = []
+    for metric in (EER, MIN_DCF):
+        values = [Value(getattr(result, metric.key)) for result in results]
+        columns.append((replace(metric, marked=False), values))
+    return columns
 
 
 def _difference_lines(best: str, gain: Intervals | None, drawn: str) -> list[str]:
     if gain is None:
         return []
-    eer = _difference(gain.eer, 100, 3)
-    cost = _difference(gain.min_dcf, 1, 4)
-    return [
-        f"{_FUSED} - {best}, the best system above (paired bootstrap over {drawn}, two-sided):",
-        f"  EER     {eer}",
-        f"  minDCF  {cost}",
+    lines = [
+        f"{_FUSED} - {best}, the best system above (paired bootstrap over {drawn}, two-sided):"
     ]
-
-
-def _difference(difference: Interval, unit: float, digits: int) -> str:
-    assert difference.p_value is not None
-    low = f"{unit * difference.low:+.{digits}f}"
-    high = f"{unit * difference.high:+.{digits}f}"
-    verdict = "no significant difference"
-    if difference.p_value < SIGNIFICANT:
-        verdict = "the fusion is better" if difference.value < 0 else "the fusion is worse"
-    value = f"{unit * difference.value:+.{digits}f}"
-    return f"{value}  95 %: {low} .. {high}  p {p_value_text(difference.p_value)}: {verdict}"
+    for metric, tested in ((EER, gain.eer), (MIN_DCF, gain.min_dcf)):
+        assert tested.p_value is not None
+        verdict = "no significant difference"
+        if tested.p_value < SIGNIFICANT:
+            verdict = "the fusion is better" if tested.value < 0 else "the fusion is worse"
+        value, bounds, _ = metric.format_difference(tested)
+        shown = f"{value}  95 %: {bounds}  p {p_value_text(tested.p_value)}: {verdict}"
+        lines.append(f"  {metric.name:<6}  {shown}")
+    return lines
 
 
 def _remarks(measured: FusionGain) -> list[str]:

@@ -29,7 +29,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
-from asdf.text import aligned, quoted_and_more, read_number
+from asdf.tables.table import Column, Columns, Table, Value, rate, texts
+from asdf.tables.text import as_lines
+from asdf.text import quoted_and_more, read_number
 
 if TYPE_CHECKING:
     from asdf.segments import Reference, ScoredFrames
@@ -248,40 +250,24 @@ def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     origin = ""
     if is_own:
         origin = ", those of the EERs, chosen on these recordings themselves"
-    metrics = ("EER %", "threshold", "F1", "IoU", "precision", "recall")
-    rows = [("frames of", *metrics, "bona fide", "spoof")]
-    rows.append(
-        (
-            "any (range)",
-            f"{100 * result.range_eer.rate:.4f}",
-            f"{result.threshold:.6g}",
-            *_cells(result.agreement),
-            f"{result.bona_fide_s:.1f} s",
-            f"{result.spoof_s:.1f} s",
-        )
-    )
-    for point in result.points:
-        rows.append(
-            (
-                f"{point.hop_s:g} s",
-                f"{100 * point.eer:.4f}",
-                f"{point.threshold:.6g}",
-                *_cells(point.agreement),
-                f"{point.bona_fide:,}",
-                f"{point.spoof:,}",
-            )
-        )
+    points = result.points
+    eers = [result.range_eer.rate, *(point.eer for point in points)]
+    thresholds = [result.threshold, *(point.threshold for point in points)]
+    agreements = [result.agreement, *(point.agreement for point in points)]
+    columns: Columns = [
+        (rate("eer", "EER", 4, states_unit=True), list(map(Value, eers))),
+        texts("threshold", [f"{threshold:.6g}" for threshold in thresholds]),
+    ]
+    for metric in ("F1", "IoU", "precision", "recall"):
+        values = [Value(getattr(agreement, metric.lower())) for agreement in agreements]
+        columns.append((Column(metric, metric), values))
+    counted = [f"{point.bona_fide:,}" for point in points]
+    columns.append(texts("bona fide", [f"{result.bona_fide_s:.1f} s", *counted]))
+    counted = [f"{point.spoof:,}" for point in points]
+    columns.append(texts("spoof", [f"{result.spoof_s:.1f} s", *counted]))
+    names = ["any (range)", *(f"{point.hop_s:g} s" for point in points)]
     return [
         f"{name}: {result.recordings:,} recordings",
-        *aligned(rows, right=range(1, len(rows[0]))),
+        *as_lines(Table(names, columns, "frames of")),
         f"F1, IoU, precision and recall of spoof, at the threshold of each line{origin}",
     ]
-
-
-def _cells(agreement: Agreement) -> tuple[str, str, str, str]:
-    return (
-        f"{agreement.f1:.4f}",
-        f"{agreement.iou:.4f}",
-        f"{agreement.precision:.4f}",
-        f"{agreement.recall:.4f}",
-    )

@@ -60,15 +60,17 @@ def _decision(key: str, name: str) -> Metric:
     )
 
 
-_EER = replace(
+EER = replace(
     _rate("eer", "EER", _soft(lambda s: s.result.eer)),
     over={"trials": "95 %, trials", "speakers": "95 %, speakers"},
 )
 
+MIN_DCF = Metric(key="min_dcf", name="minDCF", of=_soft(lambda s: s.result.min_dcf))
+
 METRICS = (
-    _EER,
+    EER,
     _threshold_of("eer_threshold", "EER threshold", _soft(lambda s: s.result.eer_threshold)),
-    Metric(key="min_dcf", name="minDCF", of=_soft(lambda s: s.result.min_dcf)),
+    MIN_DCF,
     Metric(key="act_dcf", name="actDCF", of=_soft(lambda s: s.result.act_dcf)),
     Metric(key="cllr", name="Cllr", of=_soft(lambda s: s.result.cllr)),
     Metric(key="min_cllr", name="min Cllr", of=_soft(lambda s: s.min_cllr)),

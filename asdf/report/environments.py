@@ -65,7 +65,7 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
     parts = [
         " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),
         _prefixed("ASDF", versions),
-        _prefixed("commit", map(_short_commit, records)),
+        _prefixed("commit", [_commit(record, is_short=True) for record in records]),
         _prefixed("host", hosts),
     ]
     return " · ".join(filter(None, parts))
@@ -115,7 +115,7 @@ def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
         started=_text(record.get("started")).replace("T", " "),
         command=_text(record.get("command")),
         folder=_text(record.get("working_directory")),
-        commit=_full_commit(record),
+        commit=_commit(record),
         changed_files=", ".join(map(str.strip, _changed_files(record))),
         versions=", ".join(versions),
         host=" · ".join(filter(None, hosts)),
@@ -125,27 +125,19 @@ def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
     )
 
 
-def _short_commit(record: Mapping[str, Any]) -> str:
-    """Return the start of the commit and how many files were changed since."""
-    commit = _text(_mapping(record.get("git")).get("commit"))
-    return _with_changes(commit[:_COMMIT_DIGITS], record)
-
-
-def _full_commit(record: Mapping[str, Any]) -> str:
-    """Return the commit with its branch and how many files were changed since."""
+def _commit(record: Mapping[str, Any], *, is_short: bool = False) -> str:
+    """Return the commit, its branch unless it is to be short, and how many files were changed."""
     git = _mapping(record.get("git"))
     commit = _text(git.get("commit"))
-    if commit and git.get("branch"):
-        commit += f" on {git['branch']}"
-    return _with_changes(commit, record)
-
-
-def _with_changes(commit: str, record: Mapping[str, Any]) -> str:
     changed = len(_changed_files(record))
-    if not commit or not changed:
-        return commit
+    if not commit:
+        return ""
+    if is_short:
+        commit = commit[:_COMMIT_DIGITS]
+    elif git.get("branch"):
+        commit += f" on {git['branch']}"
     plural = "s" if changed > 1 else ""
-    return f"{commit} with {changed} changed file{plural}"
+    return f"{commit} with {changed} changed file{plural}" if changed else commit
 
 
 def _changed_files(record: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,12 @@ from asdf.report.effect_pictures import effect_section
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
 from asdf.report.generalisation_tables import generalisation_table
-from asdf.report.left_out_tables import LeftOutSection, left_out_sections
+from asdf.report.left_out_tables import left_out_sections
 from asdf.report.literature import Literature, published_results
 from asdf.report.names import labels_of
 from asdf.report.run_settings import setting_differences, settings_of_runs
 from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
-from asdf.report.task_sections import SourceSection, localisation_tables, source_sections
+from asdf.report.task_sections import localisation_tables, source_sections
 from asdf.report.trainings import training_section
 from asdf.tables.page import PageTable
 from asdf.tables.panels import Panel
@@ -51,6 +51,11 @@ SCRIPTS = (
 )
 
 _LABEL = 28
+_PARTS = {
+    "sources": "Source tracing",
+    "localisation": "Localisation",
+    "embeddings": "Embeddings",
+}
 
 
 @dataclass(frozen=True)
@@ -94,10 +99,13 @@ def report_page(
         command: Command that made the page, to be shown on it.
         embeddings: pictures of embeddings, to be shown too.
     """
-    left_out = left_out_sections(gathered.left_out)
-    sources = source_sections(gathered.tasks.traced)
-    localisation = localisation_tables(gathered.tasks.located)
-    style = _read_text("style.css") + (_read_text("matrix.css") if sources else "")
+    parts = {
+        "left_out": left_out_sections(gathered.left_out),
+        "sources": source_sections(gathered.tasks.traced),
+        "localisation": localisation_tables(gathered.tasks.located),
+        "embeddings": embeddings,
+    }
+    style = _read_text("style.css") + (_read_text("matrix.css") if parts["sources"] else "")
     # All scripts in one function, so that their names are seen by nothing else.
     scripts = "\n".join(_read_text(f"{name}.js") for name in SCRIPTS)
     script = f"(() => {{\n'use strict';\n{scripts}}})();\n"
@@ -113,13 +121,10 @@ def report_page(
         command=command,
         sentences=results.main_sentences(gathered),
         findings=fold_findings(gathered.findings),
-        contents=_contents(left_out, sections, sources, localisation, embeddings),
-        left_out=left_out,
+        contents=_contents(sections, {name for name, part in parts.items() if part}),
+        **parts,
         **_results_of_all_sets(gathered),
         sections=sections,
-        sources=sources,
-        localisation=localisation,
-        embeddings=embeddings,
         training=training_section(gathered),
         differences=setting_differences(gathered),
         settings=settings_of_runs(gathered),
@@ -130,6 +135,18 @@ def report_page(
     )
     # A folder's name may hold bytes that are no text.
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _contents(sections: Sequence[SetSection], parts: Collection[str]) -> list[Link]:
+    """Return the links to the sets, and to what the page shows besides them."""
+    links = [Link("results", "Results")]
+    if "left_out" in parts:
+        links.append(Link("left-out", "Left out"))
+    links += [Link(section.anchor, section.name) for section in sections]
+    names = [name for part, name in _PARTS.items() if part in parts]
+    for name in (*names, "Training", "Settings", "Environment"):
+        links.append(Link(name.lower().replace(" ", "-"), name))
+    return links
 
 
 def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
@@ -189,31 +206,6 @@ def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
         "shows_several_networks_of_a_run": results.shows_several_networks_of_a_run(gathered),
         "costs": ASVSPOOF5,
     }
-
-
-def _contents(
-    left_out: Sequence[LeftOutSection],
-    sections: list[SetSection],
-    sources: Sequence[SourceSection],
-    localisation: Sequence[PageTable],
-    embeddings: Sequence[EmbeddingSection],
-) -> list[Link]:
-    further = {
-        "Source tracing": sources,
-        "Localisation": localisation,
-        "Embeddings": embeddings,
-    }
-    links = [Link("results", "Results")]
-    if left_out:
-        links.append(Link("left-out", "Left out"))
-    for section in sections:
-        links.append(Link(section.anchor, section.name))
-    for name, shown in further.items():
-        if shown:
-            links.append(Link(name.lower().replace(" ", "-"), name))
-    for name in ("Training", "Settings", "Environment"):
-        links.append(Link(name.lower(), name))
-    return links
 
 
 def _hash(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from asdf.metrics.catalogue import METRICS, Metric, defined, intervals_of
+from asdf.metrics.catalogue import EER, Metric, defined, intervals_of
 from asdf.metrics.conditions import Condition
 from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.leading import TESTED
@@ -147,7 +147,7 @@ def system_columns(gathered: Gathered) -> Columns:
                 continue
             scored = by_system[system].summary.scored
             remark = in_precision(scored.precision) + role_words(scored.role)
-            value = _marked(gathered, by_system[system], METRICS[0])
+            value = _marked(gathered, by_system[system], EER)
             values.append(replace(value, remark=remark))
         columns.append((set_column(gathered, set_name), values))
     return columns

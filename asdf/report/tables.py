@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from asdf.metrics.catalogue import METRICS, Metric, intervals_of, metric_columns
+from asdf.metrics.catalogue import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
 from asdf.report.names import labels_of
 from asdf.tables.table import Columns, Table, Value, rate, texts
-from asdf.tables.text import BEST, as_lines, as_text
+from asdf.tables.text import BEST, as_facts, as_lines, as_text, interval_words
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _LABEL = 24
@@ -36,11 +36,8 @@ _DECISION_NAMES = {
 def summary_text(summary: Summary) -> str:
     """Return everything of one system on one set; it ends without a line break."""
     rows = _metric_rows(summary)
-    width = max(map(len, rows))
     # The set may have no name.
-    lines = [f"{summary.name} on {summary.set}" if summary.set else summary.name]
-    for name, value in rows.items():
-        lines.append(f"  {name:<{width}}  {value}")
+    lines = as_facts(f"{summary.name} on {summary.set}" if summary.set else summary.name, rows)
     for column in summary.columns:
         against = _AGAINST[summary.of_column(column)[0].bona_fide]
         lines += ["", f"  by {column}: {against}"]
@@ -67,7 +64,11 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
         unit = "%" if metric.percent else _UNITS.get(metric.key, "")
         # The unit stands behind the value here, not in the name.
         value = f"{metric.format(number)} {unit}".rstrip()
-        rows[metric.name] = value + _interval_text(metric, summary)
+        intervals = {}
+        for kind, interval in intervals_of(metric, summary).items():
+            over = interval.describe_groups(kind) if kind == "speakers" else kind
+            intervals[over] = interval
+        rows[metric.name] = value + interval_words(metric, intervals)
         if metric.key == "threshold" and summary.decisions:
             rows[metric.name] += f"   {summary.decisions.threshold.source}"
     if summary.tandem is not None:
@@ -134,12 +135,3 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
             shown = rate(metric.key, heading, states_unit=not heading.startswith("F1"))
             columns.append((shown, [Value(values[metric.key]) for values in rows.values()]))
     return as_lines(Table(list(rows), columns, column))
-
-
-def _interval_text(metric: Metric, summary: Summary) -> str:
-    """Return the intervals of a metric, with the space before them; '' where it has none."""
-    shown = []
-    for kind, interval in intervals_of(metric, summary).items():
-        over = interval.describe_groups(kind) if kind == "speakers" else kind
-        shown.append(f"{metric.format_bounds(interval, ' .. ')} over {over}")
-    return f"   95 %: {', '.join(shown)}" if shown else ""

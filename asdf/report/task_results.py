@@ -59,8 +59,9 @@ class TaskResults:
         Args:
             networks: those to be shown; None: all of the last report.
         """
-        traced = self._read(name, run.layout.sources_json, _traced_result)
-        located = self._read(name, run.layout.localisation_json, _located_result)
+        layout = run.layout
+        traced = self._read(name, layout.sources_json, "system", source_result)
+        located = self._read(name, layout.localisation_json, "network", located_result)
         # A network that has lost its scores since has no result.
         files = [run.score_file(entry.network, entry.set) for entry in traced]
         pairs = zip(traced, files, strict=True)
@@ -77,10 +78,15 @@ class TaskResults:
         self.located += [_named(entry, name, is_system) for entry in located]
 
     def _read(
-        self, name: str, path: Path, reader: Callable[[Mapping[str, Any]], TaskResult[Value]]
+        self, name: str, path: Path, key: str, reader: Callable[[Mapping[str, Any]], Value]
     ) -> list[TaskResult[Value]]:
+        results = []
         try:
-            return list(map(reader, read_records(path)))
+            for record in read_records(path):
+                network = str(record[key])
+                result = TaskResult(network, network, str(record["set"]), reader(record))
+                results.append(result)
+            return results
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             message = f"{path.name} is damaged ({error!r}): run stage 3 again."
             self.findings.append(ReportFinding(name, "error", message))
@@ -139,16 +145,6 @@ def _open_set(record: Mapping[str, Any]) -> OpenSet:
         correct_rates=curve[:, 1],
         correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
     )
-
-
-def _traced_result(record: Mapping[str, Any]) -> TaskResult[SourceResult]:
-    network = str(record["system"])
-    return TaskResult(network, network, str(record["set"]), source_result(record))
-
-
-def _located_result(record: Mapping[str, Any]) -> TaskResult[LocatedResult]:
-    network = str(record["network"])
-    return TaskResult(network, network, str(record["set"]), located_result(record))
 
 
 def _named(entry: TaskResult[Value], name: str, is_system: bool) -> TaskResult[Value]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from asdf.text import p_value_text
+
 
 class Bounds(Protocol):
     """An interval, such as `asdf.metrics.bootstrap.Interval`."""
@@ -19,6 +21,16 @@ class Bounds(Protocol):
 
     @property
     def high(self) -> float: ...
+
+
+class Difference(Bounds, Protocol):
+    """A difference with its interval and its test."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def p_value(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -66,19 +78,34 @@ class Column:
         """The name, with the unit if it is stated there."""
         return f"{self.name} %" if self.percent and self.states_unit else self.name
 
-    def format(self, number: float | None, *, paper: bool = False, absent: str = "-") -> str:
-        """Return a number in the unit of the heading; `absent` for None."""
-        return absent if number is None else self._rounded(number, paper)
+    def format(
+        self, number: float | None, *, paper: bool = False, absent: str = "-", sign: str = ""
+    ) -> str:
+        """Return a number in the unit of the heading; `absent` for None.
 
-    def format_bounds(self, bounds: Bounds, between: str, *, paper: bool = False) -> str:
-        """Return both ends of an interval in the unit of the heading."""
-        return f"{self._rounded(bounds.low, paper)}{between}{self._rounded(bounds.high, paper)}"
-
-    def _rounded(self, number: float, paper: bool) -> str:
+        Args:
+            paper: Whether it has the decimals of publications.
+            sign: '+' shows the sign of differences that are positive, too.
+        """
+        if number is None:
+            return absent
         if self.is_count:
             return str(number)
         shown = 100 * number if self.percent else number
-        return f"{shown:.{self.paper_digits if paper else self.digits}f}"
+        return f"{shown:{sign}.{self.paper_digits if paper else self.digits}f}"
+
+    def format_bounds(self, bounds: Bounds, between: str, *, paper: bool = False) -> str:
+        """Return both ends of an interval in the unit of the heading."""
+        low = self.format(bounds.low, paper=paper)
+        return f"{low}{between}{self.format(bounds.high, paper=paper)}"
+
+    def format_difference(self, difference: Difference, *, paper: bool = False) -> list[str]:
+        """Return a difference with its sign, its interval and its p-value."""
+        value = self.format(difference.value, paper=paper, sign="+")
+        low = self.format(difference.low, paper=paper, sign="+")
+        high = self.format(difference.high, paper=paper, sign="+")
+        p_value = "-" if difference.p_value is None else p_value_text(difference.p_value)
+        return [value, f"{low} .. {high}", p_value.removeprefix("= ")]
 
 
 class Spread(Protocol):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from asdf.tasks.localisation.measures import Localisation
 
 _METRICS = ("range_eer", "f1", "iou")
+_AGREEMENT = ("f1", "iou", "precision", "recall")
+_NUMBERS = ("range_eer", "point_eer", "hop_s", "threshold", *_AGREEMENT)
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,7 @@ def located_record(
         "hop_s": point.hop_s,
         "threshold": result.threshold,
         "threshold_of": threshold_of,
-        "f1": result.agreement.f1,
-        "iou": result.agreement.iou,
-        "precision": result.agreement.precision,
-        "recall": result.agreement.recall,
+        **{name: getattr(result.agreement, name) for name in _AGREEMENT},
         "seconds": asdict(result.agreement),
     }
     if intervals is not None:
@@ -88,17 +87,10 @@ def located_result(record: Mapping[str, Any]) -> LocatedResult:
         ValueError, TypeError, KeyError: it is not what `located_record` writes.
     """
     return LocatedResult(
-        range_eer=float(record["range_eer"]),
-        point_eer=float(record["point_eer"]),
-        hop_s=float(record["hop_s"]),
-        threshold=float(record["threshold"]),
         threshold_of=str(record["threshold_of"]),
-        f1=float(record["f1"]),
-        iou=float(record["iou"]),
-        precision=float(record["precision"]),
-        recall=float(record["recall"]),
         intervals=read_intervals(record),
         drawn=str(record.get("intervals_over", "")),
+        **{name: float(record[name]) for name in _NUMBERS},
     )
 
 

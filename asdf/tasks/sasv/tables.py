@@ -14,7 +14,7 @@ from asdf.tables.comma_separated import as_csv
 from asdf.tables.latex import PACKAGES, as_latex
 from asdf.tables.plain_json import as_json, bounds_records
 from asdf.tables.table import Column, Columns, Table, Value, counts
-from asdf.tables.text import as_lines
+from asdf.tables.text import as_facts, as_lines, interval_words
 from asdf.tasks.sasv.measures import SasvCondition, SasvResult, SasvSummary
 
 
@@ -61,17 +61,21 @@ def sasv_text(summary: SasvSummary) -> str:
     """Return everything of one system; it ends without a line break."""
     known = summary.result
     total = known.target + known.nontarget + known.spoof
+    drawn_of = {"trials": summary.intervals, "claimed speakers": summary.speaker_intervals}
     kinds = f"{known.target} target, {known.nontarget} nontarget, {known.spoof} spoof"
     rows = {"trials": f"{total}: {kinds}"}
     for metric in _METRICS:
         number = metric.of(summary.result)
         if number is not None:
             unit = " %" if metric.percent else ""
-            rows[metric.name] = f"{metric.format(number)}{unit}{_interval_text(metric, summary)}"
-    width = max(map(len, rows))
-    lines = [summary.name]
-    for name, value in rows.items():
-        lines.append(f"  {name:<{width}}  {value}")
+            intervals = {}
+            for kind, drawn in drawn_of.items():
+                if metric.key in drawn:
+                    interval = drawn[metric.key]
+                    intervals[interval.describe_groups(kind)] = interval
+            shown = f"{metric.format(number)}{unit}"
+            rows[metric.name] = shown + interval_words(metric, intervals)
+    lines = as_facts(summary.name, rows)
     for column in _conditions_of(summary):
         lines += ["", f"  by {column}:", *_condition_lines(summary, column)]
     return "\n".join(lines)
@@ -140,19 +144,6 @@ def _record(summary: SasvSummary) -> dict[str, Any]:
         },
         "conditions": conditions,
     }
-
-
-def _interval_text(metric: _Metric, summary: SasvSummary) -> str:
-    shown = []
-    for kind, drawn in (
-        ("trials", summary.intervals),
-        ("claimed speakers", summary.speaker_intervals),
-    ):
-        interval = drawn.get(metric.key)
-        if interval is not None:
-            over = interval.describe_groups(kind)
-            shown.append(f"{metric.format_bounds(interval, ' .. ')} over {over}")
-    return f"   95 %: {', '.join(shown)}" if shown else ""
 
 
 def _conditions_of(summary: SasvSummary) -> list[str]:
