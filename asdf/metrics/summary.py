@@ -94,7 +94,7 @@ class Summary:
         findings: warnings; errors are raised.
         scored: Way in which the scores were computed, where it is known.
         decisions: Decisions at a threshold that was chosen elsewhere; None without one.
-        is_hard: whether the scores are nothing but decisions, 1 and 0; then only metrics of
+        is_hard: True if the scores are nothing but decisions, 1 and 0; then only metrics of
             decisions mean anything.
     """
 

@@ -35,7 +35,7 @@ class ValidationMetric(ABC):
     """Base of the metrics; override `value`, and `lower_is_better` where it is not.
 
     Args:
-        settings: all sections of the run's settings.
+        settings: Sections of the run's settings.
 
     Attributes:
         of_frames: the scores are those of frames, not of trials.

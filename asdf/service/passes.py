@@ -66,7 +66,7 @@ class SharedPasses:
     """The scoring thread.
 
     Attributes:
-        is_working: whether the last forward pass succeeded; False before the first.
+        is_working: True if the last forward pass succeeded; False before the first.
     """
 
     def __init__(self, scoring: PieceScoring, observe: Callable[[int], None]) -> None:
