@@ -45,7 +45,7 @@ class _Layout(NamedTuple):
         order: Order of the bytes of a number.
         samples: Beginning of the name of the chunk of samples.
         step: chunks begin at multiples of it.
-        counts_header: whether the size is that of the chunk with its name and size.
+        counts_header: True if the size is that of the chunk with its name and size.
     """
 
     first: int

@@ -14,8 +14,9 @@ import soundfile
 
 from asdf.audio.opening import open_recording
 from asdf.audio.reading import are_plausible, average_channels, read_audio
-from asdf.audio.resampling import resample, resampled_length, resampled_position, source_span
+from asdf.audio.resampling import resampled_length, source_span
 from asdf.audio.sources import AnySource, limits_of
+from asdf.audio.streaming import StreamResampler
 
 
 def read_blocks(path: AnySource, samples: int) -> Iterator[np.ndarray]:
@@ -26,53 +27,34 @@ def read_blocks(path: AnySource, samples: int) -> Iterator[np.ndarray]:
     Raises:
         AsdfError: as `read_audio`; of a recording that is damaged further on after its good blocks.
     """
-    done = 0
     with open_recording(path) as file:
         rate = file.samplerate
         length = resampled_length(file.frames, rate)
-        frames = _Frames(file)
-        while done < length:
-            stop = min(length, done + samples)
-            first, last = source_span(done, stop, rate)
+        resampler = StreamResampler(rate)
+        while resampler.done < length:
+            count = min(samples, length - resampler.done)
+            first, last = source_span(resampler.done, resampler.done + count, rate)
             last = min(last, file.frames)
             limits_of(path).check_memory(path, last - first, file.channels, rate)
-            span = frames.read_span(first, last)
-            if span is None:
-                break
-            offset = resampled_position(first, rate)
-            resampled = resample(span, rate)
-            yield resampled[done - offset : stop - offset]
-            done = stop
-    if done < length:
+            if last > resampler.frames:
+                frames = _read_frames(file, last - resampler.frames)
+                if frames is None:
+                    break
+                resampler.add(frames)
+            yield resampler.read_known(count)
+    if resampler.done < length:
         # `read_audio` knows another decoder, or what to say of a damaged file.
-        rest = read_audio(path, done)
+        rest = read_audio(path, resampler.done)
         for start in range(0, len(rest), samples):
             yield rest[start : start + samples]
 
 
-class _Frames:
-    """The frames of an open file, read forwards only; those before the last span are dropped."""
-
-    def __init__(self, file: soundfile.SoundFile) -> None:
-        self._file = file
-        self._held = np.zeros(0, np.float32)
-        self._first = 0
-
-    def read_span(self, first: int, last: int) -> np.ndarray | None:
-        """Return the mean over the channels of frames `first <= i < last`: (last - first,) float32.
-
-        None where they do not decode.
-        """
-        # Neighbouring spans overlap by the width of the resampling filter.
-        self._held = self._held[first - self._first :]
-        self._first = first
-        missing = last - first - len(self._held)
-        if missing > 0:
-            try:
-                block = self._file.read(missing, dtype="float32", always_2d=True)
-            except soundfile.LibsndfileError:
-                return None
-            if len(block) < missing or not are_plausible(block):
-                return None
-            self._held = np.concatenate([self._held, average_channels(block)])
-        return self._held[: last - first]
+def _read_frames(file: soundfile.SoundFile, count: int) -> np.ndarray | None:
+    """Return the next frames, the mean over the channels, (count,); None if they do not decode."""
+    try:
+        block = file.read(count, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError:
+        return None
+    if len(block) < count or not are_plausible(block):
+        return None
+    return average_channels(block)

@@ -104,8 +104,8 @@ class _Chain:
 
     Attributes:
         end: the sample after the last one of those that were seen.
-        restarted: whether two later frames go on from an earlier sample.
-        repeated: whether what may be a frame has the first sample of all once more.
+        restarted: True if two later frames go on from an earlier sample.
+        repeated: True if what may be a frame has the first sample of all once more.
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,6 @@ from asdf.audio.long_track import LongTrack
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.audio.sources import (
     AnySource,
-    Limits,
     limits_of,
     open_file,
     open_source,
@@ -169,8 +168,11 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
             f"{path} is not audio. It is likely a file that macOS leaves next to each real file: "
             "take it off the list."
         )
+    # Bytes of decoded samples that are held at once.
+    memory = limits_of(path).memory
+    max_bytes = _MAX_HELD if memory is None else min(_MAX_HELD, memory // _COPIES)
     try:
-        decoded = pyav.decode(path, max_bytes=_choose_max_bytes(limits_of(path)))
+        decoded = pyav.decode(path, max_bytes=max_bytes)
     except pyav.NotDecoded as error:
         raise AsdfError(_why_not_decoded(path, reason, error)) from None
     if decoded.cut_off:
@@ -196,13 +198,6 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
 def _look_after_sound(path: AnySource) -> str:
     with open_file(path) as content:
         return after_sound.describe_unheard(FileBytes(content))
-
-
-def _choose_max_bytes(limits: Limits) -> int:
-    """Return how many bytes of decoded samples are held at once."""
-    if limits.memory is None:
-        return _MAX_HELD
-    return min(_MAX_HELD, limits.memory // _COPIES)
 
 
 def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:

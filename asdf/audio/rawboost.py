@@ -88,7 +88,12 @@ def draw(length: int, settings: RawBoost, rng: Generator) -> Draws:
         first, second = 2 * rng.random((2, count)) - 1
         isd = Impulses(positions, first * second)
     if settings.algo in _WITH_SSI:
-        ssi = _draw_ssi(length, settings, rng)
+        white = rng.standard_normal(length, np.float32)
+        lowest_db = np.array([settings.minG])
+        highest_db = np.array([settings.maxG])
+        notches = draw_notches(settings, lowest_db, highest_db, rng)
+        snr_db = draw_between(settings.SNRmin, settings.SNRmax, rng)
+        ssi = Stationary(white, notches, snr_db)
     return Draws(lnl, isd, ssi)
 
 
@@ -106,15 +111,6 @@ def boost(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndarray:
     if draws.ssi is not None:
         waveform = _add_ssi(waveform, draws.ssi)
     return waveform
-
-
-def _draw_ssi(length: int, settings: RawBoost, rng: Generator) -> Stationary:
-    white = rng.standard_normal(length, np.float32)
-    lowest_db = np.array([settings.minG])
-    highest_db = np.array([settings.maxG])
-    notches = draw_notches(settings, lowest_db, highest_db, rng)
-    snr_db = draw_between(settings.SNRmin, settings.SNRmax, rng)
-    return Stationary(white, notches, snr_db)
 
 
 def _add_lnl(waveform: np.ndarray, notches: Notches) -> np.ndarray:

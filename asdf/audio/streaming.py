@@ -2,7 +2,7 @@
 
 Invariant: the samples do not depend on how the recording is divided into chunks: a block of output
 is computed from the same span of input, whenever that arrives. They are `resample` of the whole
-recording up to rounding, and those of `asdf.audio.blocks` for the same blocks.
+recording up to rounding.
 """
 
 from __future__ import annotations
@@ -42,20 +42,17 @@ class StreamResampler:
 
     def read(self, count: int) -> np.ndarray | None:
         """Return the next `count` samples at 16 kHz; None where not all of them are known yet."""
-        first, last = source_span(self.done, self.done + count, self._rate)
-        if last > self.frames:
-            return None
-        return self._resample(first, last, count)
+        _, last = source_span(self.done, self.done + count, self._rate)
+        return None if last > self.frames else self.read_known(count)
 
     def read_rest(self) -> np.ndarray:
         """Return the samples at 16 kHz that remain when the recording is at its end: (T,)."""
         count = resampled_length(self.frames, self._rate) - self.done
-        if not count:
-            return np.zeros(0, np.float32)
-        first, _ = source_span(self.done, self.done + count, self._rate)
-        return self._resample(first, self.frames, count)
+        return self.read_known(count) if count else np.zeros(0, np.float32)
 
-    def _resample(self, first: int, last: int, count: int) -> np.ndarray:
+    def read_known(self, count: int) -> np.ndarray:
+        """Return the next `count` samples at 16 kHz, as if nothing followed what came in: (T,)."""
+        first, last = source_span(self.done, self.done + count, self._rate)
         joined = self._join()
         span = joined[first - self._first : last - self._first]
         start = self.done - resampled_position(first, self._rate)

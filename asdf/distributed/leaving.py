@@ -35,7 +35,7 @@ def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
     """Close the process group when the block ends; if it fails in one process, end all of them.
 
     Args:
-        store: all processes reach it, and it has keys of this group alone.
+        store: Store that all processes reach, with keys of this group alone.
     """
     over = threading.Event()
     failures: list[BaseException] = []

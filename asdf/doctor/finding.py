@@ -28,7 +28,7 @@ class Step:
     """One look at something.
 
     Attributes:
-        look: returns the findings; what it raises is a finding as well.
+        look: Function that returns the findings; what it raises is a finding as well.
         mend: Advice for when it fails, crashes or does not end.
         failed: the status then.
     """

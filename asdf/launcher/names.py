@@ -29,7 +29,7 @@ def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") 
     Args:
         values: Values of the settings of the point by their full names, in the form of their
             settings.
-        catalogue: all settings of the config, of which a short name may be that of several.
+        catalogue: Settings of the config, of which a short name may be that of several.
         fold: the name of the fold that the point is of, which stands before the seed.
     """
     sharing = Counter(known.name for known in catalogue.settings.values())

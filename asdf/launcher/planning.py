@@ -116,7 +116,13 @@ def plan_runs(
     runs: dict[Path, PlannedRun] = {}
     for entry in planned:
         run = _plan_run(recipe, entry)
-        _check_folder(run, runs.setdefault(run.system, run))
+        earlier = runs.setdefault(run.system, run)
+        if earlier is not run:
+            raise UsageError(
+                f"configs {earlier.name} and {run.name} have the same system folder, "
+                f"{run.system}, and would overwrite each other: give one of them another "
+                "paths.system_folder."
+            )
     return Plan(tuple(runs.values()), points, options.draw_seed, folds)
 
 
@@ -137,12 +143,3 @@ def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
     folders = folders_of(settings.paths, recipe.parent)
     system_folder = folders.system.resolve()
     return PlannedRun(name, config.name, tuple(overrides), system_folder, folders.output, settings)
-
-
-def _check_folder(run: PlannedRun, earlier: PlannedRun) -> None:
-    if earlier is run:
-        return
-    raise UsageError(
-        f"configs {earlier.name} and {run.name} have the same system folder, {run.system}, and "
-        "would overwrite each other: give one of them another paths.system_folder."
-    )

@@ -143,15 +143,15 @@ class _Grid:
     def add_sweep(self, sweep: str) -> None:
         """Add the setting of a --sweep; note what is wrong with it."""
         setting, equals, text = (part.strip() for part in sweep.partition("="))
+        problem = ""
         if not equals or not setting:
             problem = f"--sweep {shortened(sweep)}: write section.name=value,value"
-            self._collector.add(COMMAND_LINE, problem)
-            return
-        if setting == SYSTEM_FOLDER:
+        elif setting == SYSTEM_FOLDER:
             problem = (
                 f"--sweep {SYSTEM_FOLDER}: every point has a system folder of its own already, "
                 "whose name is made of its values"
             )
+        if problem:
             self._collector.add(COMMAND_LINE, problem)
             return
         try:

@@ -36,7 +36,7 @@ class Case:
     Attributes:
         architecture: Architecture of the front end.
         folder: the recipe's.
-        trains: whether a network is trained, or existing networks are only scored.
+        trains: True if a network is trained, False if existing networks are only scored.
         dtype: Number format of autocast in training; None: float32 throughout.
         gpu_bytes: memory of the GPU, which the batches of scoring follow; 0 where it is not known.
     """

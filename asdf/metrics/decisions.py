@@ -185,14 +185,12 @@ def find_turned(decisions: Decisions) -> list[Finding]:
     accuracy = decisions.value("balanced_accuracy")
     if accuracy >= _TURNED:
         return []
-    return [
-        Finding(
-            "warning",
-            f"the balanced accuracy is {100 * accuracy:.2f} %, and {100 - 100 * accuracy:.2f} % "
-            "with all decisions turned round: are the two classes exchanged in one of the files? "
-            "1 means bona fide.",
-        )
-    ]
+    message = (
+        f"the balanced accuracy is {100 * accuracy:.2f} %, and {100 - 100 * accuracy:.2f} % "
+        "with all decisions turned round: are the two classes exchanged in one of the files? "
+        "1 means bona fide."
+    )
+    return [Finding("warning", message)]
 
 
 def _intervals(

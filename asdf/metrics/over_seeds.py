@@ -93,16 +93,12 @@ def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
         return eers, min_dcfs
     of_eers, of_min_dcfs = draws.drawn.mean(axis=0)
     fewer = int(draws.at_best.trials.min())
-    over_trials = (
-        rate_interval(eers.mean, of_eers, trials=fewer, groups=draws.groups, level=level),
-        lowest_interval(
-            min_dcfs.mean, of_min_dcfs, draws.at_best, groups=draws.groups, level=level
-        ),
+    rates = rate_interval(eers.mean, of_eers, trials=fewer, groups=draws.groups, level=level)
+    costs = lowest_interval(
+        min_dcfs.mean, of_min_dcfs, draws.at_best, groups=draws.groups, level=level
     )
-    return (
-        replace(eers, interval=_add_seeds(over_trials[0], eers, level)),
-        replace(min_dcfs, interval=_add_seeds(over_trials[1], min_dcfs, level)),
-    )
+    eers = replace(eers, interval=_add_seeds(rates, eers, level))
+    return eers, replace(min_dcfs, interval=_add_seeds(costs, min_dcfs, level))
 
 
 def _add_seeds(over_trials: Interval, spread: Spread, level: float) -> Interval:

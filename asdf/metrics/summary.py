@@ -94,7 +94,7 @@ class Summary:
         findings: warnings; errors are raised.
         scored: Way in which the scores were computed, where it is known.
         decisions: Decisions at a threshold that was chosen elsewhere; None without one.
-        is_hard: whether the scores are nothing but decisions, 1 and 0; then only metrics of
+        is_hard: True if the scores are nothing but decisions, 1 and 0; then only metrics of
             decisions mean anything.
     """
 
@@ -296,13 +296,11 @@ def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
     if len(sizes) < 2:
         return []
     numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
-    return [
-        Finding(
-            "warning",
-            f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
-            "numbers cannot be compared.",
-        )
-    ]
+    message = (
+        f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
+        "numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
 
 
 def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
@@ -316,13 +314,11 @@ def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
     if all(length.agrees_with(lengths[0]) for length in lengths):
         return []
     described_lengths = "; ".join(length.describe() for length in lengths)
-    return [
-        Finding(
-            "warning",
-            f"the systems were scored from different lengths of the recordings "
-            f"({described_lengths}), so their numbers cannot be compared.",
-        )
-    ]
+    message = (
+        f"the systems were scored from different lengths of the recordings "
+        f"({described_lengths}), so their numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
 
 
 def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
@@ -330,13 +326,11 @@ def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
     precisions = different_precisions(summary.scored for summary in summaries)
     if not precisions:
         return []
-    return [
-        Finding(
-            "warning",
-            f"the systems were scored in different precisions ({precisions}), which moves scores a "
-            "little: score all in fp32 where a small difference counts.",
-        )
-    ]
+    message = (
+        f"the systems were scored in different precisions ({precisions}), which moves scores a "
+        "little: score all in fp32 where a small difference counts."
+    )
+    return [Finding("warning", message)]
 
 
 def known_columns(

@@ -33,7 +33,7 @@ class ValidationMetric(ABC):
     """Base of the metrics; override `value`, and `lower_is_better` where it is not.
 
     Args:
-        settings: all sections of the run's settings.
+        settings: Sections of the run's settings.
     """
 
     lower_is_better = True

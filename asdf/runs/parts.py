@@ -36,7 +36,7 @@ class Parts:
     """What this process has done of some work, and what any process had saved of it.
 
     Attributes:
-        saved: whether this process has saved a part.
+        saved: True if this process has saved a part.
     """
 
     def __init__(self, folder: Path, prefix: str, work: Callable[[], dict[str, Any]]) -> None:

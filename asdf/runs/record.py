@@ -37,7 +37,7 @@ def environment_record(
     """Return the record as plain values.
 
     Args:
-        devices: one line for each process, as its rank describes itself.
+        devices: Line for each process, as its rank describes itself.
         recipe_folder: Folder of run.py; its repository may be another one than the project's.
         libraries: versions of what a GPU is used with.
     """

@@ -50,7 +50,7 @@ _REFUSALS = {
     403: "A page of another site asks.",
     408: "The recording did not arrive in time.",
     413: "The recording is too large.",
-    415: "The content is of no type of a recording.",
+    415: "The content is not of a type of recording.",
     421: "The service does not go by the name that it is asked under.",
     422: "The recording cannot be decoded or is too long, or windows leave parts of it out.",
     429: "Too many requests, or too much audio, from one address; Retry-After says when to come "

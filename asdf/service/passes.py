@@ -68,7 +68,7 @@ class SharedPasses:
     """The scoring thread.
 
     Attributes:
-        is_working: whether the last forward pass succeeded; False before the first.
+        is_working: True if the last forward pass succeeded; False before the first.
     """
 
     def __init__(self, hearing: Hearing, observe: Callable[[int], None]) -> None:

@@ -144,7 +144,7 @@ class Service:
 
         Args:
             client: Address of the client, whose allowance the recording is counted against.
-            gone: done when the client is.
+            gone: Future that is done when the client is gone.
 
         Raises:
             Refusal: it cannot be decoded or scored, or not in time, or the client has used up its

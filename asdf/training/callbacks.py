@@ -95,7 +95,7 @@ class Callback:
         folder: the system folder of the run.
 
     Attributes:
-        needs_gradient_norm, needs_outputs: whether the records of `on_every_step` are to have
+        needs_gradient_norm, needs_outputs: True if the records of `on_every_step` are to have
             these, which costs time: the norm is computed, and the host waits for it.
         training: the network and its optimiser, from `on_start` on; None in stages 2 and 3.
     """

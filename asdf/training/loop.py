@@ -52,7 +52,7 @@ class _Requests:
     Attributes:
         stop: Request that the run stops.
         save: a checkpoint inside the epoch, as the last one is long ago.
-        settle: to conclude the last save, whose file is whole.
+        settle: Conclusion of the last save, whose file is whole.
     """
 
     stop: bool = False

@@ -33,7 +33,7 @@ class StateShape:
 
     Attributes:
         moments: tensors of the parameter's own shape.
-        has_others: whether there are tensors of other shapes, apart from single numbers.
+        has_others: True if there are tensors of other shapes, apart from single numbers.
     """
 
     moments: int

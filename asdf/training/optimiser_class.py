@@ -28,7 +28,7 @@ class NamedOptimiser:
     """A class that `network.optimizer` names by its path, with the arguments of its constructor.
 
     Attributes:
-        arguments: all but the parameters.
+        arguments: Arguments but for the parameters.
         rate, weight_decay: Learning rate and weight decay of the parameters behind the front end.
     """
 

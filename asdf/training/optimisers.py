@@ -103,7 +103,7 @@ def _choose_fused(trained: list[nn.Parameter], on_cpu: bool) -> bool | None:
     By itself torch takes a dozen operations per parameter on a CPU.
 
     Args:
-        on_cpu: whether the optimiser has such a kernel for the CPU.
+        on_cpu: True if the optimiser has such a kernel for the CPU.
     """
     if all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained):
         return True

@@ -22,7 +22,7 @@ class SaveTimer:
     Args:
         interval: Interval in seconds; None: never; 'auto': 50 times the pause for the last
             checkpoint or 10 times what its writing took, whichever is longer, and at least 30 s.
-        clock: returns seconds.
+        clock: Function that returns seconds.
     """
 
     def __init__(

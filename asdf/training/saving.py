@@ -37,7 +37,7 @@ class _Save:
     """A checkpoint that is being written.
 
     Attributes:
-        ends_epoch: it replaces the checkpoint inside the epoch.
+        ends_epoch: True if it replaces the checkpoint inside the epoch.
         writing: results in the seconds that writing took; None on the ranks that do not write.
     """
 

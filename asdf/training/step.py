@@ -89,7 +89,8 @@ class _WindowLosses:
 
     Attributes:
         counted: Losses of this rank's utterances that count, on the device.
-        fetch: returns, in float64 on the host, their sum and the numbers of the step before.
+        fetch: Function that returns their sum and the numbers of the step before, in float64 on
+            the host.
     """
 
     counted: Tensor

@@ -41,7 +41,7 @@ class HomeDistance:
         home_high: the distance that 97.5 % of their draws stay below.
         recordings: Number of recordings in each part that is compared.
         axes: principal axes of the training set that were used.
-        by_speakers: whether whole speakers were held out and drawn.
+        by_speakers: True if whole speakers were held out and drawn.
     """
 
     value: float

@@ -33,7 +33,7 @@ class SasvFusion:
     """A fusion with what was fitted: LLR = scale * score + offset of either system.
 
     Attributes:
-        kind: one of `FUSIONS`.
+        kind: Name in `FUSIONS`.
         spoof_share: the share r of spoofs among impostors, of the nonlinear fusion.
     """
 
@@ -104,8 +104,8 @@ def fit_fusion(
     """Fit a fusion on the scores of both systems on a development set with known kinds.
 
     Args:
-        kind: one of `FUSIONS`.
-        development: not needed for the sum.
+        kind: Name in `FUSIONS`.
+        development: Scores of a development set; not needed for the sum.
         cost: sets the share of spoofs where `spoof_share` does not, so that the fused score has
             the lowest expected a-DCF if the LLRs are right.
 

@@ -87,7 +87,7 @@ class SasvSummary:
         intervals, speaker_intervals: Intervals of the metrics in `DRAWN`, over trials and over
             claimed speakers; empty where not requested, or where there is a single speaker.
         left_out: column -> the values of it that lack a kind of trials.
-        are_llrs: whether the SASV scores are log-likelihood ratios, so that act_a_dcf means
+        are_llrs: True if the SASV scores are log-likelihood ratios, so that act_a_dcf means
             something.
     """
 

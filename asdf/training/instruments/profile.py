@@ -164,7 +164,7 @@ class _Activity:
     Attributes:
         communication: Times of communication in a part of the step.
         computing: Times of computing in any part.
-        inside: when the part runs.
+        inside: Times at which the part runs.
     """
 
     communication: list[Interval]

@@ -16,7 +16,7 @@ class TimeLeft:
 
     Args:
         training: its limits.
-        clock: returns seconds.
+        clock: Function that returns seconds.
     """
 
     def __init__(

@@ -87,9 +87,9 @@ class Loss(ScoringLoss, ABC):
 
     Attributes:
         columns: Columns of the trial list, whose values `per_utterance` gets, such as ('attack',).
-        needs_embeddings: whether the loss is computed from the embeddings; it then gets their
+        needs_embeddings: True if the loss is computed from the embeddings; it then gets their
             dimension, and parameters of the network that it does not depend on are frozen.
-        is_joint: whether an utterance's value depends on the others: `per_utterance` then gets all
+        is_joint: True if an utterance's value depends on the others: `per_utterance` then gets all
             utterances of the optimiser step, of all minibatches and processes.
         class_weights_2: `network.class_weights`, which the values are multiplied by.
     """
@@ -103,7 +103,7 @@ class Loss(ScoringLoss, ABC):
         """Build the loss; random weights are drawn from torch's default generator.
 
         Args:
-            settings: all sections, as plain dataclasses.
+            settings: Sections, as plain dataclasses.
             dimension: numbers in an embedding; 0 for a class that needs none.
         """
         super().__init__(settings, dimension)

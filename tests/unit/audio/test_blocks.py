@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.audio import blocks, read_audio
+from asdf.audio import read_audio
 from asdf.audio.blocks import read_blocks
+from asdf.audio.streaming import StreamResampler
 from asdf.errors import AsdfError
 
 
@@ -54,14 +55,14 @@ def test_each_frame_is_decoded_once(tmp_path, monkeypatch):
 def test_no_more_than_a_block_is_held(tmp_path, monkeypatch):
     soundfile.write(tmp_path / "a.wav", noise(300000), 44100)
     held = []
-    span = blocks._Frames.read_span
+    join = StreamResampler._join
 
-    def measured(frames, first, last):
-        result = span(frames, first, last)
-        held.append(len(frames._held))
-        return result
+    def measured(resampler):
+        joined = join(resampler)
+        held.append(len(joined))
+        return joined
 
-    monkeypatch.setattr(blocks._Frames, "read_span", measured)
+    monkeypatch.setattr(StreamResampler, "_join", measured)
     assert sum(map(len, read_blocks(tmp_path / "a.wav", 1600))) == 108844
     assert max(held) < 1600 * 44100 / 16000 + 1000
 

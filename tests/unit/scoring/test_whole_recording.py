@@ -12,7 +12,7 @@ import soundfile
 import torch
 
 import asdf
-from asdf.audio import blocks, read_audio
+from asdf.audio import read_audio, streaming
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.device import choose_threads
@@ -203,7 +203,7 @@ def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     monkeypatch.setattr("asdf.scoring.recordings._BLOCK", MOST)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0
-    spans = blocks.resample
+    spans = streaming.resample
 
     def counted(span, rate):
         nonlocal most
@@ -212,7 +212,7 @@ def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
         most = max(most, sum(reference() is not None for reference in alive))
         return block
 
-    monkeypatch.setattr(blocks, "resample", counted)
+    monkeypatch.setattr(streaming, "resample", counted)
     assert detector.score_whole(tmp_path / "long.wav").windows == 40
     assert len(alive) == 40
     assert most <= 4

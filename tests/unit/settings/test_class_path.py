@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.settings.class_path import find_class, find_function, look_for_class
+from asdf.settings.class_path import UserErrors, find_class, find_function, look_for_class
 
 SETTING = "network.loss"
 
@@ -84,3 +84,25 @@ def test_a_module_that_fails_inside_python_is_reported_with_its_own_line(tmp_pat
         find_class("listed_losses.Listed", tmp_path, SETTING, object)
     message = str(raised.value)
     assert "mutable default" in message and f"({file}, line 3)." in message
+
+
+def test_what_fails_in_a_class_of_the_users_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "my_loss.py").write_text("def compute():\n    return 1 / 0\n")
+    compute = find_function("my_loss.compute", tmp_path, SETTING)
+    with (
+        pytest.raises(UsageError) as caught,
+        UserErrors(f"{SETTING}: compute failed", "Fix it.", UsageError),
+    ):
+        compute()
+    file = tmp_path / "my_loss.py"
+    assert str(caught.value) == (
+        f"{SETTING}: compute failed: ZeroDivisionError: division by zero ({file}, line 2). Fix it."
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    # Where it was raised is not worth a word when that is the block itself.
+    with pytest.raises(AsdfError, match=r"^it failed: KeyError: 'x'\.$"), UserErrors("it failed"):
+        {}["x"]
+    error = AsdfError("it says enough")
+    with pytest.raises(AsdfError) as passed, UserErrors("it failed"):
+        raise error
+    assert passed.value is error
