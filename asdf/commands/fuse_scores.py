@@ -31,7 +31,7 @@ from asdf.trials.score_file import Scores, write_scores, write_unlabelled_scores
 from asdf.trials.scored_files import how_scored, remove_how_scored, write_how_scored
 
 if TYPE_CHECKING:
-    from asdf.metrics.detection import Floats
+    from asdf.arrays import Floats
     from asdf.metrics.fusion import Fusion
 
 

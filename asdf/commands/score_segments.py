@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.audio.blocks import read_blocks
 from asdf.commands.score_options import ScoreOptions
 from asdf.commands.score_pictures import Backdrop, svg_plot
@@ -174,13 +174,13 @@ def frames_as_windows(frames: FrameScores, most: int = _COLUMNS) -> list[WindowS
     return windows
 
 
-def _loudness(path: Path, seconds: float) -> npt.NDArray[np.float64]:
+def _loudness(path: Path, seconds: float) -> Floats:
     """Return the largest sample of each of `_COLUMNS` parts of a recording, the loudest being 1."""
     per_column = max(1, round(seconds * SAMPLE_RATE / _COLUMNS))
     largest = []
     # Read part by part: memory holds a column, however long the recording.
     for block in read_blocks(path, per_column):
         largest.append(float(np.abs(block).max(initial=0.0)))
-    loudness: npt.NDArray[np.float64] = np.array(largest or [0.0])
+    loudness: Floats = np.array(largest or [0.0])
     loudness /= loudness.max() + 1e-12
     return loudness

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import AnyIntegers
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Sections
@@ -21,7 +21,7 @@ from asdf.text import and_more
 from asdf.trials.trial_list import TrialList
 
 SETTING = "recipe.sampler"
-Indices = npt.NDArray[np.integer]
+Indices = AnyIntegers
 _SHOWN = 12
 
 

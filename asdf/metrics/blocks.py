@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Indices, Integers
 from asdf.metrics.detection import DetCurve
 
-Counts = npt.NDArray[np.int64]
-Indices = npt.NDArray[np.intp]
+Counts = Integers
 
 
 class Weights(NamedTuple):

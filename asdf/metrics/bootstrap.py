@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.blocks import Blocks, Weights, into_blocks
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import (
     Interval,
     Rates,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.detection import as_scores, eer
@@ -65,7 +66,7 @@ class Calibration:
     cross_validated_cllr: float | None = field(default=None, compare=False)
     folds_of: str | None = field(default=None, compare=False)
 
-    def llr(self, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def llr(self, scores: npt.ArrayLike) -> Floats:
         """Return the log-likelihood ratios of a network's scores, of any shape."""
         return self.scale * np.asarray(scores, np.float64) + self.offset
 

@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from asdf.metrics.detection import DetCurve, Floats, eer
+from asdf.arrays import AnyIntegers, Floats, Indices
+from asdf.metrics.detection import DetCurve, eer
 from asdf.trials.score_file import missing_class
 
 # A pile of this proportion of the trials at one score is not chance: float32 logits tie in pairs,
@@ -55,7 +56,7 @@ def check_scores(
 
 
 def find_errors(
-    labels: npt.NDArray[np.integer], scores: Floats, ids: Sequence[str] | None = None
+    labels: AnyIntegers, scores: Floats, ids: Sequence[str] | None = None
 ) -> list[Finding]:
     """Look for what leaves the metrics undefined; arguments as for `check_scores`."""
     if not scores.size:
@@ -95,7 +96,7 @@ def tied_proportion(scores: npt.ArrayLike) -> float:
     return _shared_proportion(counts)
 
 
-def _shared_proportion(counts: npt.NDArray[np.intp]) -> float:
+def _shared_proportion(counts: Indices) -> float:
     """Return it from the number of trials with each score."""
     return float(counts[counts > 1].sum() / counts.sum())
 
@@ -143,7 +144,7 @@ def _rank_test(curve: DetCurve) -> float:
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
-def _values_and_counts(curve: DetCurve) -> tuple[Floats, npt.NDArray[np.intp]]:
+def _values_and_counts(curve: DetCurve) -> tuple[Floats, Indices]:
     """Return the different scores, ascending, and the number of trials with each."""
     scores = curve.thresholds[1:]  # sorted already
     starts = np.flatnonzero(np.diff(scores, prepend=-np.inf))

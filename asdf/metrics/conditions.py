@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.metrics.bootstrap import Interval, curve_intervals
 from asdf.metrics.checks import Finding
 from asdf.metrics.decisions import DECISION_METRICS, Confusion
-from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.detection import DetCurve
 from asdf.metrics.results import BonaFide, Result, condition_trials, result_of
 from asdf.trials.score_file import Scores
 

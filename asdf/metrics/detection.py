@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import Flags, Floats, Indices
 from asdf.errors import AsdfError
 from asdf.trials.score_file import Scores
-
-Floats = npt.NDArray[np.float64]
 
 
 def as_scores(name: str, values: npt.ArrayLike) -> Floats:
@@ -41,7 +40,7 @@ def as_scores(name: str, values: npt.ArrayLike) -> Floats:
     return scores
 
 
-def pessimistic_order(bona_fide: Floats, spoof: Floats) -> npt.NDArray[np.intp]:
+def pessimistic_order(bona_fide: Floats, spoof: Floats) -> Indices:
     """Return the indices that sort [bona fide, spoof] by score, bona fide first among equals."""
     return np.argsort(np.concatenate([bona_fide, spoof]), kind="stable")
 
@@ -60,7 +59,7 @@ class DetCurve:
 
     bona_fide: Floats
     spoof: Floats
-    order: npt.NDArray[np.intp]
+    order: Indices
     frr: Floats
     far: Floats
     thresholds: Floats
@@ -95,7 +94,7 @@ class DetCurve:
         return cls.of(scores.bona_fide, scores.spoof)
 
     @property
-    def is_bona_fide(self) -> npt.NDArray[np.bool_]:
+    def is_bona_fide(self) -> Flags:
         """Whether each trial of the order is bona fide, (trials,)."""
         return self.order < self.bona_fide.size
 

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import fit_llr
-from asdf.metrics.detection import Floats
 from asdf.metrics.logistic import fit_weights
-from asdf.trials.trial_list import Labels
 
 METHODS = {
     "logistic": "logistic regression: the weighted sum of the scores that is the best LLR",

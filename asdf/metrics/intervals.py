@@ -31,9 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.metrics.student import beta_quantile, t_quantile, two_sided_p
-
-Floats = npt.NDArray[np.float64]
 
 FEW_GROUPS = 10
 """Intervals over fewer speakers than this say so."""

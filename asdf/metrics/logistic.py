@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError
-from asdf.metrics.detection import Floats
 
 _MAX_STEPS = 200
 # Of the spread of the combined scores: classes that touch up to rounding are apart.
@@ -89,7 +88,7 @@ def _scale_of(scores: Floats) -> tuple[float, float]:
     return centre, spread
 
 
-def _are_apart(scores: Floats, is_bona_fide: npt.NDArray[np.bool_], tolerance: float = 0.0) -> bool:
+def _are_apart(scores: Floats, is_bona_fide: Flags, tolerance: float = 0.0) -> bool:
     """Whether a threshold separates the classes, also the wrong way round.
 
     Args:

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, difference_interval
-from asdf.metrics.detection import Floats
 from asdf.metrics.intervals import Interval, lowest_interval, rate_interval
 from asdf.metrics.seed_draws import SeedDraws
 from asdf.metrics.student import t_quantile, two_sided_p

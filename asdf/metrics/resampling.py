@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import AnyIntegers, Floats, Indices
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, Counts, Indices, Weights
+from asdf.metrics.blocks import Blocks, Counts, Weights
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost
-from asdf.metrics.detection import Floats
 
 # Up to this many trials are drawn one by one in the time of one binomial number.
 _SMALL_BLOCK = 12
@@ -137,7 +136,7 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
 
 
 def trial_draws(
-    labels: npt.NDArray[np.integer], replicates: int, rng: np.random.Generator
+    labels: AnyIntegers, replicates: int, rng: np.random.Generator
 ) -> Iterator[Weights]:
     """Draw trials with replacement; yield how often each bona fide and each spoof one is drawn."""
     count_bona_fide = int((labels == 1).sum())
@@ -154,7 +153,7 @@ def times_drawn(count: int, rng: np.random.Generator) -> Counts:
 
 
 def speaker_draws(
-    labels: npt.NDArray[np.integer],
+    labels: AnyIntegers,
     speakers: Sequence[str],
     replicates: int,
     rng: np.random.Generator,
@@ -167,7 +166,7 @@ def speaker_draws(
 
 def speaker_block_draws(
     blocks: Blocks,
-    labels: npt.NDArray[np.integer],
+    labels: AnyIntegers,
     speakers: Sequence[str],
     replicates: int,
     rng: np.random.Generator,
@@ -190,7 +189,7 @@ def speaker_block_draws(
         times = list(islice(draws, step))
 
 
-def speakers_of_fewer_class(labels: npt.NDArray[np.integer], speakers: Sequence[str]) -> int:
+def speakers_of_fewer_class(labels: AnyIntegers, speakers: Sequence[str]) -> int:
     """Return how many speakers the class with fewer of them has; at least 2."""
     names = np.asarray(speakers)
     counts = [np.unique(names[labels == label]).size for label in (0, 1)]
@@ -201,7 +200,7 @@ def speakers_of_fewer_class(labels: npt.NDArray[np.integer], speakers: Sequence[
 class _SpeakersOfClasses:
     """The speaker of each bona fide and of each spoof trial, as a number in alphabetical order."""
 
-    def __init__(self, labels: npt.NDArray[np.integer], speakers: Sequence[str]) -> None:
+    def __init__(self, labels: AnyIntegers, speakers: Sequence[str]) -> None:
         if len(speakers) != labels.size:
             raise ValueError(f"{len(speakers)} speakers for {labels.size} trials")
         names, index = np.unique(np.asarray(speakers), return_inverse=True)

@@ -17,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
-from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.detection import DetCurve
 from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
 from asdf.text import aligned

@@ -19,6 +19,7 @@ from functools import partial
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, confidence_intervals
 from asdf.metrics.checks import Finding, find_errors, find_warnings
@@ -32,7 +33,7 @@ from asdf.metrics.conditions import (
 )
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
-from asdf.metrics.detection import DetCurve, Floats, eer
+from asdf.metrics.detection import DetCurve, eer
 from asdf.metrics.known_sets import another_subset
 from asdf.metrics.results import Result, result_of
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of

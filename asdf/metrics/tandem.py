@@ -23,8 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import Floats, Indices
 from asdf.errors import AsdfError
-from asdf.metrics.detection import DetCurve, Floats, as_scores, eer
+from asdf.metrics.detection import DetCurve, as_scores, eer
 from asdf.trials.asv_scores import AsvScores
 
 
@@ -294,10 +295,10 @@ def t_eer_path(asv: AsvScores, cm: DetCurve) -> TandemPath:
     )
 
 
-def _equal_tandem_rates(tandem: _TandemCurve, cm: DetCurve) -> npt.NDArray[np.intp]:
+def _equal_tandem_rates(tandem: _TandemCurve, cm: DetCurve) -> Indices:
     """Return the index of the CM threshold with equal tandem rates, for each ASV threshold."""
 
-    def excess(index: npt.NDArray[np.intp]) -> Floats:
+    def excess(index: Indices) -> Floats:
         """Return the tandem's miss rate minus its false alarm rate at these CM thresholds."""
         frr = cm.frr[index]
         miss = frr + (1 - frr) * tandem.miss

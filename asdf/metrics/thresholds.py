@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.metrics.calibration import Calibration, eer_threshold
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.metrics.decisions import Confusion
-from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.detection import DetCurve
 
 # Relative, a little more than the rounding of a division.
 _ROUNDING = 2.0**-50

@@ -21,8 +21,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Flags, Indices
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
 from asdf.text import and_more, did_you_mean
@@ -71,7 +71,7 @@ class LeaveOut:
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{name[:_LONGEST_NAME]}-{digest}"
 
-    def training_rows(self, utterances: TrialList) -> npt.NDArray[np.intp]:
+    def training_rows(self, utterances: TrialList) -> Indices:
         """Return the indices of the rows that are trained on."""
         left_out = self._has_value(utterances) | _has(utterances, SPEAKER, self.speakers)
         return np.flatnonzero(~left_out)
@@ -82,7 +82,7 @@ class LeaveOut:
 
     def left_out_rows(
         self, utterances: TrialList, heard: Collection[str] = (), kind: str = "validation"
-    ) -> npt.NDArray[np.intp]:
+    ) -> Indices:
         """Return the indices of the rows that are left out.
 
         Args:
@@ -129,7 +129,7 @@ class LeaveOut:
                 lines.append(f"{part.name} has no column {self.column!r}: all of it is trained on")
         return lines
 
-    def _has_value(self, utterances: TrialList) -> npt.NDArray[np.bool_]:
+    def _has_value(self, utterances: TrialList) -> Flags:
         return _has(utterances, self.column, self.values)
 
     def _known_in(self, lists: Sequence[TrialList]) -> str:
@@ -206,7 +206,7 @@ def _column_of(utterances: TrialList, column: str) -> Sequence[str]:
     return utterances.columns.get(column, [""] * len(utterances))
 
 
-def _has(utterances: TrialList, column: str, values: Collection[str]) -> npt.NDArray[np.bool_]:
+def _has(utterances: TrialList, column: str, values: Collection[str]) -> Flags:
     """Return which rows have one of the values."""
     wanted = frozenset(values)
     has_value = (value in wanted for value in _column_of(utterances, column))

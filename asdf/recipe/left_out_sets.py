@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Indices
 from asdf.errors import AsdfError
 from asdf.recipe.leaving_out import (
     LeaveOut,
@@ -30,7 +30,7 @@ from asdf.recipe.leaving_out import (
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList, same_recording
 
-Rows = npt.NDArray[np.intp]
+Rows = Indices
 
 
 class Part(NamedTuple):

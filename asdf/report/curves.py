@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asdf.metrics.detection import DetCurve, Floats
+from asdf.arrays import Floats, Indices
+from asdf.metrics.detection import DetCurve
 
 DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Error rates in % at the marks of DET axes (Martin et al., "The DET curve", Eurospeech 1997)."""
@@ -111,7 +112,7 @@ def thinned_det(curve: DetCurve) -> ThinnedCurve:
     )
 
 
-def _first_and_last_of_cells(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
+def _first_and_last_of_cells(x: Floats, y: Floats) -> Indices:
     """Return the indices of the points at which a curve enters or leaves a cell of a fine grid."""
     cells = np.rint(np.stack([x, y]) * _CELLS)
     is_another_cell = (np.diff(cells) != 0).any(axis=0)
@@ -121,7 +122,7 @@ def _first_and_last_of_cells(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
     return np.flatnonzero(enters | leaves)
 
 
-def simplified(x: Floats, y: Floats, tolerance: float) -> npt.NDArray[np.intp]:
+def simplified(x: Floats, y: Floats, tolerance: float) -> Indices:
     """Return the indices of points whose straight lines pass all others within `tolerance`.
 
     The algorithm is that of Ramer, Douglas and Peucker.

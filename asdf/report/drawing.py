@@ -12,12 +12,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.report.courses import TrainingCourse
 from asdf.report.curves import Histogram, ThinnedCurve, det_range, probit
 from asdf.report.data import hidden_names, training_courses
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
-from asdf.tables.panels import Axis, Floats, Line, Panel, Upright, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 
 # The class of plots that stand side by side.
 _SIDE_BY_SIDE = "canvas many"

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.segments.frame_table import FrameTable, read_frame_table
 from asdf.text import read_number
@@ -41,7 +41,7 @@ class ScoredFrames:
     """
 
     name: str
-    scores: npt.NDArray[np.float64]
+    scores: Floats
     hop_s: float
     duration_s: float | None = None
 

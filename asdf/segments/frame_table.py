@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats, Integers, Singles
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 
@@ -34,24 +34,24 @@ class FrameTable:
     """
 
     ids: Sequence[str]
-    offsets: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float32]
+    offsets: Integers
+    scores: Singles
     hop_s: float
-    durations_s: npt.NDArray[np.float64]
+    durations_s: Floats
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def of_trial(self, index: int) -> npt.NDArray[np.float32]:
+    def of_trial(self, index: int) -> Singles:
         """Return the scores of a trial's frames, (frames,)."""
         return self.scores[self.offsets[index] : self.offsets[index + 1]]
 
 
 def frame_table(
     ids: Sequence[str],
-    scores: Sequence[npt.NDArray[np.float32]],
+    scores: Sequence[Singles],
     hop_s: float,
-    durations_s: npt.NDArray[np.float64],
+    durations_s: Floats,
 ) -> FrameTable:
     """Return the table of trials with these scores per frame, each (frames,)."""
     counts = [len(part) for part in scores]

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import Flags, Labels
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.segments.parts import Segment, clipped, merged
@@ -31,9 +32,7 @@ def frame_count(samples: int, hop_samples: int) -> int:
     return -(-samples // hop_samples)
 
 
-def frame_labels(
-    spoofed: Iterable[Segment], samples: int, hop_samples: int
-) -> npt.NDArray[np.int8]:
+def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> Labels:
     """Return the labels of a recording's frames, (frames,): 1 bona fide, 0 spoof.
 
     Args:
@@ -49,7 +48,7 @@ def frame_labels(
     return labels
 
 
-def sample_mask(spoofed: Iterable[Segment], samples: int) -> npt.NDArray[np.bool_]:
+def sample_mask(spoofed: Iterable[Segment], samples: int) -> Flags:
     """Return whether each sample of a recording is spoofed, (samples,).
 
     It can be cut, repeated and turned round with the waveform; `labels_of_mask` then gives the
@@ -61,7 +60,7 @@ def sample_mask(spoofed: Iterable[Segment], samples: int) -> npt.NDArray[np.bool
     return mask
 
 
-def labels_of_mask(mask: npt.NDArray[np.bool_], hop_samples: int) -> npt.NDArray[np.int8]:
+def labels_of_mask(mask: Flags, hop_samples: int) -> Labels:
     """Return the labels of the frames of a `sample_mask`, (frames,): 1 bona fide, 0 spoof."""
     starts = np.arange(0, len(mask), hop_samples)
     if not len(starts):

@@ -14,9 +14,9 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from asdf.archives import open_file
+from asdf.arrays import Labels
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.pickles import Items
 from asdf.segments.frames import segments_from_scores
@@ -83,7 +83,7 @@ def _read_bytes(path: Path) -> bytes:
     return content
 
 
-def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
+def _labels_of(content: bytes) -> dict[str, Labels]:
     """Return the labels of each utterance, (frames,)."""
     if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
         raise UnpicklingError("it is no npy file")
@@ -114,7 +114,7 @@ def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
     return result
 
 
-def _as_labels(name: str, values: Any) -> npt.NDArray[np.int8]:
+def _as_labels(name: str, values: Any) -> Labels:
     labels = np.full(len(values), -1, np.int8)
     if isinstance(values, np.ndarray):
         zero, one = _ZERO_AND_ONE.get(values.dtype.kind, (0, 1))

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from asdf.tables.panels import Floats
+from asdf.arrays import Floats
 from asdf.text import shorten
 
 _LABEL = 16

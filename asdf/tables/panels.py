@@ -16,9 +16,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from asdf.arrays import Floats
 
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 _MARKS = (

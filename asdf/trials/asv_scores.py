@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import parse_score
@@ -26,9 +26,9 @@ _FilePath = str | os.PathLike[str]
 class AsvScores:
     """Scores of a speaker verification system: of target, nontarget and spoof trials."""
 
-    target: npt.NDArray[np.float64]
-    nontarget: npt.NDArray[np.float64]
-    spoof: npt.NDArray[np.float64]
+    target: Floats
+    nontarget: Floats
+    spoof: Floats
 
 
 @dataclass(frozen=True)

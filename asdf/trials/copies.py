@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Integers
 from asdf.trials.names import Names
 from asdf.trials.trial_list import Origin, TrialList, values_at
 
@@ -31,8 +31,8 @@ class Copies:
         vocoders: a vocoder may be in it several times, for several copies of a trial.
     """
 
-    sources: npt.NDArray[np.int64]
-    makers: npt.NDArray[np.int64]
+    sources: Integers
+    makers: Integers
     vocoders: Sequence[str]
 
 

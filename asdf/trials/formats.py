@@ -11,14 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import read_number
 from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.score_file import ScoreCollector, Scores, read_scores
-from asdf.trials.trial_list import Labels
 
 # The first line of DeepFense's files of scores.
 _CSV = ("id_audio", "label", "score_spoof", "score_bonafide")
@@ -32,7 +29,7 @@ class ScoreFile:
     """What a score file of any format says; labels and attacks are None where it has none."""
 
     ids: Sequence[str]
-    scores: npt.NDArray[np.float64]
+    scores: Floats
     labels: Labels | None = None
     attacks: Sequence[str] | None = None
 

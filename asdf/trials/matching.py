@@ -12,17 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Indices, Labels
 from asdf.errors import AsdfError
 from asdf.text import quoted_and_more
 from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores, missing_class
-from asdf.trials.trial_list import Labels, TrialList, values_at
+from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5
-Indices = npt.NDArray[np.intp]
 
 
 Reader = Callable[[str | os.PathLike[str], Callable[[str], bool] | None], ScoreFile]

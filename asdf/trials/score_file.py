@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import AnyIntegers, Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more, read_number
@@ -37,7 +38,7 @@ class Scores(TrialList):
         scores: (trials,), the higher, the more bona fide.
     """
 
-    scores: npt.NDArray[np.float64]
+    scores: Floats
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,11 +46,11 @@ class Scores(TrialList):
             raise ValueError(f"{len(self.scores)} scores for {len(self.ids)} trials")
 
     @classmethod
-    def of(cls, trials: TrialList, scores: npt.NDArray[np.float64]) -> Scores:
+    def of(cls, trials: TrialList, scores: Floats) -> Scores:
         """Return these trials with these scores."""
         return cls(trials.ids, trials.labels, scores, columns=trials.columns)
 
-    def select(self, indices: npt.NDArray[np.integer]) -> Scores:
+    def select(self, indices: AnyIntegers) -> Scores:
         """Return the scored trials at `indices`, in that order."""
         return Scores.of(super().select(indices), self.scores[indices])
 
@@ -59,15 +60,15 @@ class Scores(TrialList):
         return self.columns.get("attack")
 
     @property
-    def bona_fide(self) -> npt.NDArray[np.float64]:
+    def bona_fide(self) -> Floats:
         """The scores of the bona fide trials, in the order of the file."""
-        scores: npt.NDArray[np.float64] = self.scores[self.labels == 1]
+        scores: Floats = self.scores[self.labels == 1]
         return scores
 
     @property
-    def spoof(self) -> npt.NDArray[np.float64]:
+    def spoof(self) -> Floats:
         """The scores of the spoof trials, in the order of the file."""
-        scores: npt.NDArray[np.float64] = self.scores[self.labels == 0]
+        scores: Floats = self.scores[self.labels == 0]
         return scores
 
 
@@ -157,7 +158,7 @@ class ScoreCollector:
         columns = {"attack": self._attacks} if self._attacks else {}
         return Scores(self._ids, labels, values, columns=columns)
 
-    def _refuse_not_finite(self, values: npt.NDArray[np.float64]) -> None:
+    def _refuse_not_finite(self, values: Floats) -> None:
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             first = bad[0]
@@ -196,7 +197,7 @@ def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
         raise AsdfError(f"{path}, line {line}: the score '{text}' is not a number.") from None
 
 
-def missing_class(labels: npt.NDArray[np.integer]) -> str:
+def missing_class(labels: AnyIntegers) -> str:
     """Return 'bona fide' or 'spoof', whichever class has no trial; '' where both have some."""
     if not (labels == 1).any():
         return "bona fide"
@@ -243,7 +244,7 @@ def write_scores(
 
 
 def write_unlabelled_scores(
-    path: str | os.PathLike[str], ids: Sequence[str], scores: npt.NDArray[np.float64]
+    path: str | os.PathLike[str], ids: Sequence[str], scores: Floats
 ) -> None:
     """Write `UTT SCORE` lines atomically, with the scores of `write_scores`. Raises as that."""
     _check_writable(path, ids, scores)
@@ -252,9 +253,7 @@ def write_unlabelled_scores(
         file.writelines(f"{utterance} {score}\n" for utterance, score in rows)
 
 
-def _check_writable(
-    path: str | os.PathLike[str], ids: Sequence[str], values: npt.NDArray[np.float64]
-) -> None:
+def _check_writable(path: str | os.PathLike[str], ids: Sequence[str], values: Floats) -> None:
     """Refuse what would not be read back as a whole, sound set of trials."""
     if not len(ids):
         raise AsdfError(
@@ -272,7 +271,7 @@ def _check_writable(
     _refuse(path, unwritable, len(ids), what, "Rename the files")
 
 
-def score_texts(scores: npt.NDArray[np.float64]) -> Iterator[str]:
+def score_texts(scores: Floats) -> Iterator[str]:
     """Return each score in the shortest form that gives it back.
 
     That is the float32 if all are float32 numbers, else the float64.

@@ -21,10 +21,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.trials.names import Names
-
-Labels = npt.NDArray[np.int8]
 
 
 class Origin(NamedTuple):
@@ -103,7 +102,7 @@ class TrialList:
                 counts[origin.vocoder] = counts.get(origin.vocoder, 0) + trials
         return counts
 
-    def select(self, indices: npt.NDArray[np.integer]) -> TrialList:
+    def select(self, indices: AnyIntegers) -> TrialList:
         """Return the trials at `indices`, in that order."""
         ids: Sequence[str] = values_at(self.ids, indices)
         # What was packed for processes that are forked is used in them, and stays packed.
@@ -180,7 +179,7 @@ class TrialList:
         return indices
 
 
-def values_at(values: Sequence[str], indices: npt.NDArray[np.integer]) -> list[str]:
+def values_at(values: Sequence[str], indices: AnyIntegers) -> list[str]:
     """Return the values, one for each trial, of the trials at `indices`, in that order."""
     # As Python's integers: a list is indexed by them several times as fast as by numpy's.
     return [values[index] for index in indices.tolist()]

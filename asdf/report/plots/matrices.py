@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.report.by_condition import ConditionTable
 from asdf.report.effects import Effects
 from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
 from asdf.tables.matrices import Matrix
-from asdf.tables.panels import Floats
 from asdf.tasks.tracing.measures import SourceResult
 from asdf.tasks.tracing.tables import confusion_matrix
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import AnyIntegers, Singles
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.trials.trial_list import TrialList
@@ -38,8 +38,8 @@ class Embeddings:
     """
 
     trials: TrialList
-    embeddings_NE: npt.NDArray[np.float32]
-    scores_N: npt.NDArray[np.float32]
+    embeddings_NE: Singles
+    scores_N: Singles
     how: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Embeddings:
             raise AsdfError(f"these embeddings have no column {column!r}. There is {known}.")
         return list(self.trials.columns[column])
 
-    def select(self, indices: npt.NDArray[np.integer]) -> Embeddings:
+    def select(self, indices: AnyIntegers) -> Embeddings:
         """Return the embeddings at `indices`, in that order."""
         return Embeddings(
             self.trials.select(indices),

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-
-Floats = npt.NDArray[np.float64]
 
 MIN_RECORDINGS = 20
 _MAX_AXES = 32
@@ -160,7 +158,7 @@ class _Axes(NamedTuple):
         return np.concatenate([along_NA, np.linalg.norm(rest_NE, axis=1)[:, None]], axis=1)
 
 
-def _group(count: int, speakers: Sequence[str] | None) -> list[npt.NDArray[np.int64]]:
+def _group(count: int, speakers: Sequence[str] | None) -> list[Integers]:
     """Return the indices of each speaker's recordings; without speakers each by itself."""
     if speakers is None:
         return list(np.arange(count)[:, None])
@@ -170,11 +168,9 @@ def _group(count: int, speakers: Sequence[str] | None) -> list[npt.NDArray[np.in
     return [np.flatnonzero(index == number) for number in range(len(names))]
 
 
-def _draw(
-    groups: Sequence[npt.NDArray[np.int64]], size: int, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def _draw(groups: Sequence[Integers], size: int, rng: np.random.Generator) -> Integers:
     """Draw groups with replacement until there are `size` indices."""
-    drawn: list[npt.NDArray[np.int64]] = []
+    drawn: list[Integers] = []
     count = 0
     while count < size:
         group = groups[int(rng.integers(len(groups)))]

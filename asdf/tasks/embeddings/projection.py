@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError, UsageError
 
 METHODS = ("pca", "tsne", "umap")
@@ -22,7 +22,7 @@ MAX_POINTS = 5000
 _PERPLEXITY = 30
 _NEIGHBOURS = 15
 
-Points = npt.NDArray[np.float64]
+Points = Floats
 
 
 def project(embeddings_NE: np.ndarray, method: str = "pca") -> Points:
@@ -44,9 +44,7 @@ def project(embeddings_NE: np.ndarray, method: str = "pca") -> Points:
     raise UsageError(f"there is no method {method!r}: choose {', '.join(METHODS)}.")
 
 
-def principal_components(
-    values_NE: Points, count: int = 2
-) -> tuple[Points, npt.NDArray[np.float64]]:
+def principal_components(values_NE: Points, count: int = 2) -> tuple[Points, Floats]:
     """Return coordinates (N, count) along the axes of the largest variance, and its proportions.
 
     An axis points to where its largest weight is positive. Axes that do not exist are zeros.
@@ -66,7 +64,7 @@ def principal_components(
     return points, proportions
 
 
-def choose_points(ids: Sequence[str], limit: int = MAX_POINTS) -> npt.NDArray[np.int64]:
+def choose_points(ids: Sequence[str], limit: int = MAX_POINTS) -> Integers:
     """Return the indices of up to `limit` trials, which follow from their ids alone."""
     if len(ids) <= limit:
         return np.arange(len(ids))

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats, Integers, Labels
 from asdf.errors import AsdfError
 from asdf.trials.score_file import missing_class
-from asdf.trials.trial_list import Labels
 
-Folds = npt.NDArray[np.int64]
+Folds = Integers
 
 
 @dataclass
@@ -25,7 +24,7 @@ class _Group:
     """Trials that stay together; `digest` orders groups of one size by chance."""
 
     trials: list[int]
-    counts: npt.NDArray[np.float64]
+    counts: Floats
     digest: bytes
 
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, paired_test
 from asdf.metrics.calibration import fit_llr
 from asdf.metrics.costs import cllr
-from asdf.metrics.detection import Floats
 from asdf.metrics.fusion import Fusion, fit_fusion
 from asdf.metrics.results import Result, evaluate
 from asdf.tasks.fusion.folds import Folds
 from asdf.trials.score_file import Scores
-from asdf.trials.trial_list import Labels
 
 Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]
 """Fits a map of scores (N, S) to LLRs (N,) on trials, and returns it."""

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import AnyIntegers, Floats, Indices
 from asdf.errors import AsdfError
-from asdf.metrics.detection import Floats
 from asdf.metrics.intervals import Interval, rate_interval
 from asdf.tasks.localisation.measures import Stretches, agreement_of, range_eer
 
@@ -86,7 +85,7 @@ def localisation_intervals(
     )
 
 
-def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> npt.NDArray[np.intp]:
+def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> Indices:
     """Return the number of the recording or speaker of each stretch, from 0 on."""
     values = stretches.recording
     if speakers is not None:
@@ -97,7 +96,7 @@ def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> npt.NDArray
 class _SortedStretches:
     """Stretches in the order of their scores, for the EER of any number of replicates."""
 
-    def __init__(self, stretches: Stretches, group_of: npt.NDArray[np.intp]) -> None:
+    def __init__(self, stretches: Stretches, group_of: Indices) -> None:
         order = np.argsort(stretches.scores, kind="stable")
         scores = stretches.scores[order]
         is_bona_fide = stretches.is_bona_fide[order]
@@ -108,7 +107,7 @@ class _SortedStretches:
         self._bona_fide_s = np.where(is_bona_fide, seconds, 0.0)
         self._spoof_s = np.where(is_bona_fide, 0.0, seconds)
 
-    def eer(self, times: npt.NDArray[np.integer]) -> float | None:
+    def eer(self, times: AnyIntegers) -> float | None:
         """Return the EER where each group counts so many times; None where a class is missing."""
         weights = times[self._group]
         missed = np.cumsum(weights * self._bona_fide_s)
@@ -121,9 +120,7 @@ class _SortedStretches:
         return float((frr[best] + far[best]) / 2)
 
 
-def _sums_at(
-    stretches: Stretches, group_of: npt.NDArray[np.intp], threshold: float
-) -> npt.NDArray[np.float64]:
+def _sums_at(stretches: Stretches, group_of: Indices, threshold: float) -> Floats:
     """Return the seconds of hits, false alarms and misses of each group, (groups, 3)."""
     is_marked = stretches.scores < threshold
     is_spoof = ~stretches.is_bona_fide

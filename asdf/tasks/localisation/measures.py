@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Flags, Floats, Indices, Labels
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.metrics.detection import DetCurve, Floats, as_scores
+from asdf.metrics.detection import DetCurve, as_scores
 from asdf.segments import Segment, clipped, frame_count, frame_labels
 
 _MAX_TIMES = 100_000
@@ -142,9 +142,9 @@ class Stretches:
     """
 
     scores: Floats
-    is_bona_fide: npt.NDArray[np.bool_]
+    is_bona_fide: Flags
     seconds: Floats
-    recording: npt.NDArray[np.intp]
+    recording: Indices
 
 
 def localisation(
@@ -299,7 +299,7 @@ def _just_above(rejected: float) -> float:
     return float(np.nextafter(rejected, np.inf))
 
 
-def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, npt.NDArray[np.int8]]:
+def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Labels]:
     """Return scores and labels of a recording's frames of `hop_s` seconds, both (frames,)."""
     times = round(hop_s / recording.hop_s)
     if not 1 <= times <= _MAX_TIMES or abs(times * recording.hop_s - hop_s) > _MAX_GAP_S:
@@ -320,9 +320,7 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, npt.N
     return scores[:count], labels[:count]
 
 
-def _agreement(
-    scores: Floats, is_bona_fide: npt.NDArray[np.bool_], weights: Floats, threshold: float
-) -> Agreement:
+def _agreement(scores: Floats, is_bona_fide: Flags, weights: Floats, threshold: float) -> Agreement:
     is_marked = scores < threshold
     return Agreement(
         hits=float(weights[is_marked & ~is_bona_fide].sum()),

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import fit_llr
-from asdf.metrics.detection import Floats
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.tasks.sasv.score_files import SasvScores
 

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Flags, Floats, Indices
 from asdf.errors import AsdfError
 from asdf.metrics.blocks import Counts, into_blocks
-from asdf.metrics.detection import DetCurve, Floats, eer
+from asdf.metrics.detection import DetCurve, eer
 from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
 from asdf.metrics.resampling import replicate_eer, times_drawn
 from asdf.metrics.tandem import (
@@ -119,7 +119,7 @@ def act_a_dcf(kinds: Kinds, cost: TandemCost) -> float:
 def sasv_result(
     scores: SasvScores,
     cost: TandemCost = TANDEM,
-    chosen: npt.NDArray[np.bool_] | None = None,
+    chosen: Flags | None = None,
     *,
     are_llrs: bool = False,
 ) -> SasvResult:
@@ -153,7 +153,7 @@ def sasv_result(
     )
 
 
-def tandem_path(scores: SasvScores, chosen: npt.NDArray[np.bool_] | None = None) -> TandemPath:
+def tandem_path(scores: SasvScores, chosen: Flags | None = None) -> TandemPath:
     """Return the t-EER path of scores of both systems."""
     target, nontarget, spoof = scores.by_kind("cm", chosen)
     speech = np.concatenate([target, nontarget])
@@ -162,7 +162,7 @@ def tandem_path(scores: SasvScores, chosen: npt.NDArray[np.bool_] | None = None)
 
 
 def _of_sasv(
-    scores: SasvScores, cost: TandemCost, chosen: npt.NDArray[np.bool_] | None, are_llrs: bool
+    scores: SasvScores, cost: TandemCost, chosen: Flags | None, are_llrs: bool
 ) -> dict[str, float]:
     target, nontarget, spoof = scores.by_kind("sasv", chosen)
     lowest, threshold = min_a_dcf(target, nontarget, spoof, cost)
@@ -178,7 +178,7 @@ def _of_sasv(
     return values
 
 
-def _concurrent(scores: SasvScores, chosen: npt.NDArray[np.bool_] | None) -> dict[str, float]:
+def _concurrent(scores: SasvScores, chosen: Flags | None) -> dict[str, float]:
     try:
         point: ConcurrentPoint = tandem_path(scores, chosen).concurrent()
     except AsdfError:
@@ -361,7 +361,7 @@ class _Bootstrap:
         )
 
 
-def _rejected(block: npt.NDArray[np.intp], weights: Counts, blocks: int) -> Floats:
+def _rejected(block: Indices, weights: Counts, blocks: int) -> Floats:
     """Return the share of trials in the first 0, 1, ... blocks, (blocks + 1,)."""
     sums = np.bincount(block, weights, blocks)
     totals = np.concatenate([[0.0], np.cumsum(sums)])

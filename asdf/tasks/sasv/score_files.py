@@ -26,8 +26,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Flags, Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import quoted_and_more, read_number
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
@@ -69,7 +69,6 @@ _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
 _NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
 _SHOWN = 5
 _FilePath = str | os.PathLike[str]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class SasvTrials:
 
     speakers: Sequence[str]
     utterances: Sequence[str]
-    kinds: npt.NDArray[np.int8] | None = None
+    kinds: Labels | None = None
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -110,7 +109,7 @@ class SasvScores:
         scores: Floats | None = getattr(self, system)
         return scores
 
-    def by_kind(self, system: str, chosen: npt.NDArray[np.bool_] | None = None) -> list[Floats]:
+    def by_kind(self, system: str, chosen: Flags | None = None) -> list[Floats]:
         """Return the scores of target, nontarget and spoof trials.
 
         Args:
@@ -281,7 +280,7 @@ class _Rows:
             columns["attack"] = _attacks(columns["attack"], kinds)
         return SasvTrials(speakers, utterances, kinds, columns)
 
-    def _kinds(self) -> npt.NDArray[np.int8] | None:
+    def _kinds(self) -> Labels | None:
         words = self.columns.get("asv-label")
         if words is None:
             return None
@@ -381,7 +380,7 @@ def _scores_of(path: _FilePath, rows: _Rows, column: str) -> Floats | None:
     return np.array(scores)
 
 
-def _attacks(values: Sequence[str], kinds: npt.NDArray[np.int8]) -> list[str]:
+def _attacks(values: Sequence[str], kinds: Labels) -> list[str]:
     attacks = []
     for value, kind in zip(values, kinds.tolist(), strict=True):
         attacks.append(value if kind == SPOOF else "-")

@@ -16,17 +16,17 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Flags, Floats, Indices, Integers
 from asdf.errors import AsdfError
 from asdf.metrics.blocks import Blocks, into_blocks
-from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.resampling import replicate_eer
 from asdf.tasks.tracing.classes import NO_CLASS
 from asdf.tasks.tracing.score_files import SourceScores
 
-Counts = npt.NDArray[np.float64]
+Counts = Floats
 Rejection = Literal["probability", "logit", "energy", "entropy"]
 REJECTIONS: tuple[str, ...] = get_args(Rejection)
 """By what a source is called unknown; a trial with a low score is rejected.
@@ -92,7 +92,7 @@ class SourceResult:
 
     classes: tuple[str, ...]
     column: str
-    confusion_KK: npt.NDArray[np.int64]
+    confusion_KK: Integers
     known: int
     unknown: int
     of_no_class: int
@@ -192,7 +192,7 @@ def _f1_of_classes(confusion_KK: Counts) -> Floats:
     return f1
 
 
-def _class_results(confusion_KK: npt.NDArray[np.int64], names: Sequence[str]) -> list[ClassResult]:
+def _class_results(confusion_KK: Integers, names: Sequence[str]) -> list[ClassResult]:
     right = np.diag(confusion_KK)
     precisions = right / np.maximum(confusion_KK.sum(axis=0), 1)
     trials = confusion_KK.sum(axis=1)
@@ -215,9 +215,9 @@ class _Trials:
     """
 
     classes: int
-    rows: npt.NDArray[np.int64]
-    truths: npt.NDArray[np.int64]
-    calls: npt.NDArray[np.int64]
+    rows: Integers
+    truths: Integers
+    calls: Integers
     scores: Floats
     curve: DetCurve | None
 
@@ -242,13 +242,13 @@ class _Trials:
         return cls(len(scores.classes), rows, truths, calls, values, curve)
 
     @cached_property
-    def is_known(self) -> npt.NDArray[np.bool_]:
+    def is_known(self) -> Flags:
         return self.truths >= 0
 
     @cached_property
-    def is_correct(self) -> npt.NDArray[np.bool_]:
+    def is_correct(self) -> Flags:
         """Whether a trial is known and called what it is."""
-        correct: npt.NDArray[np.bool_] = self.is_known & (self.truths == self.calls)
+        correct: Flags = self.is_known & (self.truths == self.calls)
         return correct
 
     @cached_property
@@ -257,11 +257,11 @@ class _Trials:
         return into_blocks(self.curve)
 
     @cached_property
-    def _unknown_order(self) -> npt.NDArray[np.intp]:
+    def _unknown_order(self) -> Indices:
         return np.argsort(self.scores[~self.is_known], kind="stable")
 
     @cached_property
-    def _ranks(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def _ranks(self) -> tuple[Indices, Indices]:
         """How many unknown trials score below each correct one, and how many not above it."""
         unknown = self.scores[~self.is_known][self._unknown_order]
         correct = self.scores[self.is_correct]
@@ -369,12 +369,10 @@ def _fewest_trials(name: str, trials: _Trials) -> int:
     return int(np.unique(known, return_counts=True)[1].min())
 
 
-_Draw = Callable[[npt.NDArray[np.bool_], np.random.Generator], Floats]
+_Draw = Callable[[Flags, np.random.Generator], Floats]
 
 
-def _draw_all_kinds(
-    draw: _Draw, is_known: npt.NDArray[np.bool_], rng: np.random.Generator
-) -> Floats:
+def _draw_all_kinds(draw: _Draw, is_known: Flags, rng: np.random.Generator) -> Floats:
     """Draw until there are known trials, and unknown ones if the set has some.
 
     Raises:
@@ -390,7 +388,7 @@ def _draw_all_kinds(
     )
 
 
-def _trial_draw(is_known: npt.NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+def _trial_draw(is_known: Flags, rng: np.random.Generator) -> Floats:
     """Draw known and unknown trials separately; return how often each is drawn."""
     weights = np.zeros(len(is_known))
     for part in (is_known, ~is_known):
@@ -404,7 +402,7 @@ def _speaker_draw(speakers: Sequence[str]) -> _Draw:
     """Return what draws whole speakers with all their trials."""
     names, speaker_of_trial = np.unique(np.asarray(speakers), return_inverse=True)
 
-    def draw(is_known: npt.NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+    def draw(is_known: Flags, rng: np.random.Generator) -> Floats:
         times = np.bincount(rng.integers(names.size, size=names.size), minlength=names.size)
         weights: Floats = times[speaker_of_trial].astype(np.float64)
         return weights

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.tasks.tracing.classes import NO_CLASS, SourceClasses, values_of
@@ -54,8 +54,8 @@ class SourceScores:
     column: str
     classes: tuple[str, ...]
     truths: Sequence[str]
-    energies: npt.NDArray[np.float64]
-    log_probabilities: npt.NDArray[np.float64]
+    energies: Floats
+    log_probabilities: Floats
 
     @classmethod
     def of_logits(
@@ -155,7 +155,7 @@ def read_source_scores(path: str | os.PathLike[str]) -> SourceScores:
     return SourceScores(ids, header[1], classes, truths, numbers[:, 0], numbers[:, 1:])
 
 
-def _parse_row(cells: Sequence[str], columns: int, where: str) -> npt.NDArray[np.float64]:
+def _parse_row(cells: Sequence[str], columns: int, where: str) -> Floats:
     """Return the numbers of a row: its energy, then the log probabilities."""
     try:
         row = np.array([read_number(cell) for cell in cells[2:]])
