@@ -16,7 +16,7 @@ from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 from asdf.report.names import labels_of
 from asdf.tables.page import HEAT_STEPS, Cell, PageTable, as_page, count_cell
-from asdf.tables.table import RATE, Columns, Table, Value, rate
+from asdf.tables.table import RATE, Columns, Table, Value, each, rate
 
 _LABEL = 18
 # A table of up to this many values has room next to the DET curves.
@@ -65,7 +65,7 @@ def _heat_table(
     gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
 ) -> PageTable:
     """Return a row of trial counts, then one for each system; a column for each value."""
-    pooled = [Value(system.summary.result.eer) for system in measured]
+    pooled = list(map(Value, each(measured, "summary.result.eer")))
     columns: Columns = [(rate("all", is_shaded=True), pooled)]
     numbers = [max(system.summary.result.spoof for system in measured)]
     labels = labels_of(conditions.values, _LABEL)
@@ -75,7 +75,7 @@ def _heat_table(
         columns.append((column, list(map(_condition_value, known))))
         # Systems may lack trials; the set has as many as the one that has most.
         numbers.append(max(found.result.spoof for found in known if found is not None))
-    names = [system.system for system in measured]
+    names = each(measured, "system")
     table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
     known_conditions = [found for by_value in conditions.systems for found in by_value.values()]
     against = "all bona fide trials"

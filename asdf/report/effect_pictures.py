@@ -26,7 +26,7 @@ from asdf.report.effects import (
 from asdf.report.gathering import Gathered
 from asdf.tables.page import PageTable, as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
-from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
 from asdf.text import shorten
 
 _LABEL = 28
@@ -99,7 +99,7 @@ def _points_table(effects: Effects) -> PageTable:
     for set_name in effects.sets:
         spreads = [point.eers.get(set_name) for point in effects.points]
         columns.append((rate(set_name), list(map(Value.of_spread, spreads))))
-    names = [point.name for point in effects.points]
+    names = each(effects.points, "name")
     labels = [shorten(name, _LABEL) for name in names]
     table = Table(names, columns, "Systems", labels=labels)
     return as_page(table, f"EER in % by {', '.join(effects.settings)}", "effects")

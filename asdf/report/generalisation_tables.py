@@ -12,7 +12,7 @@ from asdf.report.seeds import SEEDS_LEAD
 from asdf.tables.latex import as_latex
 from asdf.tables.page import PageTable, as_page
 from asdf.tables.plain_json import as_json
-from asdf.tables.table import Column, Columns, Table, Value, counts, rate, texts
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.tables.text import as_lines
 
 _LABEL = 24
@@ -29,7 +29,7 @@ def generalisation_table(known: Generalisation) -> PageTable:
         published = [row.published or None for row in known.sets] + [None] * len(known.totals)
         cells = [Value(text=text) for text in published]
         columns.append((Column("published", "Published EER %"), cells))
-    table = Table([row.name for row in known.rows], columns, "Set")
+    table = Table(each(known.rows, "name"), columns, "Set")
     return as_page(table, f"EER in %, trained on {', '.join(known.trained_on)}", "generalisation")
 
 
@@ -43,7 +43,7 @@ def generalisation_text(known: Generalisation) -> str:
         bounds = [value.intervals.get("trials") for value in values]
         shown = ["-" if known is None else finer.format_bounds(known, " .. ") for known in bounds]
         columns.append(texts("95 %", shown))
-    lines = as_lines(Table([row.name for row in known.rows], columns, "set"))
+    lines = as_lines(Table(each(known.rows, "name"), columns, "set"))
     for row in known.sets:
         if row.published:
             lines.append(f"published on {row.name}: {row.published}")
@@ -56,8 +56,8 @@ def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Col
     words = [*(row.corpus_words() for row in known.sets), *("" for _ in known.totals)]
     return [
         texts(corpus, words, is_left=True),
-        counts(bona_fide, [row.bona_fide for row in known.rows]),
-        counts(spoof, [row.spoof for row in known.rows]),
+        counts(bona_fide, each(known.rows, "bona_fide")),
+        counts(spoof, each(known.rows, "spoof")),
     ]
 
 

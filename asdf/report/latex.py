@@ -10,7 +10,7 @@ from asdf.report.by_condition import columns_of, eer_columns, macro_f1_columns
 from asdf.report.names import labels_of
 from asdf.report.tables import LEADS
 from asdf.tables.latex import PACKAGES, as_latex
-from asdf.tables.table import Columns, Table, texts
+from asdf.tables.table import Columns, Table, each, texts
 
 _LABEL = 24
 
@@ -23,7 +23,7 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
             `leading.leaders`), whose value is bold.
     """
     leading = leading or {}
-    names = labels_of([summary.name for summary in summaries], _LABEL)
+    names = labels_of(each(summaries, "name"), _LABEL)
     columns: Columns = [*metric_columns(summaries, leading)]
     lengths = [summary.scored.describe() for summary in summaries]
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"

@@ -20,7 +20,7 @@ from asdf.report.task_columns import located_columns, source_columns
 from asdf.report.task_results import TaskResult, TaskResults, sets_of
 from asdf.report.task_results import Value as Result
 from asdf.tables.latex import PACKAGES, as_latex
-from asdf.tables.table import RATE, Columns, Table, counts
+from asdf.tables.table import RATE, Columns, Table, counts, each
 
 _LABEL = 24
 _MEANS = "EER in per cent: mean and standard deviation over seeds"
@@ -69,7 +69,7 @@ def _table_of_sets(gathered: Gathered) -> Table:
             notes.append(f"bold: {LEADS}")
         labels = labels_of(gathered.systems, _LABEL)
         return Table(gathered.systems, system_columns(gathered), "System", notes, labels)
-    names = [known.name for known in over.configurations]
+    names = each(over.configurations, "name")
     columns: Columns = [counts("Seeds", [len(known.systems) for known in over.configurations])]
     for set_name in gathered.sets:
         columns.append((set_column(gathered, set_name), seed_values(over, names, set_name)))
@@ -121,5 +121,5 @@ def _task_table(
     known = [title, *notes]
     if any(entry.result.intervals for entry in on_set):
         known.append("in brackets: 95 % intervals")
-    names = labels_of([entry.system for entry in on_set], _LABEL)
+    names = labels_of(each(on_set, "system"), _LABEL)
     return as_latex(Table(names, columns, "System", known))

@@ -13,7 +13,7 @@ from asdf.report.left_out import LeftOutSystem
 from asdf.report.names import labels_of
 from asdf.tables.latex import as_latex
 from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import RATE, Columns, Table, Value, counts, rate, texts
+from asdf.tables.table import RATE, Columns, Table, Value, counts, each, rate, texts
 from asdf.tables.text import as_text
 
 _LABEL = 28
@@ -68,9 +68,9 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
         counts(seeds, [len(system.seeds) for system in systems]),
         (rate(mean), [Value.of_spread(system.mean) for system in systems]),
     ]
-    names = [system.worst.value for system in systems]
+    names = each(systems, "worst.value")
     if worst_of:
-        eers = [Value(system.worst.eer) for system in systems]
+        eers = list(map(Value, each(systems, "worst.eer")))
         columns.append((rate(worst, is_shaded=True), eers))
         columns.append(texts(f"Worst {worst_of}", names))
     else:
@@ -81,7 +81,7 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
         for system in systems:
             known.append(Value(system.eer(value) if value in system.results else None))
         columns.append((rate(value, is_shaded=True), known))
-    rows = [system.name for system in systems]
+    rows = each(systems, "name")
     heading = "" if seeds == "seeds" else "System"
     return Table(rows, columns, heading, left_out_sentences(systems), labels_of(rows, _LABEL))
 

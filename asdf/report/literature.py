@@ -18,7 +18,7 @@ from asdf.report.references import (
     of_the_same_length,
 )
 from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import Column, Columns, Table, Value, texts
+from asdf.tables.table import Column, Columns, Table, Value, each, texts
 from asdf.trials.scored_length import described
 
 
@@ -46,7 +46,7 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
         return None
     known = KNOWN_SETS[set_name]
     # Next to a mixture of trials, a reader could not know which number is comparable.
-    results = [system.summary.result for system in measured]
+    results = each(measured, "summary.result")
     if not all(comparable(set_name, known.bona_fide, known.spoof) for known in results):
         return Literature(
             why_not=f"they are over {known.trials.bona_fide:,} bona fide and "
@@ -80,11 +80,11 @@ def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTa
         cost = reference.min_tdcf
         costs.append(Value(cost, text=None if cost is None else f"{cost:g}"))
     columns: Columns = [
-        (Column("eer", "EER %", paper_digits=2), [Value(known.eer) for known in references]),
+        (Column("eer", "EER %", paper_digits=2), list(map(Value, each(references, "eer")))),
         (Column("min_tdcf", "min t-DCF"), costs),
         texts("Scored", [described(known.scored) for known in references]),
-        texts("Source", [known.paper for known in references]),
-        texts("Remark", [known.note for known in references]),
+        texts("Source", each(references, "paper")),
+        texts("Remark", each(references, "note")),
     ]
-    table = Table([known.system for known in references], columns, "System")
+    table = Table(each(references, "system"), columns, "System")
     return as_page(table, f"Published results on {known.title}", "published")

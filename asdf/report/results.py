@@ -19,7 +19,7 @@ from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate, texts
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.trials.how_scored import in_precision
 from asdf.trials.set_roles import role_words
 
@@ -162,7 +162,7 @@ def set_column(gathered: Gathered, set_name: str) -> Column:
 def result_table(gathered: Gathered, set_name: str) -> PageTable:
     """Return all metrics of the systems on a set."""
     measured = gathered.on(set_name)
-    summaries = [system.summary for system in measured]
+    summaries = each(measured, "summary")
     columns: Columns = []
     for metric in defined(summaries):
         values = [_marked(gathered, system, metric) for system in measured]
@@ -175,12 +175,12 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
                 cells = [_interval_words(metric, known.get(kind)) for known in drawn]
                 columns.append((Column(kind, heading), [Value(text=words) for words in cells]))
     columns += [
-        counts("Bona fide", [summary.result.bona_fide for summary in summaries]),
-        counts("Spoof", [summary.result.spoof for summary in summaries]),
+        counts("Bona fide", each(summaries, "result.bona_fide")),
+        counts("Spoof", each(summaries, "result.spoof")),
         texts("Scored", [summary.scored.describe() for summary in summaries]),
     ]
-    systems = [system.system for system in measured]
-    networks = [system.network for system in measured]
+    systems = each(measured, "system")
+    networks = each(measured, "network")
     table = _system_table(gathered, systems, networks, columns)
     return as_page(table, f"Results on {set_name}", "metrics")
 
@@ -191,7 +191,7 @@ def det_table(gathered: Gathered, set_name: str) -> PageTable:
     columns: Columns = []
     for index, tick in enumerate(DET_TICKS):
         columns.append((rate(f"{tick:g} %"), [Value(known.misses[index]) for known in measured]))
-    names = [known.system for known in measured]
+    names = each(measured, "system")
     labels = [gathered.labels[name] for name in names]
     caption = f"Miss rate in % on {set_name} where at most so many of the spoofs are accepted"
     return as_page(Table(names, columns, "System", labels=labels), caption)

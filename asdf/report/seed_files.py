@@ -30,7 +30,7 @@ from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.comma_separated import as_csv
 from asdf.tables.latex import as_latex
 from asdf.tables.plain_json import as_json
-from asdf.tables.table import Columns, Table, Value, counts
+from asdf.tables.table import Columns, Table, Value, counts, each
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -187,6 +187,6 @@ def seeds_to_latex(over: OverSeeds, summaries: Mapping[str, Summary]) -> str:
     notes = ["mean and standard deviation over seeds"]
     if any(map(over.is_leading, results)):
         notes.append(f"bold: {SEEDS_LEAD}")
-    names = [result.name for result in results]
+    names = each(results, "name")
     table = Table(names, columns, "System", notes, labels_of(names, _LABEL))
     return "% over seeds\n" + as_latex(table)

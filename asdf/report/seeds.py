@@ -14,7 +14,7 @@ from asdf.report.gathering import Gathered
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult, is_worse
 from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, rate
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
 from asdf.tables.text import as_lines
 from asdf.text import p_value_text
 
@@ -39,7 +39,7 @@ def seeds_table(gathered: Gathered) -> PageTable | None:
     groups = [known for known in over.configurations if len(known.systems) > 1]
     if not groups:
         return None
-    names = [group.name for group in groups]
+    names = each(groups, "name")
     columns: Columns = [counts("Seeds", [len(group.systems) for group in groups])]
     for set_name in gathered.sets:
         values = seed_values(over, names, set_name)
@@ -91,7 +91,7 @@ def seed_results_table(gathered: Gathered, set_name: str) -> PageTable | None:
         chosen = None if result.best is None else result.best.chosen_by or "this set itself"
         chosen_by.append(Value(text=chosen))
     columns.insert(5, (Column("chosen_by", "Chosen by"), chosen_by))
-    names = [result.name for result in results]
+    names = each(results, "name")
     table = Table(names, columns, "Systems", labels=labels_of(names, _LABEL))
     return as_page(table, f"Over seeds on {set_name}", "over-seeds")
 
@@ -115,24 +115,24 @@ def over_seeds_columns(
             seed = f" (seed {result.best.seed})"
             value = Value(result.best.eer, remark=seed, title=result.best.system)
         best_seeds.append(value)
-    bounds = [result.eer.interval for result in results]
+    bounds = each(results, "eer.interval")
     shown = [None if known is None else RATE.format_bounds(known, between) for known in bounds]
     last = "dev." if seeds == "seeds" else deviation
     return [
         (Column("seeds", seeds, is_count=True), number),
         (rate("mean_eer", means, 3, states_unit=True), eers),
-        (rate("deviation_eer", deviation, 3), [Value(r.eer.deviation) for r in results]),
+        (rate("deviation_eer", deviation, 3), list(map(Value, each(results, "eer.deviation")))),
         (Column("interval", interval), [Value(text=text) for text in shown]),
         (rate("best", best, 3), best_seeds),
-        (Column("mean_min_dcf", cost), [Value(r.min_dcf.mean) for r in results]),
-        (Column("deviation_min_dcf", last), [Value(r.min_dcf.deviation) for r in results]),
+        (Column("mean_min_dcf", cost), list(map(Value, each(results, "min_dcf.mean")))),
+        (Column("deviation_min_dcf", last), list(map(Value, each(results, "min_dcf.deviation")))),
     ]
 
 
 def over_seeds_text(over: OverSeeds) -> str:
     """Return the results over seeds as a table of at most 80 columns, and what the test says."""
     results = over.results()
-    labels = labels_of([result.name for result in results], _SHORT_LABEL)
+    labels = labels_of(each(results, "name"), _SHORT_LABEL)
     columns = over_seeds_columns(over, results, _SHORT, " .. ")
     lines = as_lines(Table(labels, columns, "over seeds"))
     chosen_by = [result.best.chosen_by or "this set itself" for result in results if result.best]

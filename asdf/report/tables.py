@@ -13,7 +13,7 @@ from asdf.metrics.catalogue import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
 from asdf.report.names import labels_of
-from asdf.tables.table import Columns, Table, Value, rate, texts
+from asdf.tables.table import Columns, Table, Value, each, rate, texts
 from asdf.tables.text import BEST, as_facts, as_lines, as_text, interval_words
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
@@ -84,7 +84,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
         leading: metric -> index of the system that is significantly the best by it (see
             `leading.leaders`).
     """
-    names = labels_of([summary.name for summary in summaries], _LABEL)
+    names = labels_of(each(summaries, "name"), _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]
     columns: Columns = [*metric_columns(summaries, leading)]
     # What all systems have in common is a line below the table.
@@ -104,7 +104,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
 
 def _condition_lines(summary: Summary, column: str) -> list[str]:
     conditions = summary.of_column(column)
-    results = [condition.result for condition in conditions]
+    results = each(conditions, "result")
     rows = [*results, summary.average(column), summary.result]
     columns: Columns = []
     for metric in METRICS:

@@ -7,7 +7,7 @@ from typing import Any
 
 from asdf.metrics.bootstrap import Interval
 from asdf.report.task_results import TaskResult
-from asdf.tables.table import Column, Columns, Value, rate
+from asdf.tables.table import Column, Columns, Value, each, rate
 from asdf.tasks.localisation.record import LocatedResult
 from asdf.tasks.tracing.measures import SourceResult
 from asdf.tasks.tracing.tables import metric_values
@@ -34,7 +34,7 @@ _FRACTIONS = (
 
 def source_columns(entries: Sequence[TaskResult[SourceResult]]) -> Columns:
     """Return the columns of source tracing; those of open sets where any result has one."""
-    results = [entry.result for entry in entries]
+    results = each(entries, "result")
     columns: Columns = []
     for column in (*_CLOSED, *(_OPEN if any(result.open for result in results) else ())):
         numbers = [metric_values(result).get(column.key) for result in results]
@@ -45,7 +45,7 @@ def source_columns(entries: Sequence[TaskResult[SourceResult]]) -> Columns:
 
 def located_columns(entries: Sequence[TaskResult[LocatedResult]]) -> Columns:
     """Return the columns of localisation."""
-    results = [entry.result for entry in entries]
+    results = each(entries, "result")
     columns: Columns = []
     for column in (RANGE_EER, POINT_EER, *_FRACTIONS):
         numbers = [getattr(result, column.key) for result in results]

@@ -14,7 +14,7 @@ from asdf.report.task_columns import POINT_EER, located_columns, source_columns
 from asdf.report.task_results import TaskResult, sets_of
 from asdf.report.task_results import Value as Result
 from asdf.tables.page import ABSENT, PageTable, as_page
-from asdf.tables.table import Column, Columns, Table, Value, counts, texts
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, texts
 from asdf.tasks.localisation.record import LocatedResult
 from asdf.tasks.tracing.measures import SourceResult
 from asdf.tasks.tracing.tables import class_table, confusion_svg, has_matrix_table, matrix_table
@@ -84,7 +84,7 @@ def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Pa
             if column is POINT_EER:
                 hops = [Value(e.result.hop_s, text=f"{1000 * e.result.hop_s:g} ms") for e in on_set]
                 columns.append((Column("hop_s", "Frames of"), hops))
-        chosen = [entry.result.threshold_of for entry in on_set]
+        chosen = each(on_set, "result.threshold_of")
         words = ["this set itself" if name == set_name else name for name in chosen]
         columns.append(texts("Chosen on", words))
         drawn = dict.fromkeys(entry.result.drawn for entry in on_set if entry.result.drawn)
@@ -103,20 +103,20 @@ def _labels(entries: Sequence[TaskResult[Result]]) -> dict[str, str]:
 def _table(
     on_set: Sequence[TaskResult[Result]], labels: Mapping[str, str], columns: Columns
 ) -> Table:
-    systems = [entry.system for entry in on_set]
-    networks = texts("Network", [entry.network for entry in on_set])
+    systems = each(on_set, "system")
+    networks = texts("Network", each(on_set, "network"))
     return Table(systems, [networks, *columns], "System", labels=[labels[name] for name in systems])
 
 
 def _sources_table(
     set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
 ) -> PageTable:
-    results = [entry.result for entry in on_set]
+    results = each(on_set, "result")
     columns: Columns = [
-        texts("Column", [result.column for result in results]),
+        texts("Column", each(results, "column")),
         counts("Classes", [len(result.classes) for result in results]),
-        counts("Known", [result.known for result in results]),
-        counts("Unknown", [result.unknown for result in results]),
+        counts("Known", each(results, "known")),
+        counts("Unknown", each(results, "unknown")),
         *source_columns(on_set),
     ]
     if any(result.open for result in results):

@@ -12,7 +12,7 @@ from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
 from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import Column, Columns, Table, Value, counts, rate, texts
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder
 
@@ -86,8 +86,8 @@ def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) 
             evaluations.append(marked)
     columns: Columns = [
         texts("Network", [str(evaluation.network) for evaluation in evaluations]),
-        (Column("epoch", "Epoch", is_count=True), [Value(e.epoch) for e in evaluations]),
-        counts("Step", [evaluation.step for evaluation in evaluations]),
+        (Column("epoch", "Epoch", is_count=True), list(map(Value, each(evaluations, "epoch")))),
+        counts("Step", each(evaluations, "step")),
         *_result_columns(evaluations),
     ]
     return as_page(Table(names, columns, "Run"), "Evaluations during training")
@@ -113,7 +113,7 @@ def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
     for set_name in dict.fromkeys(name for known in evaluations for name in known.losses):
         values = [_value(known.losses.get(set_name)) for known in evaluations]
         columns.append((Column("loss", f"{set_name} loss"), values))
-    precisions = [known.scoring_precision for known in evaluations]
+    precisions = each(evaluations, "scoring_precision")
     if any(map(in_precision, precisions)):
         columns.append((Column("precision", "Scored in"), [Value(text=p) for p in precisions]))
     return columns

@@ -6,8 +6,9 @@ unit, and which of the values is marked, is a column's and a value's own; render
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Protocol
 
 from asdf.text import p_value_text
@@ -184,6 +185,11 @@ class Table:
         for column, values in self.columns:
             if len(values) != len(self.rows):
                 raise ValueError(f"{column.key}: {len(values)} values for {len(self.rows)} rows")
+
+
+def each(rows: Iterable[object], attribute: str) -> list[Any]:
+    """Return an attribute of what each row is of; dots lead to attributes of attributes."""
+    return list(map(attrgetter(attribute), rows))
 
 
 def texts(key: str, cells: Sequence[str], **options: Any) -> tuple[Column, list[Value]]:
