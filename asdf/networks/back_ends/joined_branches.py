@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +36,7 @@ from asdf.networks.back_ends.joined_gradients import (
     MatrixProducts,
     PairProducts,
     Pick,
+    Symmetric,
 )
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.traced_sizes import at_least, share
@@ -132,7 +133,8 @@ def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
     x_GBJC = F.dropout(full_GBJC, INPUT_DROPOUT, layers[0].training)
     edges_GBJJC: Tensor = PairProducts.apply(x_GBJC)
     columns_G1D = maps.columns_GRD / layers[0].temperature
-    scores_GBJJ = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), columns_G1D).squeeze(-1)
+    scores_GBJJ1 = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), columns_G1D)
+    scores_GBJJ: Tensor = Symmetric.apply(scores_GBJJ1.squeeze(-1))
     if hidden_G11J is not None:
         scores_GBJJ = scores_GBJJ + hidden_G11J
     attending, own = maps.apply(_NODES_APART, x_GBJC).chunk(2, dim=-1)
@@ -182,7 +184,7 @@ def attend(
 
     edges_GBJJC: Tensor = PairProducts.apply(x_GBJC)
     scores_GBJJ3 = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), pairs_GRD)
-    scores_GBJJ = kinds.pick_of_pairs(scores_GBJJ3)
+    scores_GBJJ: Tensor = Symmetric.apply(kinds.pick_of_pairs(scores_GBJJ3))
     # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
     attending, own, for_master = maps.apply(_NODES, x_GBJC).chunk(len(_NODES), dim=-1)
     x_GBJD = _gather(scores_GBJJ.softmax(dim=-1), attending) + own
@@ -220,7 +222,7 @@ class Maps:
         columns_GRD: the columns as rows.
     """
 
-    def __init__(self, layers: Sequence[nn.Module], copies: Sequence[Tensor]) -> None:
+    def __init__(self, layers: Sequence[Any], copies: Sequence[Tensor]) -> None:
         """Take the copies: weights of each group of maps, their biases, and the columns."""
         groups, columns = _NAMES[type(layers[0])]
         parts = [copy.view(len(layers), -1) for copy in copies]
@@ -271,14 +273,16 @@ def _map(x: Tensor, weight_GRC: Tensor, added_G1R: Tensor | None = None) -> Tens
     """Map (G or 1, ..., C) to (G, ..., R) by the weight of each branch."""
     x = x.expand(len(weight_GRC), *x.shape[1:])
     rows_GXR: Tensor = LinearMaps.apply(x.flatten(1, -2), weight_GRC, added_G1R)
-    return rows_GXR.unflatten(1, x.shape[1:-1])
+    mapped: Tensor = rows_GXR.unflatten(1, x.shape[1:-1])
+    return mapped
 
 
 def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
     """Return the mean of nodes for each of M, weighted by its attention."""
     matrices = (attention_GBMJ.flatten(0, 1), x_GBJD.flatten(0, 1))
     gathered_XMD: Tensor = MatrixProducts.apply(*matrices)
-    return gathered_XMD.unflatten(0, x_GBJD.shape[:2])
+    gathered: Tensor = gathered_XMD.unflatten(0, x_GBJD.shape[:2])
+    return gathered
 
 
 def _find_best(scores_GBJ1: Tensor, ratio: float) -> Tensor:

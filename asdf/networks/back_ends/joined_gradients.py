@@ -56,7 +56,11 @@ class LinearMaps(torch.autograd.Function):
 
 
 class PairProducts(torch.autograd.Function):
-    """The product of every pair of nodes: (..., J, C) to (..., J, J, C)."""
+    """The product of every pair of nodes: (..., J, C) to (..., J, J, C).
+
+    Its gradient is to be the same in both directions, as behind `Symmetric`: then half of it need
+    not be read, and these are a graph's largest tensors.
+    """
 
     @staticmethod
     def forward(ctx: Any, x_JC: Tensor) -> Tensor:
@@ -67,8 +71,22 @@ class PairProducts(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient_JJC: Tensor) -> Tensor:
         (x_JC,) = ctx.saved_tensors
-        either_JJC = gradient_JJC + gradient_JJC.transpose(-2, -3)
-        return either_JJC.mul_(x_JC.unsqueeze(-3)).sum(-2)
+        # A node is the first of its pairs and the second.
+        of_x_JC: Tensor = (gradient_JJC * x_JC.unsqueeze(-3)).sum(-2).mul_(2)
+        return of_x_JC
+
+
+class Symmetric(torch.autograd.Function):
+    """Scores (..., J, J) that are the same in both directions, and then their gradient is."""
+
+    @staticmethod
+    def forward(ctx: Any, scores_JJ: Tensor) -> Tensor:
+        return scores_JJ.view_as(scores_JJ)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_JJ: Tensor) -> Tensor:
+        return gradient_JJ.lerp(gradient_JJ.mT, 0.5)
 
 
 class Pick(torch.autograd.Function):

@@ -9,6 +9,7 @@ from asdf.networks.back_ends.joined_gradients import (
     MatrixProducts,
     PairProducts,
     Pick,
+    Symmetric,
 )
 from asdf.networks.cpu_gradients import largest
 
@@ -39,10 +40,15 @@ def test_linear_maps_whose_gradients_lie_as_their_weights(rows, adds):
     assert weight_GRC.grad.is_contiguous()
 
 
-def test_products_of_pairs():
+def test_products_of_pairs_whose_scores_are_the_same_in_both_directions():
     x_BJC = random(2, 4, 3)
     assert torch.equal(PairProducts.apply(x_BJC)[:, 1, 2], x_BJC[:, 1] * x_BJC[:, 2])
-    assert gradcheck(PairProducts.apply, (x_BJC,))
+
+    def score(x_BJC):
+        return Symmetric.apply(PairProducts.apply(x_BJC).tanh().sum(-1))
+
+    # Its differences are taken in each direction by itself.
+    assert gradcheck(score, (x_BJC,))
 
 
 def test_one_value_of_a_dimension():
