@@ -379,8 +379,10 @@ def test_a_requested_stop_loses_nothing_that_was_decoded(tmp_path, monkeypatch, 
     names = decoded_with(monkeypatch)
     lengths = measure_lengths(utterances, OFF, tmp_path / "sad", World(), check=True)
     assert lengths.tolist() == [5000] * 80
-    assert f"goes on: {80 - len(names)} of 80 recordings were done before" in log.text
-    assert len(names) < 80
+    # A thread of the first start may have been at work on one that is decoded again.
+    again = len(set(names))
+    assert f"goes on: {80 - again} of 80 recordings were done before" in log.text
+    assert again < 80
 
 
 def test_once_looks_up_a_sample_of_the_files_and_true_all(tmp_path, monkeypatch, log):
