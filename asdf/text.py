@@ -8,11 +8,15 @@ program.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+
+AnyPath = str | os.PathLike[str]
+"""A path as programs may hand it over."""
 
 MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""

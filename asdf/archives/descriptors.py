@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from asdf.runs.systems import open_flags, raise_open_files_limit
+from asdf.text import AnyPath
 
 # More would gain little: opening a file again costs far less than decoding a recording.
 _MOST = 256
@@ -26,7 +27,7 @@ _SOFT_LIMIT = 65_536
 class OpenFile:
     """A descriptor, which is closed with the last reference to this object."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.descriptor = os.open(path, os.O_RDONLY | open_flags("O_CLOEXEC"))
 
     def __del__(self) -> None:

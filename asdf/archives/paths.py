@@ -29,8 +29,9 @@ from asdf.archives.members import (
 from asdf.archives.parquet import PARQUET
 from asdf.errors import AsdfError
 from asdf.runs.systems import open_flags
+from asdf.text import AnyPath
 
-AnyPath = str | os.PathLike[str]
+AnyPath = AnyPath
 
 # A tar may stand for the folder of its name; a parquet file is named itself.
 _SUFFIXES = (".tar", PARQUET)

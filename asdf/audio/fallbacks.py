@@ -14,10 +14,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from asdf.text import AnyPath
+
 _noted: set[str] = set()
 
 
-def note(path: str | os.PathLike[str]) -> None:
+def note(path: AnyPath) -> None:
     """Note that FFmpeg decoded `path`."""
     _noted.add(os.fspath(path))
 
@@ -30,7 +32,7 @@ def take() -> set[str]:
     return noted
 
 
-def describe(decoded: Iterable[str], of: Iterable[str | os.PathLike[str]], total: int) -> str:
+def describe(decoded: Iterable[str], of: Iterable[AnyPath], total: int) -> str:
     """Say in a line how many of the recordings `of`, `total` in number, are among `decoded`.
 
     '' for none. What else was decoded (noise that augments a clip) does not count.

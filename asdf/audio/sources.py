@@ -14,6 +14,7 @@ from typing import BinaryIO
 from asdf import archives
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
+from asdf.text import AnyPath
 
 _BYTES = 4
 _MB = 1_000_000
@@ -72,7 +73,7 @@ class Source:
         return self.name
 
 
-AnySource = str | os.PathLike[str] | Source
+AnySource = AnyPath | Source
 
 
 def open_source(source: AnySource) -> int | BinaryIO:

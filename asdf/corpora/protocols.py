@@ -21,12 +21,12 @@ say `bonafide` or `a00` there. Utterances are the names that stand in the file.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
 from asdf.errors import UsageError
+from asdf.text import AnyPath
 from asdf.trials.label_lines import parse_protocol
 from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
@@ -34,7 +34,7 @@ from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 
-def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> TrialList:
+def read_protocol(path: AnyPath, subset: str | None = None) -> TrialList:
     """Read any label file of the field, plain or gzipped.
 
     Args:
@@ -66,7 +66,7 @@ def read_from(tree: Tree, name: str) -> TrialList:
     return parse_protocol(tree.lines(name), tree.path(name))
 
 
-def choose_subset(trials: TrialList, subset: str, path: str | os.PathLike[str]) -> TrialList:
+def choose_subset(trials: TrialList, subset: str, path: AnyPath) -> TrialList:
     """Return the trials of one subset.
 
     Raises:

@@ -19,6 +19,7 @@ from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.fusion import Fusion, read_fusion
 from asdf.runs.files import digest_of, sha256_of, write_text
+from asdf.text import AnyPath
 
 FORMAT = "asdf-fusion"
 VERSION = 1
@@ -59,7 +60,7 @@ class FusedSystem:
     others: Mapping[str, Any] = field(default_factory=dict)
 
 
-def is_fused_file(path: str | os.PathLike[str]) -> bool:
+def is_fused_file(path: AnyPath) -> bool:
     """Whether a path that stands for a network is that of a fused system."""
     return Path(path).suffix.lower() == SUFFIX and not Path(path).is_dir()
 

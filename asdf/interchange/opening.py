@@ -22,10 +22,11 @@ from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName, in_order
+from asdf.text import AnyPath
 from asdf.trials.run_folder import open_run_folder
 
 
-def find_network(named: str | os.PathLike[str]) -> Path:
+def find_network(named: AnyPath) -> Path:
     """Return the path of a network: as it is named, or where it was downloaded to from the hub.
 
     Of the folder of a run it is the best network, which `report` and `evaluate` are about.
@@ -57,7 +58,7 @@ def _best_of_run(folder: Path) -> Path:
     return Layout(folder).network_file(NetworkName(best))
 
 
-def describe_source(named: str | os.PathLike[str], path: Path) -> str:
+def describe_source(named: AnyPath, path: Path) -> str:
     """Return where a network is from: its path, or the repository with its commit.
 
     Args:
@@ -81,7 +82,7 @@ def note_source(file: NetworkFile, path: Path) -> None:
 
 
 def read_detector(
-    named: str | os.PathLike[str], folder: Path | None = None, base: str | None = None
+    named: AnyPath, folder: Path | None = None, base: str | None = None
 ) -> tuple[nn.Module, NetworkFile]:
     """Read the network that a user names, in eval mode on the CPU, and what its file holds.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from asdf.interchange.opening import find_network, read_detector
 from asdf.networks.split import tensors_digest
 from asdf.networks.trained_loss import PREFIX
 from asdf.settings.sections import Sections
+from asdf.text import AnyPath
 
 # A network that was read has its updates merged and its base filled in: its file has not.
 _FILES: WeakKeyDictionary[nn.Module, Path] = WeakKeyDictionary()
@@ -37,7 +37,7 @@ def note_file(network: nn.Module, path: Path) -> None:
     _FILES[network] = path
 
 
-def network_digest(named: str | os.PathLike[str]) -> str:
+def network_digest(named: AnyPath) -> str:
     """Return the digest of a network that a user names, or of a fused system.
 
     Raises:

@@ -8,7 +8,6 @@ named with how it was scored.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_
 from asdf.metrics.detection import DetCurve
 from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
-from asdf.text import aligned
+from asdf.text import AnyPath, aligned
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.score_file import Scores
 from asdf.trials.set_roles import role_notes
@@ -211,7 +210,7 @@ def _cells(row: Row, metrics: Iterable[str]) -> list[str]:
     ]
 
 
-def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
+def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
     """Write `results.txt` and `results.json` into `folder`.
 
     Each is written atomically, the same bytes for the same rows.

@@ -19,12 +19,13 @@ from typing import IO, Any
 from asdf.errors import AsdfError
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
 from asdf.runs.systems import lock, open_flags
+from asdf.text import AnyPath
 
 _PIECE = 1 << 20
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that replaces `path` only when the block ends without an error.
 
     Whatever was at `path` stays untouched when the block raises, the disk fills up or the process
@@ -107,7 +108,7 @@ def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "")
                 path.unlink()
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: AnyPath, text: str) -> None:
     """Write `text` to `path` atomically."""
     with atomic_write(path) as file:
         file.write(text)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
-from asdf.text import message
+from asdf.text import AnyPath, message
 
 STREAM = "-"
 """The path that means standard input if it is read, and standard output if it is written."""
@@ -97,7 +97,7 @@ def discard_output() -> None:
     os.close(null)
 
 
-def descriptor_of(path: str | os.PathLike[str]) -> int | None:
+def descriptor_of(path: AnyPath) -> int | None:
     """Return the open file of this process that a path to be written means; None for other files.
 
     That is standard output for '-', /dev/stdout and the file that it is redirected to, standard
@@ -121,7 +121,7 @@ def descriptor_of(path: str | os.PathLike[str]) -> int | None:
         return None
 
 
-def is_stdout(path: str | os.PathLike[str]) -> bool:
+def is_stdout(path: AnyPath) -> bool:
     """Whether what is written to `path` goes to standard output."""
     return descriptor_of(path) == STDOUT
 

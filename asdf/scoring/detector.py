@@ -36,6 +36,7 @@ from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.text import AnyPath
 from asdf.trials.scored_length import ScoredLength
 
 # Any other than 16 kHz, so that resampling is warm too.
@@ -80,13 +81,13 @@ class Detector:
 
     def __init__(  # noqa: PLR0913
         self,
-        network_path: str | os.PathLike[str],
+        network_path: AnyPath,
         device: str | torch.device = "auto",
-        network_folder: str | os.PathLike[str] | None = None,
+        network_folder: AnyPath | None = None,
         threads: int | None = None,
         full_length: bool = False,
         precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto",
-        base: str | os.PathLike[str] | None = None,
+        base: AnyPath | None = None,
         *,
         threshold: float | None = None,
         max_seconds: float | None = None,

@@ -41,6 +41,7 @@ from asdf.scoring.precision import AUTO, ScoringPrecision, choose_scoring_precis
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
+from asdf.text import AnyPath
 
 DEMO_REMARK = (
     "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
@@ -53,11 +54,11 @@ class Options:
     """How a network is opened; as the arguments of `Detector`."""
 
     device: str | torch.device
-    network_folder: str | os.PathLike[str] | None
+    network_folder: AnyPath | None
     threads: int | None
     full_length: bool
     precision: str
-    base: str | os.PathLike[str] | None
+    base: AnyPath | None
     threshold: float | None
     limits: Limits
     engine: str = PACKED
@@ -86,7 +87,7 @@ class OpenedNetwork:
     origin: Origin
 
 
-def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwork:
+def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     """Open what is named: a network by its path or as a repository of the hub, or a fused system.
 
     Raises:
@@ -156,7 +157,7 @@ class _Opened:
 
 
 def _open_alone(
-    named: str | os.PathLike[str], path: Path, options: Options, precision: ScoringPrecision
+    named: AnyPath, path: Path, options: Options, precision: ScoringPrecision
 ) -> _Opened:
     # Before it is read: a copy of what is written meanwhile is refused.
     state = read_state(path)

@@ -20,6 +20,7 @@ from asdf.archives import open_file
 from asdf.errors import AsdfError
 from asdf.interchange import find_network
 from asdf.runs.files import digest_of, sha256_of
+from asdf.text import AnyPath
 from asdf.version import VERSION
 
 _PIECE = 2**20
@@ -54,7 +55,7 @@ class Provenance:
         return replace(self, date=_now())
 
 
-def describe(network: str | os.PathLike[str], options: Mapping[str, Any]) -> Provenance:
+def describe(network: AnyPath, options: Mapping[str, Any]) -> Provenance:
     """Describe the scores that a network gives from now on; its file is read for the digest.
 
     Args:
@@ -68,7 +69,7 @@ def describe(network: str | os.PathLike[str], options: Mapping[str, Any]) -> Pro
     return Provenance(VERSION, str(torch.__version__), network_digest(network), _now(), plain)
 
 
-def network_digest(network: str | os.PathLike[str]) -> str:
+def network_digest(network: AnyPath) -> str:
     """Digest a network's file with SHA-256.
 
     Of a folder, which holds weights with their settings, it is the digest of its
@@ -91,7 +92,7 @@ def network_digest(network: str | os.PathLike[str]) -> str:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
-def recording_digest(recording: str | os.PathLike[str] | bytes) -> str:
+def recording_digest(recording: AnyPath | bytes) -> str:
     """Digest the file of a recording with SHA-256, as it is before it is decoded.
 
     Args:

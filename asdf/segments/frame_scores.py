@@ -12,7 +12,6 @@ it; what follows (its score of spoof, a label) does not count.
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.segments.frame_table import FrameTable, read_frame_table
-from asdf.text import read_number
+from asdf.text import AnyPath, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 
@@ -46,9 +45,7 @@ class ScoredFrames:
     duration_s: float | None = None
 
 
-def read_frame_scores(
-    path: str | os.PathLike[str], hop_s: float | None = None
-) -> list[ScoredFrames]:
+def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredFrames]:
     """Read a file of frame scores: JSON, npz, or text (which may be gzipped).
 
     Args:

@@ -6,7 +6,6 @@ The same scores give the same bytes.
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from asdf.arrays import Floats, Integers, Singles
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
+from asdf.text import AnyPath
 
 _ARRAYS = ("ids", "offsets", "scores", "hop_s", "durations_s")
 
@@ -60,7 +60,7 @@ def frame_table(
     return FrameTable(ids, offsets, np.concatenate([none, *scores]), hop_s, durations_s)
 
 
-def write_frame_table(path: str | os.PathLike[str], table: FrameTable) -> None:
+def write_frame_table(path: AnyPath, table: FrameTable) -> None:
     """Write a table atomically, as the arrays of a file of numpy (npz).
 
     Raises:
@@ -86,7 +86,7 @@ def write_frame_table(path: str | os.PathLike[str], table: FrameTable) -> None:
         )
 
 
-def read_frame_table(path: str | os.PathLike[str]) -> FrameTable:
+def read_frame_table(path: AnyPath) -> FrameTable:
     """Read a table that `write_frame_table` wrote.
 
     Raises:

@@ -7,7 +7,6 @@ frames: the file of the finest resolution, 0.01, is the most exact one.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from pickle import UnpicklingError
@@ -22,6 +21,7 @@ from asdf.runs.pickles import Items
 from asdf.segments.frames import segments_from_scores
 from asdf.segments.plain_pickle import Described, read_plain_pickle
 from asdf.segments.timed import Timed
+from asdf.text import AnyPath
 
 MOST_BYTES = 2**30
 """Of a file: ten times the largest that is distributed, eval at 10 ms."""
@@ -33,7 +33,7 @@ _ZERO_AND_ONE: dict[str, tuple[Any, Any]] = {"U": ("0", "1"), "S": (b"0", b"1")}
 _HOP_IN_NAME = re.compile(r"_(\d+\.\d+)\.npy$")
 
 
-def read_label_arrays(path: str | os.PathLike[str], hop_s: float | None = None) -> dict[str, Timed]:
+def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Timed]:
     """Read labels per frame by utterance; the path may lead into a tar.
 
     Args:

@@ -6,7 +6,6 @@ looked up as everywhere, by path or by bare name.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from asdf.segments.parts import COLUMN, format_spoofed
 from asdf.segments.rttm import parse_rttm
 from asdf.segments.text import parse_text
 from asdf.segments.timed import Timed
+from asdf.text import AnyPath
 from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.trial_list import TrialList
@@ -36,7 +36,7 @@ class Reference:
     durations_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def read_reference(path: str | os.PathLike[str]) -> Reference:
+def read_reference(path: AnyPath) -> Reference:
     """Read a table of trials, an RTTM, a text of parts (`read_text`), or PartialSpoof's npy.
 
     Raises:

@@ -8,7 +8,6 @@ a recording without parts, so readers that know the list of recordings decide ab
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -16,12 +15,13 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.segments.parts import Segment, clipped
 from asdf.segments.timed import Timed, TimedCollector, read_time
+from asdf.text import AnyPath
 from asdf.trials.lines import NumberedLines, numbered_lines
 
 _MICROSECOND = 6
 
 
-def read_rttm(path: str | os.PathLike[str]) -> dict[str, Timed]:
+def read_rttm(path: AnyPath) -> dict[str, Timed]:
     """Read an RTTM, plain or gzipped: the parts of each recording by the name that it has there.
 
     Raises:
@@ -51,7 +51,7 @@ def parse_rttm(lines: NumberedLines, path: Path) -> dict[str, Timed]:
     return collector.timed()
 
 
-def write_rttm(path: str | os.PathLike[str], recordings: Mapping[str, Timed]) -> None:
+def write_rttm(path: AnyPath, recordings: Mapping[str, Timed]) -> None:
     """Write the parts of recordings, bona fide ones too, as WeDefense does.
 
     Args:

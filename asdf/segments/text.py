@@ -17,19 +17,19 @@ spoofed.
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.segments.parts import Segment
 from asdf.segments.timed import Timed, TimedCollector, is_spoof_label, read_time
+from asdf.text import AnyPath
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 
 # The labels of whole recordings: 1 and 0 are HAD's.
 _LABELS = {"1": False, "0": True}
 
 
-def read_text(path: str | os.PathLike[str]) -> dict[str, Timed]:
+def read_text(path: AnyPath) -> dict[str, Timed]:
     """Read a text file of HAD or LlamaPartialSpoof, or of plain lines; it may be gzipped.
 
     Raises:

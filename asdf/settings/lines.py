@@ -6,7 +6,6 @@ lines after it are read as if it were right, so that one mistake does not hide o
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Collector, Complaint, Location, Mistake, SettingsError, shortened
 from asdf.settings.tokens import ASSIGNMENT_LINE, find_end
+from asdf.text import AnyPath
 
 TARGET = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
@@ -33,7 +33,7 @@ class Line:
     broken: bool = False
 
 
-def read_text(path: str | os.PathLike[str], what: str) -> str:
+def read_text(path: AnyPath, what: str) -> str:
     """Return the text of a config file, its line ends turned into newlines.
 
     Raises:
@@ -56,9 +56,7 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _unreadable(
-    path: str | os.PathLike[str], problem: str, line: int | None = None
-) -> SettingsError:
+def _unreadable(path: AnyPath, problem: str, line: int | None = None) -> SettingsError:
     return SettingsError([Mistake(Location(str(path), line), problem)])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterable
 
@@ -12,6 +11,7 @@ from asdf.settings.inheritance import inheritance_mistakes
 from asdf.settings.lines import read_text
 from asdf.settings.mistakes import raise_all
 from asdf.settings.tokens import ASSIGNMENT_LINE
+from asdf.text import AnyPath
 
 WIDTH = 80
 # Deeper configs of a long chain stand no further to the right.
@@ -20,7 +20,7 @@ _STEP = "  "
 _HEAD = ("| setting | default | meaning |", "|---|---|---|")
 
 
-def list_configs(run_configs: str | os.PathLike[str]) -> str:
+def list_configs(run_configs: AnyPath) -> str:
     """Return the configs of a file as a tree, each below its nearest parent, with its description.
 
     No line is wider than 80 columns. A config's description is made of the comments before its

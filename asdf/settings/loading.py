@@ -7,7 +7,6 @@ so that what is edited while a run goes on reaches none of its configs.
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,11 +38,12 @@ from asdf.settings.mistakes import (
     raise_all,
     shortened,
 )
+from asdf.text import AnyPath
 
 # What makes a name a pattern; no name of a config has it.
 _PATTERN = re.compile(r"[*?\[]")
 
-FilePath = str | os.PathLike[str]
+FilePath = AnyPath
 Configs = tuple[Config, ...]
 """The configs that a command names, in its order: read once and free of mistakes."""
 

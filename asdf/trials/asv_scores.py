@@ -7,7 +7,6 @@ the two files have different numbers of lines.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,12 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
+from asdf.text import AnyPath
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import parse_score
 
 _KEYS = ("target", "nontarget", "spoof")
-_FilePath = str | os.PathLike[str]
+_FilePath = AnyPath
 
 
 @dataclass(frozen=True, eq=False)

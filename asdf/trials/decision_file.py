@@ -6,10 +6,10 @@ reads it too; a word that names neither class is refused, never guessed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from asdf.errors import AsdfError
+from asdf.text import AnyPath
 from asdf.trials.formats import ScoreFile
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import ScoreCollector
@@ -31,9 +31,7 @@ BETWEEN = 0.5
 _HEADERS = {"predict", "prediction", "decision", "label", "key"}
 
 
-def read_decisions(
-    path: str | os.PathLike[str], is_trial: Callable[[str], bool] | None = None
-) -> ScoreFile:
+def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
     """Read lines 'UTT CLASS', 'UTT,CLASS' or 'UTT TAB CLASS', with a header or without one.
 
     Args:

@@ -6,14 +6,13 @@ guess: where a file has none, `asdf.trials.matching` takes them from a protocol.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
-from asdf.text import read_number
+from asdf.text import AnyPath, read_number
 from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.score_file import ScoreCollector, Scores, read_scores
 
@@ -34,9 +33,7 @@ class ScoreFile:
     attacks: Sequence[str] | None = None
 
 
-def read_score_file(
-    path: str | os.PathLike[str], is_trial: Callable[[str], bool] | None = None
-) -> ScoreFile:
+def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
     """Read a score file in the format of its first line.
 
     `PATH 0|1 SCORE` is ASDF's, `UTT ATTACK bonafide|spoof SCORE` that of `read_keyed_scores`, a csv
@@ -90,7 +87,7 @@ def _is_tabbed(line: str) -> bool:
     return len(scores) == 1 and len(scores[0].split()) == 1
 
 
-def read_keyed_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:
+def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     """Read `UTT ATTACK KEY SCORE`, KEY bonafide or spoof, as the systems of ASVspoof 2019 write it.
 
     Raises:
@@ -110,7 +107,7 @@ def read_keyed_scores(path: str | os.PathLike[str], *, both_classes: bool = True
     return collector.scores(both_classes=both_classes)
 
 
-def read_two_columns(path: str | os.PathLike[str]) -> ScoreFile:
+def read_two_columns(path: AnyPath) -> ScoreFile:
     """Read `UTT SCORE` (ASVspoof 2021) or the TAB file `filename cm-score` with its header (5).
 
     Raises:
@@ -131,7 +128,7 @@ def read_two_columns(path: str | os.PathLike[str]) -> ScoreFile:
     return ScoreFile(scores.ids, scores.scores)
 
 
-def read_score_csv(path: str | os.PathLike[str]) -> ScoreFile:
+def read_score_csv(path: AnyPath) -> ScoreFile:
     """Read `ID_audio,label,score_spoof,score_bonafide` with its header, as DeepFense writes it.
 
     Its label 1 is bona fide; the score is that of bona fide minus that of spoof. Where a label is

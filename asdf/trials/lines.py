@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
@@ -20,6 +19,7 @@ from typing import BinaryIO, cast
 from asdf.archives import open_file
 from asdf.errors import AsdfError
 from asdf.runs.streams import STDIN, STREAM, stream_name
+from asdf.text import AnyPath
 
 NumberedLines = Iterator[tuple[int, str]]
 """Lines that are not blank, each with its number, from 1."""
@@ -35,7 +35,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def numbered_lines(
-    path: str | os.PathLike[str], strip: str | None = None, errors: str = "strict"
+    path: AnyPath, strip: str | None = None, errors: str = "strict"
 ) -> NumberedLines:
     """Yield the lines of a file that a user names.
 
@@ -89,7 +89,7 @@ def peek(lines: NumberedLines) -> tuple[str, NumberedLines]:
 
 def lines_of(
     file: BinaryIO,
-    path: str | os.PathLike[str],
+    path: AnyPath,
     strip: str | None = None,
     errors: str = "strict",
 ) -> NumberedLines:
@@ -126,7 +126,7 @@ def _decompressed(file: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile:
     return file
 
 
-def _bounded_lines(text: io.TextIOWrapper, path: str | os.PathLike[str]) -> NumberedLines:
+def _bounded_lines(text: io.TextIOWrapper, path: AnyPath) -> NumberedLines:
     number = 0
     characters = 0
     # One character more than a line may have shows that it is too long, whatever follows.
@@ -151,7 +151,7 @@ def _bounded_lines(text: io.TextIOWrapper, path: str | os.PathLike[str]) -> Numb
         yield number, line
 
 
-def _unreadable(path: str | os.PathLike[str], error: OSError) -> str:
+def _unreadable(path: AnyPath, error: OSError) -> str:
     return f"cannot read {path}: {error.strerror or error}. Check the path."
 
 

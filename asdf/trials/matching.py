@@ -7,7 +7,6 @@ protocol holds for the scores.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from asdf.arrays import Indices, Labels
 from asdf.errors import AsdfError
-from asdf.text import quoted_and_more
+from asdf.text import AnyPath, quoted_and_more
 from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores, missing_class
@@ -24,7 +23,7 @@ from asdf.trials.trial_list import TrialList, values_at
 _SHOWN = 5
 
 
-Reader = Callable[[str | os.PathLike[str], Callable[[str], bool] | None], ScoreFile]
+Reader = Callable[[AnyPath, Callable[[str], bool] | None], ScoreFile]
 """Reads a file of scores; the second argument says whether the protocol has an utterance."""
 
 
@@ -36,7 +35,7 @@ class Matched(NamedTuple):
 
 
 def read_matched(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     trials: TrialList | None,
     *,
     whole: TrialList | None = None,
@@ -66,7 +65,7 @@ def read_matched(
 
 
 def read_any_scores(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     labels: Mapping[str, int] | None = None,
     *,
     ignore_others: bool = False,
@@ -98,7 +97,7 @@ def read_any_scores(
 
 
 def read_unlabelled_scores(
-    path: str | os.PathLike[str], labels: Mapping[str, int], *, ignore_others: bool = False
+    path: AnyPath, labels: Mapping[str, int], *, ignore_others: bool = False
 ) -> Scores:
     """Read `UTT SCORE` (ASVspoof 2021) or the TAB file of ASVspoof 5, with labels from a protocol.
 
@@ -119,7 +118,7 @@ def _as_trials(labels: Mapping[str, int]) -> TrialList:
     return TrialList(list(labels), np.array(list(labels.values()), np.int8))
 
 
-def _with_labels_of_file(path: str | os.PathLike[str], file: ScoreFile) -> Scores:
+def _with_labels_of_file(path: AnyPath, file: ScoreFile) -> Scores:
     """Return the scores of a file that has labels, and both classes."""
     if file.labels is None:
         _, first = next(numbered_lines(path))
@@ -133,7 +132,7 @@ def _with_labels_of_file(path: str | os.PathLike[str], file: ScoreFile) -> Score
 
 
 def _match_file(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     file: ScoreFile,
     trials: TrialList,
     whole: TrialList | None,
@@ -157,7 +156,7 @@ def _match_file(
     return Matched(scores, len(file.ids) - len(ids))
 
 
-def _refuse_one_class(path: str | os.PathLike[str], labels: Labels) -> None:
+def _refuse_one_class(path: AnyPath, labels: Labels) -> None:
     missing = missing_class(labels)
     if missing:
         raise AsdfError(
@@ -241,7 +240,7 @@ def _match(ids: Sequence[str], trials: TrialList) -> Indices:
 
 
 def _refuse_others(
-    path: str | os.PathLike[str], ids: Sequence[str], indices: Indices, whole: TrialList | None
+    path: AnyPath, ids: Sequence[str], indices: Indices, whole: TrialList | None
 ) -> None:
     others = values_at(ids, np.flatnonzero(indices < 0))
     if whole is not None:
@@ -254,7 +253,7 @@ def _refuse_others(
         )
 
 
-def _refuse_missing(path: str | os.PathLike[str], indices: Indices, trials: TrialList) -> None:
+def _refuse_missing(path: AnyPath, indices: Indices, trials: TrialList) -> None:
     scored = np.zeros(len(trials), bool)
     scored[indices] = True
     missing = np.flatnonzero(~scored)

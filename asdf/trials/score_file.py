@@ -8,7 +8,6 @@ right.
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from asdf.arrays import AnyIntegers, Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import quoted_and_more, read_number
+from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
 from asdf.trials.scored_entry import check_trials
@@ -72,7 +71,7 @@ class Scores(TrialList):
         return scores
 
 
-def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:
+def read_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     """Read ASDF's score file, plain or gzipped.
 
     Args:
@@ -109,7 +108,7 @@ def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> S
 class ScoreCollector:
     """The scored trials of a file, added in the order of its lines, and checked as a whole."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._path = path
         self._lines = array("I")
         self._ids: list[str] = []
@@ -185,7 +184,7 @@ class ScoreCollector:
             )
 
 
-def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
+def parse_score(text: str, path: AnyPath, line: int) -> float:
     """Return a score as a number, finite or not.
 
     Raises:
@@ -207,7 +206,7 @@ def missing_class(labels: AnyIntegers) -> str:
 
 
 def write_scores(
-    path: str | os.PathLike[str], ids: Sequence[str], labels: Iterable[int], scores: npt.ArrayLike
+    path: AnyPath, ids: Sequence[str], labels: Iterable[int], scores: npt.ArrayLike
 ) -> None:
     """Write a score file atomically, in the order of `ids`, the same bytes for the same scores.
 
@@ -243,9 +242,7 @@ def write_scores(
         file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
 
 
-def write_unlabelled_scores(
-    path: str | os.PathLike[str], ids: Sequence[str], scores: Floats
-) -> None:
+def write_unlabelled_scores(path: AnyPath, ids: Sequence[str], scores: Floats) -> None:
     """Write `UTT SCORE` lines atomically, with the scores of `write_scores`. Raises as that."""
     _check_writable(path, ids, scores)
     with atomic_write(path) as file:
@@ -253,7 +250,7 @@ def write_unlabelled_scores(
         file.writelines(f"{utterance} {score}\n" for utterance, score in rows)
 
 
-def _check_writable(path: str | os.PathLike[str], ids: Sequence[str], values: Floats) -> None:
+def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
     """Refuse what would not be read back as a whole, sound set of trials."""
     if not len(ids):
         raise AsdfError(
@@ -284,9 +281,7 @@ def score_texts(scores: Floats) -> Iterator[str]:
     return map(repr, scores.tolist())
 
 
-def _refuse(
-    path: str | os.PathLike[str], utterances: list[str], total: int, what: str, advice: str
-) -> None:
+def _refuse(path: AnyPath, utterances: list[str], total: int, what: str, advice: str) -> None:
     if utterances:
         raise AsdfError(
             f"cannot write {Path(path)}: {len(utterances)} of {total} utterances {what}: "

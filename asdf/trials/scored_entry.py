@@ -7,23 +7,23 @@ reads it. A file that was cut has another EER, and without a protocol nothing el
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.streams import descriptor_of
+from asdf.text import AnyPath
 
 _MAX_CHARACTERS = 1000
 """Characters that are read: a few values with their names."""
 
 
-def entry_path(score_file: str | os.PathLike[str]) -> Path:
+def entry_path(score_file: AnyPath) -> Path:
     """Return the path of what stands next to a score file."""
     return Path(score_file).with_suffix(".scored.json")
 
 
-def read_entry(score_file: str | os.PathLike[str]) -> dict[str, Any]:
+def read_entry(score_file: AnyPath) -> dict[str, Any]:
     """Return what stands next to a score file; nothing where that cannot be read."""
     # Standard input has no neighbour.
     if descriptor_of(score_file) is not None:
@@ -42,7 +42,7 @@ def stated_trials(entry: dict[str, Any]) -> int | None:
     return trials if type(trials) is int and trials > 0 else None
 
 
-def check_trials(score_file: str | os.PathLike[str], trials: int) -> None:
+def check_trials(score_file: AnyPath, trials: int) -> None:
     """Refuse a score file that has another number of trials than is stated next to it.
 
     Raises:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import quoted_and_more
+from asdf.text import AnyPath, quoted_and_more
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores, score_texts
 from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, SubmissionFormat
@@ -36,7 +35,7 @@ __all__ = [
 _SHOWN = 5
 # The first date that a zip can state: the same bytes for the same scores.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
-_FilePath = str | os.PathLike[str]
+_FilePath = AnyPath
 
 
 def write_submission(

@@ -9,11 +9,11 @@ of the corpus, which results are broken down by.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
+from asdf.text import AnyPath
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.lines import NumberedLines, numbered_lines
 from asdf.trials.trial_list import TrialList
@@ -26,7 +26,7 @@ def is_trials_file(first_line: str) -> bool:
     return tuple(first_line.split("\t")[:2]) == HEADER
 
 
-def read_trials(path: str | os.PathLike[str]) -> TrialList:
+def read_trials(path: AnyPath) -> TrialList:
     """Read a table of trials, plain or gzipped.
 
     Raises:
@@ -63,7 +63,7 @@ def parse_table(lines: NumberedLines, path: Path) -> TrialList:
     return collector.trials()
 
 
-def write_trials(path: str | os.PathLike[str], trials: TrialList) -> None:
+def write_trials(path: AnyPath, trials: TrialList) -> None:
     """Write a table of trials atomically.
 
     Raises:

@@ -54,7 +54,8 @@ class Framed(nn.Module):
     def forward(self, waveforms_BT):
         frames_BFE = torch.tanh(self.hidden(waveforms_BT.unfold(1, 2 * HOP, HOP)))
         embeddings_BE = frames_BFE.mean(dim=1)
-        return Outputs(embeddings_BE, self.output(embeddings_BE), self.frame_output(frames_BFE))
+        frames = {"frames": self.frame_output(frames_BFE)}
+        return Outputs(embeddings_BE, self.output(embeddings_BE), frames)
 
 
 def make_list() -> TrialList:

@@ -8,7 +8,6 @@ by colour: plots are printed in grey and seen by colour-blind eyes.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,7 @@ import numpy as np
 from asdf.errors import UsageError
 from asdf.runs.files import atomic_write
 from asdf.tables.panels import Line, Panel
+from asdf.text import AnyPath
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,7 +164,7 @@ def add_legend(figure: Figure, entries: Mapping[str, Line], columns: int = 1) ->
 
 
 @styled
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, path: AnyPath) -> None:
     """Write a figure atomically; the suffix of `path` is the format.
 
     Raises:

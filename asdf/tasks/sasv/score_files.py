@@ -20,7 +20,6 @@ their header, or without one by their number and by where the key stands.
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ import numpy as np
 
 from asdf.arrays import Flags, Floats, Labels
 from asdf.errors import AsdfError
-from asdf.text import quoted_and_more, read_number
+from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 from asdf.trials.score_file import parse_score, score_texts
 from asdf.trials.submission import write_text_or_zip
@@ -68,7 +67,7 @@ _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
 }
 _NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
 _SHOWN = 5
-_FilePath = str | os.PathLike[str]
+_FilePath = AnyPath
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ the classes' odds; then the natural logarithm of each class's probability, by th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.tasks.tracing.classes import NO_CLASS, SourceClasses, values_of
-from asdf.text import quoted_and_more, read_number
+from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
 from asdf.trials.trial_list import TrialList, same_recording
@@ -91,7 +90,7 @@ def sources_file(score_file: Path) -> Path:
     return score_file.with_name(score_file.stem + SUFFIX)
 
 
-def write_source_scores(path: str | os.PathLike[str], scores: SourceScores) -> None:
+def write_source_scores(path: AnyPath, scores: SourceScores) -> None:
     """Write the file atomically; numbers are float32, in the shortest form that gives them back.
 
     Raises:
@@ -121,7 +120,7 @@ def _line(cells: Sequence[str]) -> str:
     return "\t".join(cells) + "\n"
 
 
-def read_source_scores(path: str | os.PathLike[str]) -> SourceScores:
+def read_source_scores(path: AnyPath) -> SourceScores:
     """Read a file of traced sources, plain or gzipped.
 
     Raises:
