@@ -17,6 +17,7 @@ node coming in, D going out; X rows of all utterances; R rows of a weight; 1 a s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -247,15 +248,17 @@ def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
     sizes: list[list[int]] = []
     for layers in stages:
         groups, columns = _NAMES[type(layers[0])]
-        names = [
-            [f"{name}.{kind}" for name in group] for kind in ("weight", "bias") for group in groups
-        ]
+        names = []
+        for kind in ("weight", "bias"):
+            for group in groups:
+                names.append([f"{name}.{kind}" for name in group])
         sizes.append([_append_flat(parts, layers, each) for each in (*names, columns)])
-    copies = iter(torch.cat(parts).split([size for each in sizes for size in each]))
-    return [
-        Maps(layers, [next(copies) for _ in each])
-        for layers, each in zip(stages, sizes, strict=True)
-    ]
+    flat_sizes = [size for each in sizes for size in each]
+    copies = iter(torch.cat(parts).split(flat_sizes))
+    maps = []
+    for layers, each in zip(stages, sizes, strict=True):
+        maps.append(Maps(layers, list(islice(copies, len(each)))))
+    return maps
 
 
 def _append_flat(parts: list[Tensor], layers: Sequence[nn.Module], names: Sequence[str]) -> int:
