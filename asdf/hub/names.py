@@ -70,11 +70,13 @@ def parse_name(text: str | Path) -> HubName | None:
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
     # A folder 'networks' is here, so 'networks/epoch' is a slip in a path.
+    if not is_name:
+        return None
     is_here = (
         repository.lower().endswith(_OF_FILES)
         or Path(text).exists()
         or Path(repository).parent.exists()
     )
-    if not is_name or (is_here and not is_explicit):
+    if is_here and not is_explicit:
         return None
     return HubName(repository, revision or None, is_explicit)

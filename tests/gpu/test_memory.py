@@ -55,7 +55,8 @@ SEVERAL = [
 # Of the whole network, and of one that processes divide.
 WITHIN, WITHIN_PARTS = 0.03, 0.1
 # The allocator takes blocks of 2 MiB for small tensors, which count where batches are small.
-WITHIN_BYTES = 2 * 2**21
+# And copies of AASIST's maps, which its layers share.
+WITHIN_BYTES = 5 * 2**20
 
 
 def training_peak(case: dict[str, Any], processes: int = 1) -> int:
@@ -75,7 +76,7 @@ def test_the_memory_that_is_computed_is_what_the_allocator_holds(on_null_gpu):
     measured = on_null_gpu("measure_memory", json.dumps([case.settings for case in CASES]))
     for case, memory in zip(CASES, measured, strict=True):
         computed = training_peak(case.settings)
-        assert computed == pytest.approx(memory["training"], rel=WITHIN), case
+        assert computed == pytest.approx(memory["training"], rel=WITHIN, abs=WITHIN_BYTES), case
         if case.gib is not None:
             assert round(computed / GIB, 1) == case.gib, case
         expected = pytest.approx(memory["scoring"], rel=WITHIN, abs=WITHIN_BYTES)
@@ -102,8 +103,8 @@ def test_a_dry_run_says_what_lets_a_training_fit_into_the_gpu_that_is_there(reci
         "Null GPU (cuda:0) has 1.9 GiB",
         "warning: that does not fit. What would help, and what the GPU's memory would have to be:",
         "  computing.precision='auto': 2.7 GiB",
-        "  front_end.gradient_checkpointing=True: 2.9 GiB",
-        "  front_end.frozen=True: 2.9 GiB",
+        "  front_end.gradient_checkpointing=True: 3.0 GiB",
+        "  front_end.frozen=True: 3.0 GiB",
         "  network.minibatch_size=16 network.optimizer_step_interval=4: 1.7 GiB, which fits",
         "  network.eval_minibatch_size_factor=0.25: 1.6 GiB, which fits",
     ):

@@ -38,6 +38,7 @@ from asdf.networks.full_precision import in_full_precision, without_autocast
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2
+_MOST_FILLED_UP = 1.5
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class GraphBackEnd(nn.Module):
         with without_autocast(spectral_BSC):
             temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
             spectral_BSC = spectral_BSC + self.pos_S
-            joins = self._joins_branches(spectral_BSC)
+            joins = self._joins_branches(spectral_BSC) and _are_alike(temporal_BTC, spectral_BSC)
             run = self._run_joined if joins else self._run_branches
             graphs = run(temporal_BTC, spectral_BSC)
             embeddings_BE = _summarize(graphs)
@@ -194,6 +195,14 @@ class GraphBackEnd(nn.Module):
 
 def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
     return torch.cat([x_GBNC, master_GBC.unsqueeze(2)], dim=2)
+
+
+def _are_alike(temporal_BTC: Tensor, spectral_BSC: Tensor) -> bool:
+    """Return whether filling the smaller graph up takes less than half as much memory again."""
+    # Of the pairs of nodes: those of a long recording would take twice the memory.
+    sizes = (temporal_BTC.shape[1], spectral_BSC.shape[1])
+    filled_up = 2 * max(sizes) ** 2
+    return filled_up < _MOST_FILLED_UP * (sizes[0] ** 2 + sizes[1] ** 2)
 
 
 def _summarize(graphs: _Graphs) -> Tensor:

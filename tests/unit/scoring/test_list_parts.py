@@ -183,6 +183,11 @@ def test_a_requested_stop_saves_what_was_scored(utterances, tmp_path, monkeypatc
     assert "goes on: 1 of 7 trials were scored before" in log.text
 
 
+def bytes_of_frames(scored: ScoredList) -> bytes:
+    table = scored.over_time["frames"]
+    return b"".join(map(table.of_trial, range(len(LENGTHS))))
+
+
 def work_in_processes(
     rank: int, utterances: TrialList, folder: Path, size: int, kill_after: int | None
 ) -> None:
@@ -203,7 +208,7 @@ def work_in_processes(
     scored = work(utterances, folder / "scores.txt", world)
     if scored is not None:
         (folder / "bytes").write_bytes(scored.scores.tobytes())
-        (folder / "frames").write_bytes(b"".join(map(scored.frames.of_trial, range(len(LENGTHS)))))
+        (folder / "frames").write_bytes(bytes_of_frames(scored))
     dist.destroy_process_group()
 
 
@@ -217,7 +222,6 @@ def test_after_kill_9_three_processes_go_on_from_what_two_had(utterances, tmp_pa
     torch.set_num_threads(1)
     whole = work(utterances, None)
     assert (tmp_path / "bytes").read_bytes() == whole.scores.tobytes()
-    expected = b"".join(map(whole.frames.of_trial, range(len(LENGTHS))))
-    assert (tmp_path / "frames").read_bytes() == expected
+    assert (tmp_path / "frames").read_bytes() == bytes_of_frames(whole)
     # What the killed ones had is still there, and was added to.
     assert len(saved(tmp_path)) > known
