@@ -38,7 +38,8 @@ from asdf.networks.full_precision import in_full_precision, without_autocast
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2
-_MOST_FILLED_UP = 1.5
+# Nodes, of clips of about 8 s.
+_MOST_FILLED_UP = 128
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class GraphBackEnd(nn.Module):
         with without_autocast(spectral_BSC):
             temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
             spectral_BSC = spectral_BSC + self.pos_S
-            joins = self._joins_branches(spectral_BSC) and _are_alike(temporal_BTC, spectral_BSC)
+            joins = self._joins_branches(spectral_BSC) and _are_small(temporal_BTC, spectral_BSC)
             run = self._run_joined if joins else self._run_branches
             graphs = run(temporal_BTC, spectral_BSC)
             embeddings_BE = _summarize(graphs)
@@ -197,12 +198,10 @@ def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
     return torch.cat([x_GBNC, master_GBC.unsqueeze(2)], dim=2)
 
 
-def _are_alike(temporal_BTC: Tensor, spectral_BSC: Tensor) -> bool:
-    """Return whether filling the smaller graph up takes less than half as much memory again."""
+def _are_small(temporal_BTC: Tensor, spectral_BSC: Tensor) -> bool:
+    """Return whether filling the smaller graph up takes little memory, as of training clips."""
     # Of the pairs of nodes: those of a long recording would take twice the memory.
-    sizes = (temporal_BTC.shape[1], spectral_BSC.shape[1])
-    filled_up = 2 * max(sizes) ** 2
-    return filled_up < _MOST_FILLED_UP * (sizes[0] ** 2 + sizes[1] ** 2)
+    return max(temporal_BTC.shape[1], spectral_BSC.shape[1]) <= _MOST_FILLED_UP
 
 
 def _summarize(graphs: _Graphs) -> Tensor:
