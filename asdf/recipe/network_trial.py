@@ -49,7 +49,7 @@ def try_network(settings: Sections, architecture: str, folder: Path) -> None:
     from asdf.networks.build import build_network
     from asdf.networks.output_check import check_outputs
     from asdf.training.losses.building import build_loss, find_loss_class, list_of_two
-    from asdf.training.task import requested_tasks
+    from asdf.training.task import find_tasks
 
     front_end = replace(settings.front_end, architecture=architecture, weights=None)
     tried = replace(settings, front_end=front_end)
@@ -57,5 +57,4 @@ def try_network(settings: Sections, architecture: str, folder: Path) -> None:
         network = build_network(tried, folder)
         check_outputs(network, settings.network, torch.device("cpu"))
         build_loss(network, list_of_two(find_loss_class(tried, folder)), tried, folder)
-        for task in requested_tasks(tried, folder):
-            task.try_on_noise(network)
+        find_tasks(tried, folder).requested().try_on_noise(network)

@@ -448,7 +448,7 @@ class Run:
         from asdf.training.losses.building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
-        from asdf.training.task import requested_tasks
+        from asdf.training.task import find_tasks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
         if self.settings.front_end.cache_features:
@@ -457,13 +457,12 @@ class Run:
                 find_front_end_class(self.settings.front_end, self.recipe_folder),
             )
         find_loss_class(self.settings, self.recipe_folder)
-        tasks = requested_tasks(self.settings, self.recipe_folder)
-        for task in tasks:
-            task.check()
+        tasks = find_tasks(self.settings, self.recipe_folder).requested()
+        tasks.check()
         find_sampler(self.settings, self.recipe_folder)
         check_named_optimiser(self.settings, self.recipe_folder)
         find_schedule(self.settings, self.recipe_folder)
-        check_metric(self.settings, self.recipe_folder, [task.key for task in tasks])
+        check_metric(self.settings, self.recipe_folder, tasks.keys)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from asdf.metrics.results import MetricValue
     from asdf.metrics.validation import ChosenMetric
+    from asdf.networks.extras import Extra
     from asdf.scoring.score_list import ScoredList
-    from asdf.training.task import TaskScores
+    from asdf.training.task import Tasks
     from asdf.training.trial_loss import LossOnTrials
     from asdf.trials.how_scored import HowScored
     from asdf.trials.score_file import Scores
@@ -77,7 +78,7 @@ def score_lists(
     """
     from asdf.interchange import digest_in_memory
     from asdf.scoring.score_list import build_list_scorer, score_with_extras
-    from asdf.training.task import TaskScores, find_tasks
+    from asdf.training.task import find_tasks
     from asdf.trials.how_scored import in_precision
 
     results: dict[str, _SetResult] = {}
@@ -87,7 +88,7 @@ def score_lists(
     scored = replace(scorer.how_scored, network=digest)
     # Each extra that a network gives over time; an embedding is requested by a command alone.
     wanted = [key for key, extra in scorer.extras.items() if extra.hop is not None]
-    tasks = TaskScores(find_tasks(run.settings, run.recipe_folder), scorer.extras)
+    tasks = find_tasks(run.settings, run.recipe_folder)
     for utterances, lengths in measured:
         corpus = utterances.name
         path = run.folders.scores(name, corpus)
@@ -96,7 +97,9 @@ def score_lists(
             scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )
         result = run.world.run_on_main(
-            partial(_write_scores, run, name, utterances, scores, scored, tasks, metric)
+            partial(
+                _write_scores, run, name, utterances, scores, scored, tasks, scorer.extras, metric
+            )
         )
         mean = run.world.run_on_main(partial(_mean_loss, loss, scores, utterances))
         result = replace(result, loss=mean)
@@ -148,12 +151,12 @@ def _write_scores(
     utterances: TrialList,
     computed: ScoredList | None,
     scored: HowScored,
-    tasks: TaskScores,
+    tasks: Tasks,
+    extras: Mapping[str, Extra],
     metric: ChosenMetric | None,
 ) -> _SetResult:
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
-    from asdf.training.task import allow_one_class
     from asdf.trials.known_roles import training_words
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
@@ -171,9 +174,9 @@ def _write_scores(
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
-    of_tasks = tasks.write(path, utterances, {**computed.extras, **computed.over_time})
+    of_tasks = tasks.write(path, utterances, {**computed.extras, **computed.over_time}, extras)
     # A task may score lists of one class as well.
-    is_whole = not allow_one_class(tasks.tasks, of_tasks) or (len(bona_fide) and len(spoof))
+    is_whole = not tasks.allow_one_class(of_tasks) or (len(bona_fide) and len(spoof))
     rate = eer(bona_fide, spoof)[0] if is_whole else math.nan
     value = rate
     if metric is not None:

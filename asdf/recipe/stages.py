@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from asdf.report import Gathered
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
-    from asdf.training.task import Task
+    from asdf.training.task import Tasks
     from asdf.trials.trial_list import TrialList
 
 
@@ -214,9 +214,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     )
 
 
-def _report_tasks(
-    run: Run, tasks: Sequence[Task], networks: Sequence[str], sets: Sequence[str]
-) -> None:
+def _report_tasks(run: Run, tasks: Tasks, networks: Sequence[str], sets: Sequence[str]) -> None:
     """Log and write the results of the tasks that networks have."""
     from asdf.training.task import ScoredSet
 
@@ -229,14 +227,13 @@ def _report_tasks(
                 scored.append(ScoredSet(name, corpus, *paths))
         return scored
 
-    for task in tasks:
-        text = task.report(sets_of(sets), sets_of(run.validation_sets), run.folders.results)
-        if text:
-            LOG.info("%s", text)
+    scored, validated = sets_of(sets), sets_of(run.validation_sets)
+    for text in tasks.report(scored, validated, run.folders.results):
+        LOG.info("%s", text)
 
 
 def _result_row(
-    run: Run, network: str, corpus: str, metric: ChosenMetric, tasks: Sequence[Task]
+    run: Run, network: str, corpus: str, metric: ChosenMetric, tasks: Tasks
 ) -> Row | None:
     """Return the results of a network on a set; None where all trials are of one class.
 
@@ -246,15 +243,14 @@ def _result_row(
         AsdfError: there is no score file.
     """
     from asdf.metrics.results import Row, evaluate
-    from asdf.training.task import allow_one_class, read_task_scores
     from asdf.trials.score_file import missing_class, read_scores
     from asdf.trials.scored_files import how_scored
 
     path = run.folders.scores(network, corpus)
     if not path.exists():
         raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
-    of_tasks = read_task_scores(tasks, path)
-    scores = read_scores(path, both_classes=not allow_one_class(tasks, of_tasks))
+    of_tasks = tasks.read(path)
+    scores = read_scores(path, both_classes=not tasks.allow_one_class(of_tasks))
     if missing_class(scores.labels):
         LOG.info("%s has trials of one class: %s alone are reported", corpus, ", ".join(of_tasks))
         return None

@@ -9,8 +9,10 @@ A task adds a head to the network (`asdf.networks.heads.Head`), a term to the lo
 
 from __future__ import annotations
 
+import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,11 +23,12 @@ from torch import Tensor, nn
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.extras import Extra
+from asdf.networks.extras import EMBEDDING, Extra
 from asdf.networks.heads import Head, attach_head
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import atomic_write
-from asdf.settings.class_path import describe_error, find_class
+from asdf.runs.seeds import derived_seed
+from asdf.settings.class_path import UserErrors, find_class, is_ours
 from asdf.settings.sections import Sections
 from asdf.training.terms.base import Term
 from asdf.trials.trial_list import TrialList
@@ -59,7 +62,7 @@ class Task(ABC):
     docs/your_own.md has a complete one.
 
     Attributes:
-        key: Key of the extra that the task's head gives.
+        key: Key of the extra that the task's head gives: a name as Python's, such as 'speakers'.
         settings: All sections, as plain dataclasses.
         folder: Folder of the recipe, where modules of users lie; None: there is none.
         scores_one_class: Whether it scores lists of bona fide trials or of spoofs alone, too.
@@ -98,8 +101,14 @@ class Task(ABC):
         """Make `head` a part of `network`, on its device and in its number format.
 
         Raises:
-            UsageError: the network has something else of that name.
+            UsageError: the network has something else of that name, or the head's key is another
+                than the task's.
         """
+        if head.key != self.key:
+            raise UsageError(
+                f"{type(head).__qualname__}.key is {head.key!r}, and {type(self).__qualname__}.key "
+                f"{self.key!r}: the task would not find what its head computes. Give both one key."
+            )
         parameter = next(network.parameters())
         # Parts of a divided network have one number format.
         form = torch.promote_types(parameter.dtype, torch.float32)
@@ -146,12 +155,22 @@ class Task(ABC):
         return values
 
     def read(self, score_file: Path) -> Any:
-        """Return the scores that `write` has written; None where there are none."""
+        """Return the scores that `write` has written; None where there are none.
+
+        Raises:
+            AsdfError: the file cannot be read.
+        """
         path = self.scores_file(score_file)
         if not path.exists():
             return None
-        with np.load(path) as content:
-            return content["values"]
+        try:
+            with np.load(path, allow_pickle=False) as content:
+                return content["values"]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise AsdfError(
+                f"cannot read the scores {path} ({type(error).__name__}: {error}): the file is "
+                "damaged or of another program. Run stage 2 again (recipe.start_stage=2)."
+            ) from None
 
     def describe(self, scores: Any) -> str:
         """Return what the log says of the scores of a set, after its EER, such as '; known 3 %'."""
@@ -171,75 +190,143 @@ class Task(ABC):
         return ""
 
 
-def find_tasks(settings: Sections, folder: Path | None) -> list[Task]:
-    """Return the tasks of ASDF, and those of `network.tasks`, for these settings.
+class Tasks:
+    """The tasks of a run, which are asked together.
 
-    Raises:
-        UsageError: a class does not exist, or is no task.
-        AsdfError: its module or its constructor fails.
-    """
-    tasks = []
-    for path in (*OURS, *settings.network.tasks):
-        kind = find_class(path, folder, SETTING, Task)  # type: ignore[type-abstract]
-        try:
-            tasks.append(kind(settings, folder))
-        except AsdfError:
-            raise
-        except Exception as error:
-            reason = describe_error(error, __file__)
-            raise AsdfError(f"{SETTING}: {path}(settings, folder) failed: {reason}.") from error
-    return tasks
-
-
-def requested_tasks(settings: Sections, folder: Path | None) -> list[Task]:
-    """Return the tasks that the settings ask for. Raises as `find_tasks`."""
-    return [task for task in find_tasks(settings, folder) if task.is_requested]
-
-
-@dataclass(frozen=True)
-class TaskScores:
-    """The scores of all tasks of a network, next to score files.
-
-    Attributes:
-        tasks: Tasks that a network may have.
-        extras: Extras of the network, by key.
+    What fails in a user's is one message with the names of its class and method.
     """
 
-    tasks: Sequence[Task]
-    extras: Mapping[str, Extra]
+    def __init__(self, members: Sequence[Task]) -> None:
+        """Take the tasks, in the order of their terms."""
+        self._members = members
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._members)
+
+    def requested(self) -> Tasks:
+        """Return those that the settings ask for."""
+        return Tasks([task for task in self if task.is_requested])
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of their extras."""
+        return [task.key for task in self]
+
+    def check(self) -> None:
+        """Find what the settings name. Raises as `Task.check`."""
+        for task in self:
+            with _asking(task, "check"):
+                task.check()
+
+    def try_on_noise(self, network: nn.Module) -> None:
+        """Build their heads for `network` and try them. Raises as `Task.try_on_noise`."""
+        for task in self:
+            with _asking(task, "try_on_noise"):
+                task.try_on_noise(network)
+
+    def build_terms(
+        self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None, seed: int
+    ) -> tuple[Term, ...]:
+        """Attach their heads, whose weights follow from `seed`; return the terms of the loss.
+
+        Args: as of `Task.build_term`. Raises as it does.
+        """
+        terms = []
+        for task in self:
+            with torch.random.fork_rng(devices=[]), _asking(task, "build_term"):
+                torch.manual_seed(derived_seed(seed, f"head of {task.key}"))
+                terms.append(task.build_term(network, utterances, frames))
+        return tuple(term for term in terms if term is not None)
 
     def remove(self, score_file: Path) -> None:
         """Remove what belongs to a score file that is written anew."""
-        for task in self.tasks:
+        for task in self:
             task.scores_file(score_file).unlink(missing_ok=True)
 
     def write(
-        self, score_file: Path, utterances: TrialList, values: Mapping[str, Any]
+        self,
+        score_file: Path,
+        utterances: TrialList,
+        values: Mapping[str, Any],
+        extras: Mapping[str, Extra],
     ) -> dict[str, Any]:
-        """Write what the network gives for a set; return the scores by key.
+        """Write what a network gives for a set; return the scores by key.
 
         Args:
             values: Rows of the extras, by key.
+            extras: Extras of the network, by key.
         """
         scores = {}
-        for task in self.tasks:
+        for task in self:
             key = task.key
             if key in values:
-                scores[key] = task.write(score_file, utterances, values[key], self.extras[key])
+                with _asking(task, "write"):
+                    scores[key] = task.write(score_file, utterances, values[key], extras[key])
+        return scores
+
+    def read(self, score_file: Path) -> dict[str, Any]:
+        """Return the scores that belong to a score file, by key. Raises as `Task.read`."""
+        scores = {}
+        for task in self:
+            with _asking(task, "read"):
+                read = task.read(score_file)
+            if read is not None:
+                scores[task.key] = read
         return scores
 
     def describe(self, scores: Mapping[str, Any]) -> str:
         """Return what the log says of the scores of a set."""
-        known = [task for task in self.tasks if task.key in scores]
-        return "".join(task.describe(scores[task.key]) for task in known)
+        sentences = []
+        for task in self:
+            if task.key in scores:
+                with _asking(task, "describe"):
+                    sentences.append(task.describe(scores[task.key]))
+        return "".join(sentences)
+
+    def report(
+        self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
+    ) -> list[str]:
+        """Write the results of networks on sets; return those for the log. Args: as of a task."""
+        texts = []
+        for task in self:
+            with _asking(task, "report"):
+                texts.append(task.report(scored, validated, results))
+        return list(filter(None, texts))
+
+    def allow_one_class(self, scores: Mapping[str, Any]) -> bool:
+        """Return whether a set with these scores may lack bona fide trials or spoofs."""
+        return any(task.scores_one_class for task in self if task.key in scores)
 
 
-def read_task_scores(tasks: Sequence[Task], score_file: Path) -> dict[str, Any]:
-    """Return the scores of tasks that belong to a score file, by key."""
-    read = {task.key: task.read(score_file) for task in tasks}
-    return {key: scores for key, scores in read.items() if scores is not None}
+def find_tasks(settings: Sections, folder: Path | None) -> Tasks:
+    """Return the tasks of ASDF, and those of `network.tasks`, for these settings.
+
+    Raises:
+        UsageError: a class does not exist, or is not a task, or has a key that another has.
+        AsdfError: its module or its constructor fails.
+    """
+    tasks: list[Task] = []
+    taken = {EMBEDDING: "the network's embeddings"}
+    for path in (*OURS, *settings.network.tasks):
+        kind = find_class(path, folder, SETTING, Task)  # type: ignore[type-abstract]
+        with UserErrors(f"{SETTING}: {path}(settings, folder) failed"):
+            task = kind(settings, folder)
+            key = task.key
+        if not isinstance(key, str) or not key.isidentifier():
+            raise UsageError(f"{SETTING}: {path}.key is {key!r}. Give it a name, as 'speakers'.")
+        if key in taken:
+            raise UsageError(
+                f"{SETTING}: {path}.key is {key!r}, which is the key of {taken[key]}. Give it "
+                "another."
+            )
+        taken[key] = path
+        tasks.append(task)
+    return Tasks(tasks)
 
 
-def allow_one_class(tasks: Sequence[Task], scores: Mapping[str, Any]) -> bool:
-    """Return whether a set with these scores of tasks may lack bona fide trials or spoofs."""
-    return any(task.scores_one_class for task in tasks if task.key in scores)
+def _asking(task: Task, method: str) -> AbstractContextManager[None]:
+    """Return the block in which `method` of a task is called."""
+    kind = type(task)
+    path = f"{kind.__module__}.{kind.__qualname__}"
+    # A fault of the project's own is shown where it is.
+    return nullcontext() if is_ours(path) else UserErrors(f"{SETTING}: {path}.{method} failed")

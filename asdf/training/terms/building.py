@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from asdf.data.clip_frames import ClipFrames
-from asdf.runs.seeds import derived_seed
 from asdf.settings.sections import Sections
 from asdf.training.task import find_tasks
 from asdf.training.terms.base import Term
@@ -36,11 +34,5 @@ def build_terms(
         UsageError: the training list lacks what a term needs, or nothing trains a frame-level head.
         AsdfError: a head cannot be built.
     """
-    terms: list[Term] = []
-    for task in find_tasks(settings, folder):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derived_seed(settings.recipe.seed, f"head of {task.key}"))
-            term = task.build_term(network, utterances, frames)
-        if term is not None:
-            terms.append(term)
-    return tuple(terms)
+    tasks = find_tasks(settings, folder)
+    return tasks.build_terms(network, utterances, frames, settings.recipe.seed)
