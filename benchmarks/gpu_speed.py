@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from asdf.memory import training_memory
+from asdf.memory import Case, training_memory
 from asdf.runs.files import write_text
 from asdf.settings.sections import Sections
 from benchmarks.harness import ROOT
@@ -111,7 +111,7 @@ def memory_gib(settings: tuple[tuple[str, object], ...], network: str, minibatch
     sections.network.optimizer = "adam"
     for name, value in settings:
         setattr(sections.front_end, name, value)
-    peak = training_memory(sections, "wav2vec2_xlsr_300m", dtype=torch.bfloat16).peak
+    peak = training_memory(Case(sections, "wav2vec2_xlsr_300m", dtype=torch.bfloat16)).peak
     return float(peak) / 2**30
 
 

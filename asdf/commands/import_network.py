@@ -110,7 +110,7 @@ def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
         UsageError: a setting that does not exist, or a value that does not fit it.
     """
     from asdf.settings.catalogue import our_catalogue
-    from asdf.settings.layers import read_overrides, steps_of
+    from asdf.settings.config_layers import read_overrides, steps_of
     from asdf.settings.mistakes import Collector, raise_all
 
     mistakes = Collector()

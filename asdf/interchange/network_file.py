@@ -30,11 +30,11 @@ from asdf.settings.catalogue import (
     our_catalogue,
     section_types,
 )
-from asdf.settings.checks import check_value
 from asdf.settings.class_path import is_ours, module_file
 from asdf.settings.declared import declared_by
 from asdf.settings.mistakes import Complaint
 from asdf.settings.sections import Sections, assign
+from asdf.settings.value_checks import check_value
 from asdf.text import shorten
 
 FORMAT = "asdf"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import torch
 
-from asdf.distributed.arithmetic import arithmetic
+from asdf.distributed.gpu_arithmetic import arithmetic
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16, multiplies_bfloat16

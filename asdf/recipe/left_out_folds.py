@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.errors import UsageError
-from asdf.recipe.corpora import Corpus, check_classes, find_corpus, set_parts, validation_sets
+from asdf.recipe.corpus import Corpus, check_classes, find_corpus, set_parts, validation_sets
 from asdf.recipe.leaving_out import SPEAKER, bona_fide_speakers, values_in
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList, join
@@ -148,7 +148,7 @@ def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]
     All of its training and validation sets is evaluated as far as it is left out. Networks are
     chosen as the settings say, by the rest of the validation sets.
     """
-    validated = validation_sets(settings)
+    validated = validation_sets(settings.recipe)
     parts: dict[str, None] = {}
     for name in (*settings.recipe.training_sets, *validated):
         parts.update(dict.fromkeys(set_parts(name, corpora)))
@@ -166,7 +166,7 @@ def check_fold(settings: Sections, lists: CorpusLists) -> None:
         AsdfError: a list cannot be read, or a part of it lacks a class.
     """
     recipe = settings.recipe
-    names = (*recipe.training_sets, *validation_sets(settings), *recipe.evaluation_sets)
+    names = (*recipe.training_sets, *validation_sets(settings.recipe), *recipe.evaluation_sets)
     check_classes([lists.read(name) for name in dict.fromkeys(names)], settings)
 
 

@@ -10,19 +10,19 @@ from typing import Any
 
 from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.errors import UsageError
-from asdf.recipe.corpora import Corpus, count_shared, validation_sets
+from asdf.recipe.corpus import Corpus, count_shared, validation_sets
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     evaluation_lists,
     needs_training_lists,
     validation_lists,
 )
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Recipe
 from asdf.trials.trial_list import TrialList
 
 
 def find_overlaps(
-    lists: Sequence[TrialList], settings: Sections, corpora: Mapping[str, Corpus]
+    lists: Sequence[TrialList], recipe: Recipe, corpora: Mapping[str, Corpus]
 ) -> list[str]:
     """Return a sentence for each evaluation set that shares recordings or speech with a training
     set.
@@ -30,11 +30,16 @@ def find_overlaps(
     Args:
         lists: those that the stages read; recordings are compared among them alone.
     """
-    recipe = settings.recipe
     by_name = {utterances.name: utterances for utterances in lists}
     training = [name for name in recipe.training_sets if name in by_name]
-    scored = list(dict.fromkeys([*_evaluated(settings), *_validated(settings)]))
-    known = describe_overlaps(_known(recipe.training_sets, corpora), _known(scored, corpora))
+    scored: dict[str, None] = {}
+    # Of evaluation sets that are restricted nothing that is trained on is scored, and with
+    # recipe.leave_out a validation set may be the other part of a training set.
+    if not recipe.evaluate_left_out:
+        scored |= dict.fromkeys(recipe.evaluation_sets)
+    if not left_out_of(recipe):
+        scored |= dict.fromkeys(validation_sets(recipe))
+    known = describe_overlaps(_known(recipe.training_sets, corpora), _known(list(scored), corpora))
     sentences: list[str] = []
     for name in scored:
         for trained in training:
@@ -55,7 +60,7 @@ def find_overlaps(
 
 
 def count_overlaps(
-    lists: Sequence[TrialList], settings: Sections, trains_here: bool
+    lists: Sequence[TrialList], recipe: Recipe, trains_here: bool
 ) -> dict[str, dict[str, Any]]:
     """Return, for each list that is scored, what it shares with those of training and validation.
 
@@ -65,16 +70,15 @@ def count_overlaps(
         lists: those that the stages read.
         trains_here: whether networks of this run were or are trained on its training sets.
     """
-    recipe = settings.recipe
     by_name = {utterances.name: utterances for utterances in lists}
     whole = [by_name[name] for name in recipe.training_sets if name in by_name]
-    if needs_training_lists(settings) and len(whole) < len(recipe.training_sets):
+    if needs_training_lists(recipe) and len(whole) < len(recipe.training_sets):
         return {}
-    trained = training_lists(settings, whole) if trains_here and whole else []
-    validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
-    validated = validation_lists(settings, validated, whole)
+    trained = training_lists(recipe, whole) if trains_here and whole else []
+    validated = [by_name[name] for name in validation_sets(recipe) if name in by_name]
+    validated = validation_lists(recipe, validated, whole)
     evaluated = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
-    scored = [*validated, *evaluation_lists(settings, evaluated, whole)]
+    scored = [*validated, *evaluation_lists(recipe, evaluated, whole)]
     counts = {}
     for utterances in scored:
         record: dict[str, Any] = {"trials": len(utterances)}
@@ -92,16 +96,6 @@ def _count_each(utterances: TrialList, others: Sequence[TrialList]) -> dict[str,
         if shared:
             counts[other.name] = shared
     return counts
-
-
-def _validated(settings: Sections) -> tuple[str, ...]:
-    # With recipe.leave_out a validation set may be the other part of a training set.
-    return () if left_out_of(settings) else validation_sets(settings)
-
-
-def _evaluated(settings: Sections) -> tuple[str, ...]:
-    # Of those that are restricted nothing that is trained on is scored.
-    return () if settings.recipe.evaluate_left_out else settings.recipe.evaluation_sets
 
 
 def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:

@@ -1,7 +1,7 @@
 """From a command line to runs: every config is checked first, then one runs after another.
 
-The parts: `command_line.py` reads the arguments, `checks.py` finds what is wrong before anything
-starts, `starting.py` brings up the processes, `ending.py` turns what ends them into a message and
+The parts: `command_line.py` reads the arguments, `problems.py` finds what is wrong before any
+start, `starting.py` brings up the processes, `ending.py` turns what ends them into a message and
 an exit status.
 """
 
@@ -18,16 +18,15 @@ from types import TracebackType
 from asdf.distributed.determinism import workspace
 from asdf.distributed.launchers import check_local_rank, read_launch
 from asdf.distributed.stopping import StopRequest
-from asdf.recipe.asking import answer_with
-from asdf.recipe.checks import find_problems, raise_problems
-from asdf.recipe.command_line import parse_command_line
-from asdf.recipe.corpora import Corpus
+from asdf.recipe.command_line import answer_with, parse_command_line
+from asdf.recipe.corpus import Corpus
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
-from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.next_steps import describe_next_steps
+from asdf.recipe.problems import find_problems, raise_problems
 from asdf.recipe.recording import end_recorded, end_reported, start_run
 from asdf.recipe.run import Run
+from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.stage_list import Stage, read_stages
 from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
 from asdf.runs.layout import check_layout, remove_leftovers
@@ -35,7 +34,7 @@ from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.owner import owner_mark
 from asdf.runs.streams import open_streams
 from asdf.settings import Configs, Settings, list_configs
-from asdf.settings.provenance import explain
+from asdf.settings.explaining import explain
 from asdf.text import printable
 
 

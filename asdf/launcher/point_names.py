@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from asdf.launcher.points import SEED
@@ -53,7 +53,8 @@ def value_name(value: Any) -> str:
         return repr(value)
     if isinstance(value, str) and _is_plain_word(value):
         return value
-    if isinstance(value, tuple) and _are_numbers(value):
+    are_few = isinstance(value, tuple) and 0 < len(value) <= 4
+    if are_few and all(isinstance(number, int | float) for number in value):
         # One number behind which nothing comes is not a tuple.
         return "_".join(map(repr, value)) + "_" * (len(value) == 1)
     text = value.rpartition("/")[2] if isinstance(value, str) else repr(value)
@@ -70,12 +71,6 @@ def _is_plain_word(text: str) -> bool:
     except Complaint:
         return True
     return False
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    if not 0 < len(values) <= 4:
-        return False
-    return all(isinstance(value, int | float) for value in values)
 
 
 def _digest(text: str) -> str:

@@ -1,24 +1,49 @@
 """The values of one config from its layers: defaults, init_config, blocks, the command line.
 
-Invariant: a log only grows, in the order in which values are applied, and the last step of a
+Invariants: a log only grows, in the order in which values are applied, and the last step of a
 setting is its value. So what a value is and where it comes from can never contradict each other.
+Environment variables and `~` are expanded in the path that a config ends up with alone, so that a
+variable which is not set in one layer does no harm where a later layer overrides it. An empty
+variable counts as not set: '$SCRATCH/LA' must not turn into '/LA' in silence.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from asdf.settings.blocks import Assignment
 from asdf.settings.catalogue import Catalogue, Known, our_catalogue
-from asdf.settings.checks import check_value
-from asdf.settings.environment import expand
-from asdf.settings.kinds import takes_string
+from asdf.settings.config_files import Assignment
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, Location, Mistake, shortened
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
+from asdf.settings.value_checks import check_value, takes_string
+
+VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([^{}]*)\})")
+
+
+def expand(text: str) -> str:
+    """Return `text` with `$NAME`, `${NAME}` and a leading `~` replaced.
+
+    Raises:
+        Complaint: a variable is not set, or is empty; names all of these.
+    """
+    names = [plain or braced for plain, braced in VARIABLE.findall(text)]
+    # Several variables of one path are reported together, each once.
+    missing = [name for name in dict.fromkeys(names) if not os.environ.get(name)]
+    if missing:
+        listed = shortened(", ".join(f"${name}" for name in missing), 200)
+        unset = f"variable {listed} is" if len(missing) == 1 else f"variables {listed} are"
+        raise Complaint(
+            f"the environment {unset} not set; export {shortened(missing[0])}=... first, or write "
+            "the folder out"
+        )
+    filled = VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], text)
+    return os.path.expanduser(filled)  # noqa: PTH111 - a Path would also drop a leading './'
 
 
 @dataclass(frozen=True)

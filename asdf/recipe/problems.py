@@ -8,29 +8,22 @@ first one runs, and all problems are in one message, each once. What needs the d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from asdf.distributed.determinism import check_workspace
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpora import Corpus, find_corpus, scores_only, set_parts, validation_sets
-from asdf.recipe.folders import Folders, folders_of
+from asdf.recipe.corpus import Corpus, find_corpus, scores_only, set_parts, validation_sets
 from asdf.recipe.leaving_out import left_out_of
-from asdf.recipe.selection import check_choices
+from asdf.recipe.run_folders import folders_of
 from asdf.recipe.stage_list import Stage, check_stages, check_work
 from asdf.settings import Configs
 from asdf.settings.sections import Sections
-from asdf.settings.weights_names import BUNDLE, missing_weights
-
-if TYPE_CHECKING:
-    from torch import nn
 
 Check = Callable[[], object]
-_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,7 @@ def settings_failures(
     """
     recipe = settings.recipe
     names = list(recipe.training_sets)
-    for scored in (*validation_sets(settings), *recipe.evaluation_sets):
+    for scored in (*validation_sets(settings.recipe), *recipe.evaluation_sets):
         names += set_parts(scored, corpora)
     checks: list[Check] = [partial(folders_of, settings.paths, folder)]
     checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
@@ -110,8 +103,34 @@ def settings_failures(
         checks.append(partial(check_stages, recipe, stages))
         checks.append(partial(check_work, settings, stages))
     checks.append(partial(check_choices, settings))
-    checks.append(partial(left_out_of, settings))
+    checks.append(partial(left_out_of, settings.recipe))
     return failures(checks)
+
+
+def check_choices(settings: Sections) -> None:
+    """Refuse to choose a network that training with these settings will not make.
+
+    Raises:
+        UsageError: says which one, and what it would need.
+    """
+    recipe = settings.recipe
+    average = settings.network.average_best_networks
+    # Without training here the networks of earlier runs count, which `select_networks` looks for.
+    if not recipe.execute_stage(1) or scores_only(settings.network):
+        return
+    chosen: Sequence[int | str] = ()
+    if recipe.execute_stage(2):
+        chosen = recipe.selected_epochs or ()
+    if "average" in chosen and not average:
+        raise UsageError(
+            "recipe.selected_epochs names 'average', but network.average_best_networks is 0."
+        )
+    if not validation_sets(settings.recipe) and (average or "best" in chosen):
+        what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
+        raise UsageError(
+            f"{what} chooses among networks by their validation, but recipe.validation_sets is "
+            "empty: name one."
+        )
 
 
 def check_processes(settings: Sections, processes: int) -> None:
@@ -120,7 +139,7 @@ def check_processes(settings: Sections, processes: int) -> None:
     Raises:
         UsageError: the settings need one process.
     """
-    if settings.recipe.execute_stage(1) and not scores_only(settings):
+    if settings.recipe.execute_stage(1) and not scores_only(settings.network):
         check_one_process(settings.computing, processes)
 
 
@@ -146,38 +165,3 @@ def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
     if any(isinstance(problem.error, UsageError) for problem in problems):
         raise UsageError(text)
     raise AsdfError(text)
-
-
-def is_bundle(weights: str | None) -> bool:
-    """Whether `front_end.weights` names a bundle of torchaudio, fetched when first needed."""
-    return weights is not None and weights.startswith(BUNDLE)
-
-
-def describe_download(settings: Sections, folders: Folders) -> str:
-    """Return what a run downloads from the hub before it trains; empty where it needs nothing.
-
-    Raises:
-        UsageError, AsdfError: the hub has no such repository, or gives no answer.
-    """
-    from asdf.interchange import bytes_to_fetch
-
-    weights = folders.weights(settings.front_end.weights)
-    size = 0 if weights is None else bytes_to_fetch(weights)
-    return f"the run downloads {size / _MEGABYTE:,.1f} MB of {weights}" if size else ""
-
-
-def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path) -> nn.Module:
-    """Build the network of the settings with the pretrained weights that they name.
-
-    Raises:
-        UsageError: the network's class is not there.
-        AsdfError: the weights are not there, cannot be read or do not fit; the constructor of the
-            class fails.
-    """
-    from asdf.interchange import build_pretrained, names_path
-
-    weights = folders.weights(settings.front_end.weights)
-    if weights is not None and names_path(weights) and not Path(weights).exists():
-        raise AsdfError(missing_weights(Path(weights)))
-    front_end = replace(settings.front_end, weights=weights)
-    return build_pretrained(replace(settings, front_end=front_end), recipe_folder)

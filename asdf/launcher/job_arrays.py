@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,9 +83,9 @@ def queued_runs() -> dict[Path, str]:
             file = Path(comment.removeprefix(_COMMENT))
             if file not in files:
                 files[file] = _read_lines(file)
-            system = _system_of(files[file], int(number))
-            if system is not None:
-                queued[system] = task
+            # A line that names no system folder is none of a launch.
+            with suppress(ValueError, IndexError, KeyError, TypeError):
+                queued[Path(json.loads(files[file][int(number)])["system"])] = task
     return queued
 
 
@@ -143,14 +144,6 @@ def _read_lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return []
-
-
-def _system_of(lines: Sequence[str], line: int) -> Path | None:
-    """Return the system folder of a line of a file of runs; None where it has none."""
-    try:
-        return Path(json.loads(lines[line])["system"])
-    except (ValueError, IndexError, KeyError, TypeError):
-        return None
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

@@ -1,17 +1,23 @@
-"""The folders of a run, below paths.output_folder."""
+"""The folders of a run, below paths.output_folder, and the weights that it starts from."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
-from asdf.settings.sections import Paths
-from asdf.settings.weights_names import BUNDLE
+from asdf.settings.sections import Paths, Sections
+from asdf.settings.weights_names import BUNDLE, missing_weights
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,34 @@ class Folders:
         if name is not None and (name.is_explicit or not is_here):
             return weights
         return str(path)
+
+    def describe_download(self, weights: str | None) -> str:
+        """Return what a run downloads from the hub for `front_end.weights`; empty for nothing.
+
+        Raises:
+            UsageError, AsdfError: the hub has no such repository, or gives no answer.
+        """
+        from asdf.interchange import bytes_to_fetch
+
+        named = self.weights(weights)
+        size = 0 if named is None else bytes_to_fetch(named)
+        return f"the run downloads {size / _MEGABYTE:,.1f} MB of {named}" if size else ""
+
+    def build_network(self, settings: Sections) -> nn.Module:
+        """Build the network of the settings with the pretrained weights that they name.
+
+        Raises:
+            UsageError: the network's class is not there.
+            AsdfError: the weights are not there, cannot be read or do not fit; the constructor of
+                the class fails.
+        """
+        from asdf.interchange import build_pretrained, names_path
+
+        weights = self.weights(settings.front_end.weights)
+        if weights is not None and names_path(weights) and not Path(weights).exists():
+            raise AsdfError(missing_weights(Path(weights)))
+        front_end = replace(settings.front_end, weights=weights)
+        return build_pretrained(replace(settings, front_end=front_end), self.recipe)
 
     def scores(self, network: str, corpus: str) -> Path:
         """Return the score file of a network (a file name in `networks`) on a corpus."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from asdf.settings.catalogue import Known, describe_names
-from asdf.settings.kinds import describe
-from asdf.settings.layers import Config, Step
+from asdf.settings.config_layers import Config, Step
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
+from asdf.settings.value_checks import describe
 
 # A wider setting is not aligned: the others would stand too far to the right.
 _MAX_WIDTH = 60

@@ -1,4 +1,4 @@
-"""Whether a value fits its setting.
+"""Whether a value fits its setting, and the types of settings in words.
 
 Invariant: everything that a single value is compared with is written in `sections`, as its type
 or its metadata; what relates two settings is in `relations.py`. A value comes back in the one form
@@ -10,13 +10,79 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from asdf.settings.catalogue import Known
-from asdf.settings.kinds import describe, is_union
 from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.part_names import check_parts, check_targets
 from asdf.text import closest
+
+# In the singular and in the plural.
+_WORDS = {
+    bool: ("True or False", "True or False"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("a string", "strings"),
+    type(None): ("None", "None"),
+}
+
+
+def is_union(annotation: Any) -> bool:
+    """Whether the type is written `A | B`."""
+    return get_origin(annotation) in (Union, UnionType)
+
+
+def is_supported(annotation: Any) -> bool:
+    """Whether values of this type can be written in a config and checked."""
+    if annotation in _WORDS:
+        return True
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return True
+    if get_origin(annotation) is tuple:
+        return bool(arguments) and all(map(is_supported, (a for a in arguments if a is not ...)))
+    return is_union(annotation) and all(map(is_supported, arguments))
+
+
+def takes_string(annotation: Any) -> bool:
+    """Whether a string can be a value of this type."""
+    if is_union(annotation):
+        return any(map(takes_string, get_args(annotation)))
+    if get_origin(annotation) is Literal:
+        return any(isinstance(choice, str) for choice in get_args(annotation))
+    return annotation is str
+
+
+def describe(annotation: Any) -> str:
+    """Describe the values of a type: "a whole number, 'best' or 'last'"."""
+    return _join_words(_alternatives(annotation, plural=False))
+
+
+def _alternatives(annotation: Any, *, plural: bool) -> list[str]:
+    if annotation in _WORDS:
+        singular_word, plural_word = _WORDS[annotation]
+        return [plural_word if plural else singular_word]
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return [repr(choice) for choice in arguments]
+    if get_origin(annotation) is tuple:
+        elements = _join_words(_alternatives(arguments[0], plural=True))
+        if arguments[-1] is Ellipsis:
+            return [f"a tuple of {elements}"]
+        return [f"a tuple of {len(arguments)} {elements}"]
+    # A union: each member in its own words.
+    words = []
+    for member in arguments:
+        words += _alternatives(member, plural=plural)
+    return words
+
+
+def _join_words(words: list[str]) -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
 
 _KIND_WORDS = {int: "a whole number", float: "a float", str: "a string"}
 
@@ -160,23 +226,20 @@ def _check_range(known: Known, number: int | float) -> None:
 
 
 def _check_class_path(value: str | tuple[str, ...], names: Mapping[str, str]) -> None:
-    for path in _texts_in(value):
-        if path in names:
-            continue
-        parts = path.split(".")
-        if len(parts) < 2 or not all(map(str.isidentifier, parts)):
-            raise Complaint(_no_class_path(path, names))
-    _check_unique(_texts_in(value))
-
-
-def _no_class_path(path: str, names: Mapping[str, str]) -> str:
     form = "'package.module.Class'"
-    if not names:
-        return f"'{shortened(path)}' is no class path; it is written {form}"
-    near = closest(path, names)
-    hint = f"; the nearest is '{near}'" if near else ""
-    listed = ", ".join(map(repr, names))
-    return f"'{shortened(path)}' is neither one of {listed} nor a class path {form}{hint}"
+    for path in _texts_in(value):
+        parts = path.split(".")
+        if path in names or (len(parts) > 1 and all(map(str.isidentifier, parts))):
+            continue
+        if not names:
+            raise Complaint(f"'{shortened(path)}' is no class path; it is written {form}")
+        near = closest(path, names)
+        hint = f"; the nearest is '{near}'" if near else ""
+        listed = ", ".join(map(repr, names))
+        raise Complaint(
+            f"'{shortened(path)}' is neither one of {listed} nor a class path {form}{hint}"
+        )
+    _check_unique(_texts_in(value))
 
 
 def _check_unique(value: tuple[Any, ...]) -> None:

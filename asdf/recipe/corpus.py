@@ -32,8 +32,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.runs.log import LOG
-from asdf.settings.sections import SOURCE_METRICS, Sections
-from asdf.settings.sections import Recipe as RecipeSettings
+from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
 from asdf.text import did_you_mean
 from asdf.trials.lists import (
     check_both_classes,
@@ -139,7 +138,14 @@ class Corpus:
             utterances = as_list(reading.trials, tree, name)
         else:
             utterances, reading = read_known(chosen, tree, name)
-        notes = [*differences(chosen, utterances.labels), *_first_notes(reading.notes, self.reader)]
+        notes = [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
+        rest = len(reading.notes) - _SHOWN
+        # There may be one per system or book, hundreds in all.
+        if rest > 0:
+            notes.append(
+                f"and {rest} more of the kind: 'python -m asdf corpora {self.reader} FOLDER' lists "
+                "all"
+            )
         return CorpusReading(utterances, notes)
 
     def _read_trials(self, folder: Path) -> TrialList | None:
@@ -190,22 +196,21 @@ def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
     return parts
 
 
-def validation_sets(settings: Sections) -> tuple[str, ...]:
+def validation_sets(recipe: Recipe) -> tuple[str, ...]:
     """Return the names of the corpora that are scored during training."""
-    if settings.recipe.validation_sets is None:
-        return settings.recipe.evaluation_sets
-    return settings.recipe.validation_sets
+    if recipe.validation_sets is None:
+        return recipe.evaluation_sets
+    return recipe.validation_sets
 
 
-def reaches_callbacks(recipe: RecipeSettings) -> bool:
+def reaches_callbacks(recipe: Recipe) -> bool:
     """Whether a chosen stage has something to say to callbacks."""
     return any(map(recipe.execute_stage, (1, 2, 3)))
 
 
-def scores_only(settings: Sections) -> bool:
+def scores_only(network: Network) -> bool:
     """Whether network.resume_epoch = -N requests the scores of epoch N without training."""
-    epoch = settings.network.resume_epoch
-    return isinstance(epoch, int) and epoch < 0
+    return isinstance(network.resume_epoch, int) and network.resume_epoch < 0
 
 
 def sets_in_use(settings: Sections) -> list[str]:
@@ -215,14 +220,14 @@ def sets_in_use(settings: Sections) -> list[str]:
     trains = recipe.execute_stage(1)
     scores = recipe.execute_stage(2)
     names: list[str] = []
-    if measures or (trains and not scores_only(settings)):
+    if measures or (trains and not scores_only(settings.network)):
         names += recipe.training_sets
     if measures or trains:
-        names += validation_sets(settings)
+        names += validation_sets(settings.recipe)
     if measures or scores:
         names += recipe.evaluation_sets
     # Not for their recordings: what is left out depends on their lists.
-    if names and needs_training_lists(settings):
+    if names and needs_training_lists(settings.recipe):
         names += recipe.training_sets
     return list(dict.fromkeys(names))
 
@@ -234,7 +239,7 @@ def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
     """
     recipe = settings.recipe
     trains = recipe.execute_stage(0) or recipe.execute_stage(1)
-    if not recipe.check_recordings or not trains or scores_only(settings):
+    if not recipe.check_recordings or not trains or scores_only(settings.network):
         return False
     return recipe.check_recordings if name in recipe.training_sets else False
 
@@ -255,22 +260,22 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     training = [by_name[name] for name in recipe.training_sets if name in by_name]
     has_training = len(training) == len(recipe.training_sets)
     whole = tuple(training)
-    if training and recipe.execute_stage(1) and not scores_only(settings):
+    if training and recipe.execute_stage(1) and not scores_only(settings.network):
         # Of a dry run, which may lack some of them, the values in the others are not known.
         if has_training:
-            training = training_lists(settings, training)
+            training = training_lists(settings.recipe, training)
         utterances = join_with_copies(training, settings)
         if learns_detection(settings):
             check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         _check_trained_once(training)
-    validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
+    validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
-    if needs_training_lists(settings) and not has_training:
+    if needs_training_lists(settings.recipe) and not has_training:
         return
     if recipe.execute_stage(1):
-        validated = validation_lists(settings, validated, whole)
+        validated = validation_lists(settings.recipe, validated, whole)
     if recipe.execute_stage(2):
-        scored = evaluation_lists(settings, scored, whole)
+        scored = evaluation_lists(settings.recipe, scored, whole)
     # Sources are traced in lists of spoofs alone as well.
     traces = settings.source.column is not None
     needs_eer = [] if traces else [*scored]
@@ -278,17 +283,6 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         needs_eer += validated
     for utterances in needs_eer:
         check_both_classes(utterances, "an EER")
-
-
-def _first_notes(notes: Sequence[str], name: str) -> list[str]:
-    """Return the first few of `notes`: there may be one per system or book, hundreds in all."""
-    if len(notes) <= _SHOWN:
-        return list(notes)
-    rest = (
-        f"and {len(notes) - _SHOWN} more of the kind: 'python -m asdf corpora {name} FOLDER' lists "
-        "all"
-    )
-    return [*notes[:_SHOWN], rest]
 
 
 def _check_trained_once(training: Sequence[TrialList]) -> None:
