@@ -10,14 +10,8 @@ from asdf.metrics.checks import Finding, check_scores, tied_proportion
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
 from asdf.metrics.detection import DetCurve, auc, det_curve, eer
-from asdf.metrics.results import (
-    Result,
-    Row,
-    by_condition,
-    evaluate,
-    results_table,
-    write_results,
-)
+from asdf.metrics.results import Result, by_condition, evaluate
+from asdf.metrics.run_results import Row, results_table, write_results
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
 from asdf.commands.run_scores import choose_of_run
-from asdf.commands.score_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name

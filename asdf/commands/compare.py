@@ -37,9 +37,8 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
 from asdf.text import aligned
-from asdf.trials.how_scored import different_precisions
+from asdf.trials.how_scored import different_precisions, role_notes, role_record
 from asdf.trials.run_folder import RunFolder, open_run_folder
-from asdf.trials.set_roles import role_notes, role_record
 
 
 @dataclass(frozen=True)

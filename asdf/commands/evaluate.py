@@ -29,6 +29,18 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
+from asdf.commands.judged_files import (
+    UNDIVIDED,
+    Protocol,
+    ScoreFilesOptions,
+    System,
+    ThresholdOptions,
+    check_thresholds,
+    named_systems,
+    read_protocol_option,
+    read_system_scores,
+    threshold_of,
+)
 from asdf.commands.options import Command, option, replicates_option
 from asdf.commands.outputs import (
     check_file,
@@ -39,16 +51,6 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.commands.score_files import (
-    UNDIVIDED,
-    Protocol,
-    ScoreFilesOptions,
-    System,
-    named_systems,
-    read_protocol_option,
-    read_system_scores,
-)
-from asdf.commands.thresholds import ThresholdOptions, check_thresholds, threshold_of
 from asdf.errors import UsageError
 from asdf.metrics.leading import leaders, speakers_of
 from asdf.metrics.summary import (
@@ -75,9 +77,9 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.trials.asv_scores import read_asv_scores
+from asdf.trials.how_scored import parse_scored_length
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.scored_length import parse_scored_length
 from asdf.trials.submission import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
 
@@ -276,8 +278,8 @@ def _leading(
         return scores, speakers_of(scores, trials)
 
     # Systems that were scored from different lengths have no common best one, decisions no EER.
-    if different_lengths(summaries) or any(summary.is_hard for summary in summaries):
-        replicates = 0
+    if len(summaries) < 2 or different_lengths(summaries) or summaries[0].is_hard:
+        return {}
     results = [summary.result for summary in summaries]
     return leaders(results, scores_and_speakers, replicates)
 

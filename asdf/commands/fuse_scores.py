@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.commands.options import argument, option
-from asdf.commands.outputs import input_name
-from asdf.commands.score_files import (
+from asdf.commands.judged_files import (
     ProtocolOptions,
     named_systems,
     read_protocol_option,
     read_system_scores,
 )
+from asdf.commands.options import argument, option
+from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
 from asdf.metrics.leading import speakers_of
 from asdf.runs.streams import descriptor_of

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from asdf.commands.judged_files import System, named_systems
 from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import (
     check_inputs,
@@ -31,7 +32,6 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.commands.score_files import System, named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text

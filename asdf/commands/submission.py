@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.commands.judged_files import Protocol, read_system_scores
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_inputs, input_name, output_name, show
-from asdf.commands.score_files import Protocol, read_system_scores
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.summary import known_columns
 from asdf.runs.streams import STREAM

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from asdf.commands.judged_files import named_systems
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import check_file, check_inputs, show, text_stream, write_outputs
-from asdf.commands.score_files import named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.tables.plain_json import as_json

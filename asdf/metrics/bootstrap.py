@@ -21,9 +21,8 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, Weights, into_blocks
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import (
     Interval,
     Rates,

@@ -1,13 +1,16 @@
-"""What users miss in their scores: turned round, one class only, not finite, piled up in ties.
+"""What users miss in their scores: turned round, of one class, not finite, tied, of another subset.
 
 Invariant: nothing is raised and nothing is changed; each finding says what is wrong, with numbers,
 and what to do. An error leaves the metrics undefined; a warning leaves them defined and most likely
-not what was meant.
+not what was meant. Of sets whose published numbers cover a part of them, without subsets only a
+number of trials that is exactly a known one leads to a warning: a set of any other size is the
+user's own.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.arrays import AnyIntegers, Floats, Indices
+from asdf.facts import PUBLISHED
 from asdf.metrics.detection import DetCurve, eer
 from asdf.trials.score_file import missing_class
 
@@ -29,6 +33,11 @@ _MOVED = 0.001
 _TURNED = 0.02
 # ... and chance gives bona fide trials such low ranks less often than this.
 _CHANCE = 0.05
+
+
+SUBSET = "eval"
+TITLES = {"asvspoof21-la": "ASVspoof 2021 LA", "asvspoof21-df": "ASVspoof 2021 DF"}
+"""Corpora whose keys hold trials of other subsets as well."""
 
 
 @dataclass(frozen=True)
@@ -174,4 +183,36 @@ def _tied(curve: DetCurve) -> str:
         f"{pile} of them the score {values[counts.argmax()]:g}. By the order of ties the EER lies "
         f"between {100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value "
         "is the last one. Score with logits: a softmax in float32 saturates."
+    )
+
+
+def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
+    """Warn if the trials are not the subset that published results use.
+
+    It is judged by subset labels or, without them, by the number of trials.
+    """
+    if subsets:
+        counts = Counter(subsets)
+        # Trials of one subset alone are the published ones, or were chosen by the subset's name.
+        if SUBSET not in counts or len(counts) == 1:
+            return []
+        parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+        what = f"{trials:,} trials of all subsets ({parts})"
+        return [_warning(what, "its protocol", counts[SUBSET])]
+    for corpus, title in TITLES.items():
+        sizes = PUBLISHED[corpus]
+        for subset, size in sizes.items():
+            if size.trials == trials and subset != SUBSET:
+                part = "all subsets" if subset == "all" else subset
+                what = f"{trials:,} trials, as many as {title} has in {part}"
+                return [_warning(what, title, sizes[SUBSET].trials)]
+    return []
+
+
+def _warning(what: str, whose: str, published: int) -> Finding:
+    return Finding(
+        "warning",
+        f"these are {what}; published numbers are those of subset {SUBSET} of {whose} "
+        f"({published:,} trials), and may lie far from these. --protocol P --subset {SUBSET} takes "
+        "those.",
     )

@@ -25,9 +25,8 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, difference_interval
-from asdf.metrics.intervals import Interval, lowest_interval, rate_interval
+from asdf.metrics.intervals import Interval, lowest_interval, rate_interval, t_quantile, two_sided_p
 from asdf.metrics.seed_draws import SeedDraws
-from asdf.metrics.student import t_quantile, two_sided_p
 
 MIN_SEEDS = 3
 """Fewer seeds than this per side say too little for a test over seeds alone."""

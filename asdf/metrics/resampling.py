@@ -14,8 +14,8 @@ import numpy as np
 
 from asdf.arrays import AnyIntegers, Floats, Indices
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, Counts, Weights
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost
+from asdf.metrics.detection import Blocks, Counts, Weights
 
 # Up to this many trials are drawn one by one in the time of one binomial number.
 _SMALL_BLOCK = 12

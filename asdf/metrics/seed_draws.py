@@ -15,10 +15,9 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Weights, into_blocks
 from asdf.metrics.bootstrap import BestPoint
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import Rates
 from asdf.metrics.leading import speakers_of
 from asdf.metrics.resampling import (

@@ -38,8 +38,8 @@ from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
-from asdf.trials.known_roles import read_shared, write_shared
 from asdf.trials.lists import check_both_classes, check_files
+from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList, join
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from asdf.metrics.conditions import FEW, Condition
+from asdf.metrics.results import FEW, Condition
 from asdf.report.by_condition import ConditionTable, columns_of, condition_table
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement

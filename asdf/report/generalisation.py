@@ -27,10 +27,9 @@ from asdf.report.references import KNOWN_SETS, Reference, comparable, of_the_sam
 from asdf.report.seed_results import OverSeeds, is_worse
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
+from asdf.trials.how_scored import described, role_words
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
-from asdf.trials.scored_length import described
-from asdf.trials.set_roles import role_words
 from asdf.trials.trial_list import TrialList, join
 
 _TRAINING_SETS = "recipe.training_sets"

@@ -19,7 +19,7 @@ from asdf.report.references import (
 )
 from asdf.tables.page import PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, each, texts
-from asdf.trials.scored_length import described
+from asdf.trials.how_scored import described
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
 from asdf.facts import Published
-from asdf.trials.scored_length import PUBLISHED, WHOLE, ScoredLength
+from asdf.trials.how_scored import PUBLISHED, WHOLE, ScoredLength
 
 
 @dataclass(frozen=True)

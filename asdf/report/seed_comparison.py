@@ -17,10 +17,10 @@ from asdf.report.grouping import NO_EFFECT, SEED, group_runs, recorded_seed
 from asdf.report.seed_results import Member, draw_members
 from asdf.report.seeds import describe_mean, difference_sentence
 from asdf.text import and_more
+from asdf.trials.how_scored import SetRole, role_notes
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.set_roles import SetRole, role_notes
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 6

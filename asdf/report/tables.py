@@ -14,7 +14,8 @@ from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
 from asdf.report.names import labels_of
 from asdf.tables.table import Columns, Table, Value, each, rate, texts
-from asdf.tables.text import BEST, as_facts, as_lines, as_text, interval_words
+from asdf.tables.text import BEST, as_lines, as_text
+from asdf.text import as_facts
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _LABEL = 24
@@ -68,7 +69,7 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
         for kind, interval in intervals_of(metric, summary).items():
             over = interval.describe_groups(kind) if kind == "speakers" else kind
             intervals[over] = interval
-        rows[metric.name] = value + interval_words(metric, intervals)
+        rows[metric.name] = value + metric.format_intervals(intervals)
         if metric.key == "threshold" and summary.decisions:
             rows[metric.name] += f"   {summary.decisions.threshold.source}"
     if summary.tandem is not None:

@@ -37,7 +37,7 @@ from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.text import AnyPath
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 # Any other than 16 kHz, so that resampling is warm too.
 _WARMING_RATE = 8000

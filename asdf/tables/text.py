@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from asdf.tables.table import Bounds, Column, Table, Value
+from asdf.tables.table import Column, Table, Value
 from asdf.text import aligned
 
 BEST = "*"
@@ -31,20 +31,6 @@ def as_lines(table: Table) -> list[str]:
     columns = _columns(table)
     right = [index for index, (column, _) in enumerate(columns, 1) if not column.is_left]
     return aligned(rows_of([_names(table), *(cells for _, cells in columns)]), right=right)
-
-
-def as_facts(title: str, rows: Mapping[str, str]) -> list[str]:
-    """Return a title and, below it, names with their values."""
-    width = max(map(len, rows))
-    return [title, *(f"  {name:<{width}}  {value}" for name, value in rows.items())]
-
-
-def interval_words(column: Column, intervals: Mapping[str, Bounds]) -> str:
-    """Return intervals by what they are over, with the space before them; '' without any."""
-    shown = []
-    for over, interval in intervals.items():
-        shown.append(f"{column.format_bounds(interval, ' .. ')} over {over}")
-    return f"   95 %: {', '.join(shown)}" if shown else ""
 
 
 def _names(table: Table) -> list[str]:

@@ -249,3 +249,32 @@ def same_recording(path: str) -> str:
     if "//" in path or "./" in path:
         return posixpath.normpath(path)
     return path
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Names of a sequence that an earlier one repeats.
+
+    Attributes:
+        indices: Indices of the repeated names, ascending; at least one.
+        earlier: Index of the first one that is the same, for each.
+    """
+
+    indices: Sequence[int]
+    earlier: Sequence[int]
+
+
+def find_repeats(names: Sequence[str]) -> Repeats | None:
+    """Return which names come again, or None where all differ."""
+    # Nearly always so, and known without an index for each of a million names.
+    if len(set(names)) == len(names):
+        return None
+    first: dict[str, int] = {}
+    indices = []
+    earlier = []
+    for index, name in enumerate(names):
+        first_index = first.setdefault(name, index)
+        if first_index != index:
+            indices.append(index)
+            earlier.append(first_index)
+    return Repeats(indices, earlier)

@@ -16,8 +16,7 @@ from asdf.report.measurement import Measurement
 from asdf.report.plots.figures import save_figure
 from asdf.report.plots.matrices import effect_map, heat_map
 from asdf.report.plots.panels import det_plot, effect_plot, score_histograms, training_curves
-from asdf.trials.how_scored import in_precision
-from asdf.trials.set_roles import role_words
+from asdf.trials.how_scored import in_precision, role_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

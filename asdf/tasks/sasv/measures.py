@@ -21,8 +21,7 @@ import numpy as np
 
 from asdf.arrays import Flags, Floats, Indices
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Counts, into_blocks
-from asdf.metrics.detection import DetCurve, eer
+from asdf.metrics.detection import Counts, DetCurve, eer, into_blocks
 from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
 from asdf.metrics.resampling import replicate_eer, times_drawn
 from asdf.metrics.tandem import (
@@ -265,7 +264,7 @@ def _conditions(
 class _Bootstrap:
     """Replicates of the trials of one system.
 
-    A replicate is how often each trial is drawn. As in `asdf.metrics.blocks`, sorted trials are
+    A replicate is how often each trial is drawn. As in `asdf.metrics.detection`, sorted trials are
     put into blocks, first targets and then impostors: the lowest a-DCF lies between two of them.
     """
 

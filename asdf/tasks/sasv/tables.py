@@ -14,8 +14,9 @@ from asdf.tables.comma_separated import as_csv
 from asdf.tables.latex import PACKAGES, as_latex
 from asdf.tables.plain_json import as_json, bounds_records
 from asdf.tables.table import Column, Columns, Table, Value, counts
-from asdf.tables.text import as_facts, as_lines, interval_words
+from asdf.tables.text import as_lines
 from asdf.tasks.sasv.measures import SasvCondition, SasvResult, SasvSummary
+from asdf.text import as_facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ def sasv_text(summary: SasvSummary) -> str:
                     interval = drawn[metric.key]
                     intervals[interval.describe_groups(kind)] = interval
             shown = f"{metric.format(number)}{unit}"
-            rows[metric.name] = shown + interval_words(metric, intervals)
+            rows[metric.name] = shown + metric.format_intervals(intervals)
     lines = as_facts(summary.name, rows)
     for column in _conditions_of(summary):
         lines += ["", f"  by {column}:", *_condition_lines(summary, column)]

@@ -19,8 +19,7 @@ import numpy as np
 
 from asdf.arrays import Flags, Floats, Indices, Integers
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, into_blocks
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import Blocks, DetCurve, into_blocks
 from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.resampling import replicate_eer
 from asdf.tasks.tracing.classes import NO_CLASS

@@ -20,9 +20,8 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.tasks.tracing.classes import NO_CLASS, SourceClasses, values_of
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
-from asdf.trials.trial_list import TrialList, same_recording
+from asdf.trials.trial_list import TrialList, find_repeats, same_recording
 
 SUFFIX = ".sources.tsv"
 """Of such a file next to a score file, in place of its '.txt'."""

@@ -25,8 +25,7 @@ from asdf.report.measurement import Measurement
 from asdf.report.page import render
 from asdf.report.references import KNOWN_SETS, comparable
 from asdf.tables.page import heat_step
-from asdf.trials.how_scored import HowScored
-from asdf.trials.scored_length import PUBLISHED, ScoredLength
+from asdf.trials.how_scored import PUBLISHED, HowScored, ScoredLength
 from tests.unit.report.folders import HOSTILE, make_run
 
 VOID = {"meta", "wbr"}

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from asdf.metrics.student import beta_quantile, regularised_beta, t_quantile, two_sided_p
+from asdf.metrics.intervals import beta_quantile, regularised_beta, t_quantile, two_sided_p
 
 stats = pytest.importorskip("scipy.stats")
 special = pytest.importorskip("scipy.special")

@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import UsageError
-from asdf.trials.how_scored import HowScored, different_precisions
+from asdf.trials.how_scored import (
+    PUBLISHED,
+    WHOLE,
+    HowScored,
+    ScoredLength,
+    described,
+    different_precisions,
+    parse_scored_length,
+)
 from asdf.trials.scored_files import (
     how_scored,
     read_how_scored,
     remove_how_scored,
     write_how_scored,
-)
-from asdf.trials.scored_length import (
-    PUBLISHED,
-    WHOLE,
-    ScoredLength,
-    described,
-    parse_scored_length,
 )
 from tests.unit.report.folders import make_run
 
