@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from asdf.errors import UsageError
-from asdf.settings.sections import Source
+from asdf.settings.sections import Network, Recipe, Source
 from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList
 
@@ -28,6 +28,19 @@ BonaFideRule = Literal["left_out", "class", "by_column"]
 BONA_FIDE_RULES = get_args(BonaFideRule)
 _NO_VALUES = ("", NO_CLASS)
 _SHOWN = 8
+
+
+class TracingSettings(Protocol):
+    """The sections that source tracing reads; a head of the project's own is handed all of them."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def recipe(self) -> Recipe: ...
 
 
 @dataclass(frozen=True)
