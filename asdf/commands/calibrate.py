@@ -124,8 +124,8 @@ def _calibrate(
     from asdf.metrics.calibration import calibrate
     from asdf.metrics.detection import eer
     from asdf.metrics.leading import speakers_of
-    from asdf.tasks.fusion.folds import make_folds
     from asdf.tasks.fusion.gain import calibrated_cllr
+    from asdf.tasks.fusion.trial_folds import make_folds
 
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None

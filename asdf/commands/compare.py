@@ -23,7 +23,7 @@ from asdf.commands.compare_seeds import seeds_blocks, seeds_record
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
-from asdf.metrics.catalogue import EER, MIN_DCF
+from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.report import (
     Difference,
     ResultDifference,

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from asdf.metrics.catalogue import EER, MIN_DCF
-from asdf.metrics.over_seeds import Spread
+from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.report import SeedComparison, SetDifference, Side
 from asdf.tables.table import Column
+from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text
 
 

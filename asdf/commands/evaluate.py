@@ -62,12 +62,10 @@ from asdf.metrics.summary import (
     summarise,
 )
 from asdf.report import (
-    OverSeeds,
     csv_with_seeds,
     file_configurations,
     json_with_seeds,
     over_seeds_of,
-    over_seeds_text,
     seeds_to_latex,
     summary_text,
     systems_text,
@@ -76,11 +74,13 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.tasks.studies.seed_results import OverSeeds
+from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.submission import FORMATS, write_submission
+from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
 
 

@@ -148,8 +148,8 @@ def _write_out(
 
 
 def _measure(args: FuseOptions, development: DevelopmentSet) -> FusionGain:
-    from asdf.tasks.fusion.folds import make_folds
     from asdf.tasks.fusion.gain import measure_gain
+    from asdf.tasks.fusion.trial_folds import make_folds
 
     first = development.scores[0]
     speakers = development.speakers

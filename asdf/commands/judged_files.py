@@ -17,8 +17,8 @@ from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.decisions import Threshold
 from asdf.metrics.thresholds import THRESHOLD_RULES, choose_threshold, score_threshold
-from asdf.report import names_of, numbered
 from asdf.runs.streams import show_error
+from asdf.tables.labels import names_of, numbered
 from asdf.trials.decision_file import BETWEEN
 
 if TYPE_CHECKING:

@@ -37,8 +37,7 @@ from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.sasv.combining import FUSIONS, fit_fusion
-from asdf.tasks.sasv.measures import SasvSummary, summarise_sasv, tandem_path
-from asdf.tasks.sasv.score_files import (
+from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
     join_systems,
@@ -47,7 +46,14 @@ from asdf.tasks.sasv.score_files import (
     with_keys,
     write_sasv_scores,
 )
-from asdf.tasks.sasv.tables import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
+from asdf.tasks.sasv.sasv_measures import SasvSummary, summarise_sasv, tandem_path
+from asdf.tasks.sasv.sasv_tables import (
+    sasv_csv,
+    sasv_json,
+    sasv_latex,
+    sasv_systems_text,
+    sasv_text,
+)
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from asdf.tables.plain_json import as_json
 from asdf.tasks.tracing.classes import BonaFideRule
 
 if TYPE_CHECKING:
-    from asdf.tasks.tracing.measures import SourceResult
-    from asdf.tasks.tracing.score_files import SourceScores
+    from asdf.tasks.tracing.source_measures import SourceResult
+    from asdf.tasks.tracing.source_scores import SourceScores
     from asdf.trials.trial_list import TrialList
 
 
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
     results = {}
     for system in systems:
         results[system.name] = _measure(args, system.path)
-    from asdf.tasks.tracing.tables import sources_record, sources_text
+    from asdf.tasks.tracing.source_tables import sources_record, sources_text
 
     records = [sources_record(name, args.set, result) for name, result in results.items()]
     content = as_json(records, indent=1)
@@ -106,8 +106,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(args: TraceOptions, path: Path) -> SourceResult:
-    from asdf.tasks.tracing.measures import evaluate_sources
-    from asdf.tasks.tracing.score_files import read_source_scores
+    from asdf.tasks.tracing.source_measures import evaluate_sources
+    from asdf.tasks.tracing.source_scores import read_source_scores
 
     scores = read_source_scores(path)
     speakers = None
@@ -149,7 +149,7 @@ def _draw(path: Path, results: dict[str, SourceResult]) -> None:
     """Write the confusion matrix of one system, or the OSCR curves of several."""
     name, result = next(iter(results.items()))
     if len(results) == 1 and path.suffix.lower() == ".svg":
-        from asdf.tasks.tracing.tables import confusion_svg
+        from asdf.tasks.tracing.source_tables import confusion_svg
 
         write_text(path, confusion_svg(name, result))
         return

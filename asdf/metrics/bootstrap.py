@@ -30,7 +30,7 @@ from asdf.metrics.intervals import (
     rate_interval,
     tested_interval,
 )
-from asdf.metrics.resampling import (
+from asdf.metrics.replicates import (
     block_draws,
     speaker_block_draws,
     speaker_draws,

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from asdf.arrays import Floats
 from asdf.metrics.bootstrap import Interval, curve_intervals
-from asdf.metrics.checks import Finding
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
 from asdf.metrics.decisions import DECISION_METRICS, Confusion
 from asdf.metrics.detection import DetCurve
+from asdf.metrics.score_checks import Finding
 from asdf.trials.score_file import Scores
 
 _SHOWN = 8

@@ -22,7 +22,6 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, confidence_intervals
-from asdf.metrics.checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
@@ -36,6 +35,7 @@ from asdf.metrics.results import (
     result_of,
     trials_of,
 )
+from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, ScoredLength, different_precisions

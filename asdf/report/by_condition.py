@@ -8,7 +8,7 @@ from typing import Literal
 
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary
-from asdf.report.names import labels_of
+from asdf.tables.labels import labels_of
 from asdf.tables.table import Columns, Value, rate
 
 

@@ -11,10 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from asdf.metrics.over_seeds import Spread
 from asdf.report.conditions import HeatMap, HeatMaps, step_words
 from asdf.report.drawing import Figure
-from asdf.report.effects import (
+from asdf.report.gathering import Gathered
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
+from asdf.tasks.studies.effects import (
     TOGETHER,
     Effects,
     Scale,
@@ -23,10 +26,7 @@ from asdf.report.effects import (
     rank_correlation,
     scale_of,
 )
-from asdf.report.gathering import Gathered
-from asdf.tables.page import PageTable, as_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks
-from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
+from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import shorten
 
 _LABEL = 28

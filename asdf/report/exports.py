@@ -11,8 +11,8 @@ from dataclasses import asdict, fields
 from types import SimpleNamespace
 from typing import Any
 
-from asdf.metrics.catalogue import METRICS
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
+from asdf.metrics.metric_columns import METRICS
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
 from asdf.tables.comma_separated import as_csv

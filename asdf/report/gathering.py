@@ -23,14 +23,14 @@ from asdf.metrics.summary import (
 )
 from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
 from asdf.report.curves import DET_TICKS, histogram, thinned_det
-from asdf.report.folding import ReportFinding
-from asdf.report.generalisation import Generalisation, measure_generalisation
-from asdf.report.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
 from asdf.report.measurement import Measurement
-from asdf.report.names import labels_of
-from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import describe_stale
+from asdf.tables.labels import labels_of
+from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
+from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
+from asdf.tasks.studies.measured import ReportFinding
+from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
 from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores

@@ -117,7 +117,7 @@ class Column:
 
 
 class Spread(Protocol):
-    """A mean over seeds, such as `asdf.metrics.over_seeds.Spread`."""
+    """A mean over seeds, with its deviation."""
 
     @property
     def mean(self) -> float: ...

@@ -15,8 +15,8 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.text import AnyPath
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import parse_score
+from asdf.trials.text_lines import numbered_lines
 
 _KEYS = ("target", "nontarget", "spoof")
 _FilePath = AnyPath

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from asdf.errors import AsdfError
 from asdf.text import AnyPath
 from asdf.trials.formats import ScoreFile
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import ScoreCollector
+from asdf.trials.text_lines import numbered_lines
 
 CLASSES = {
     "bonafide": 1,

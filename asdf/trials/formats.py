@@ -13,8 +13,8 @@ from typing import Literal
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, read_number
-from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.score_file import ScoreCollector, Scores, missing_class, read_scores
+from asdf.trials.text_lines import numbered_lines, peek
 
 # The first line of DeepFense's files of scores.
 _CSV = ("id_audio", "label", "score_spoof", "score_bonafide")

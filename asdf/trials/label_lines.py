@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
-from asdf.trials.lines import NumberedLines, peek
+from asdf.trials.text_lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.

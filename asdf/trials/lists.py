@@ -16,8 +16,8 @@ from asdf.errors import AsdfError
 from asdf.text import lines_and_more
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
-from asdf.trials.lines import NumberedLines, file_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
+from asdf.trials.text_lines import NumberedLines, file_lines, peek
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 10

@@ -22,7 +22,7 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.how_scored import check_trials
-from asdf.trials.lines import numbered_lines
+from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, find_repeats, same_recording, values_at
 
 _SHOWN = 5

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.trials.names import Names
+from asdf.trials.packed_names import Names
 
 
 class Origin(NamedTuple):
@@ -133,7 +133,7 @@ class TrialList:
     def packed(self) -> TrialList:
         """Return the same trials without columns, for processes that are forked.
 
-        See `asdf.trials.names` for what it saves.
+        See `asdf.trials.packed_names` for what it saves.
         """
         ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
         return replace(self, ids=ids, columns={})

@@ -18,7 +18,7 @@ from asdf.metrics.calibration import fit_llr
 from asdf.metrics.costs import cllr
 from asdf.metrics.fusion import Fusion, fit_fusion
 from asdf.metrics.results import Result, evaluate
-from asdf.tasks.fusion.folds import Folds
+from asdf.tasks.fusion.trial_folds import Folds
 from asdf.trials.score_file import Scores
 
 Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]

@@ -12,7 +12,7 @@ from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
 from asdf.metrics.detection import DetCurve, into_blocks
 from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
-from asdf.metrics.resampling import block_draws, speaker_draws, trial_draws, weighted_metrics
+from asdf.metrics.replicates import block_draws, speaker_draws, trial_draws, weighted_metrics
 
 
 def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:

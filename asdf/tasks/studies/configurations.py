@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asdf.report.grouping import RunGroup, group_runs, recorded_seed
-from asdf.report.measurement import Measurement
-from asdf.report.names import numbered
 from asdf.runs.evaluations import best_network
+from asdf.tables.labels import numbered
+from asdf.tasks.studies.grouping import RunGroup, group_runs, recorded_seed
+from asdf.tasks.studies.measured import Measured
 from asdf.trials.run_folder import RunFolder
 
 
@@ -33,7 +33,7 @@ class Configuration:
 
 
 def find_configurations(
-    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measurement]
+    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measured]
 ) -> list[Configuration]:
     """Return the configurations of all systems; those of several seeds come first."""
     systems: dict[int, dict[str, str]] = {}

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from asdf.arrays import Integers
-from asdf.trials.names import Names
+from asdf.trials.packed_names import Names
 from asdf.trials.trial_list import Origin, TrialList, values_at
 
 ATTACK = "attack"

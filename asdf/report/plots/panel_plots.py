@@ -23,8 +23,6 @@ from asdf.report.drawing import (
     sets_of_courses,
 )
 from asdf.report.effect_pictures import effect_panel
-from asdf.report.effects import Effects
-from asdf.report.names import labels_of
 from asdf.report.plots.figures import (
     COLUMN_INCHES,
     add_legend,
@@ -32,8 +30,10 @@ from asdf.report.plots.figures import (
     new_figure,
     styled,
 )
+from asdf.tables.labels import labels_of
 from asdf.tables.panels import Axis, Line, Panel
-from asdf.tasks.tracing.measures import SourceResult
+from asdf.tasks.studies.effects import Effects
+from asdf.tasks.tracing.source_measures import SourceResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.comma_separated import as_csv
-from asdf.tables.latex import PACKAGES, as_latex
 from asdf.tables.plain_json import as_json, bounds_records
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, Value, counts
-from asdf.tables.text import as_lines
-from asdf.tasks.sasv.measures import SasvCondition, SasvResult, SasvSummary
+from asdf.tasks.sasv.sasv_measures import SasvCondition, SasvResult, SasvSummary
 from asdf.text import as_facts
 
 

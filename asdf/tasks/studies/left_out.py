@@ -13,13 +13,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from asdf.metrics.over_seeds import Spread, spread_of
 from asdf.metrics.results import Result
-from asdf.report.grouping import effective_settings, group_name, name_without_seed, recorded_seed
-from asdf.report.measurement import Measurement
-from asdf.report.names import numbered
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
+from asdf.tables.labels import numbered
+from asdf.tasks.studies.grouping import (
+    effective_settings,
+    group_name,
+    name_without_seed,
+    recorded_seed,
+)
+from asdf.tasks.studies.measured import Measured
+from asdf.tasks.studies.over_seeds import Spread, spread_of
 from asdf.trials.run_folder import RunFolder
 
 _EVALUATE = "recipe.evaluate_left_out"
@@ -101,7 +106,7 @@ class LeftOutSystem:
 
 
 def measure_left_out(
-    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measurement]
+    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measured]
 ) -> list[LeftOutSystem]:
     """Return the systems of the runs that evaluated what they left out.
 
@@ -149,7 +154,7 @@ def _value_of(run: RunFolder, setting: str) -> object:
         return None
 
 
-def _measurement_of(run: RunFolder, measurements: Sequence[Measurement]) -> Measurement | None:
+def _measurement_of(run: RunFolder, measurements: Sequence[Measured]) -> Measured | None:
     """Return the measurement of the first network and set that the run reported."""
     by_key = {(m.network, m.summary.set): m for m in measurements}
     for reported in run.reported():
@@ -158,7 +163,7 @@ def _measurement_of(run: RunFolder, measurements: Sequence[Measurement]) -> Meas
     return measurements[0] if measurements else None
 
 
-def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Measurement) -> None:
+def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Measured) -> None:
     """Add the results of a run; of two that left out the same with one seed the first counts."""
     summary = measured.summary
     results = {known.value: known.result for known in summary.of_column(system.column)}

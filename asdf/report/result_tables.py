@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from asdf.metrics.catalogue import EER, Metric, defined, intervals_of
 from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.leading import TESTED
+from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
-from asdf.tables.page import PageTable, as_page
+from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.trials.how_scored import in_precision, role_words
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from asdf.report.generalisation import Generalisation, SetRow, TotalRow
-from asdf.report.names import labels_of
-from asdf.report.seed_results import OverSeeds
-from asdf.report.seeds import SEEDS_LEAD
-from asdf.tables.latex import as_latex
-from asdf.tables.page import PageTable, as_page
+from asdf.tables.booktabs import as_latex
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
-from asdf.tables.text import as_lines
+from asdf.tasks.studies.generalisation import Generalisation, SetRow, TotalRow
+from asdf.tasks.studies.seed_results import OverSeeds
+from asdf.tasks.studies.seed_tables import SEEDS_LEAD
 
 _LABEL = 24
 _DAGGER = r"$^\dagger$"

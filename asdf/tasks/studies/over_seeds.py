@@ -26,7 +26,7 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, difference_interval
 from asdf.metrics.intervals import Interval, lowest_interval, rate_interval, t_quantile, two_sided_p
-from asdf.metrics.seed_draws import SeedDraws
+from asdf.tasks.studies.seed_draws import SeedDraws
 
 MIN_SEEDS = 3
 """Fewer seeds than this per side say too little for a test over seeds alone."""

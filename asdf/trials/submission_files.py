@@ -20,9 +20,9 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores, score_texts
 from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, SubmissionFormat
+from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, bare_name
 
 __all__ = [

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asdf.report.left_out import LeftOutSystem
-from asdf.report.names import labels_of
-from asdf.tables.latex import as_latex
-from asdf.tables.page import PageTable, as_page
+from asdf.tables.booktabs import as_latex
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.plain_text import as_text
 from asdf.tables.table import RATE, Columns, Table, Value, counts, each, rate, texts
-from asdf.tables.text import as_text
+from asdf.tasks.studies.left_out import LeftOutSystem
 
 _LABEL = 28
 

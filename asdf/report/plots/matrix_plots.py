@@ -9,11 +9,11 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.report.by_condition import ConditionTable
-from asdf.report.effects import Effects
 from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
 from asdf.tables.matrices import Matrix
-from asdf.tasks.tracing.measures import SourceResult
-from asdf.tasks.tracing.tables import confusion_matrix
+from asdf.tasks.studies.effects import Effects
+from asdf.tasks.tracing.source_measures import SourceResult
+from asdf.tasks.tracing.source_tables import confusion_matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ import numpy as np
 from asdf.arrays import AnyIntegers, Floats, Indices
 from asdf.errors import AsdfError
 from asdf.metrics.intervals import Interval, rate_interval
-from asdf.tasks.localisation.measures import Stretches, agreement_of, range_eer
+from asdf.tasks.localisation.located_measures import Stretches, agreement_of, range_eer
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import Rates
 from asdf.metrics.leading import speakers_of
-from asdf.metrics.resampling import (
+from asdf.metrics.replicates import (
     block_draws,
     speaker_block_draws,
     speaker_draws,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from asdf.metrics.catalogue import METRICS, intervals_of, metric_columns
+from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
-from asdf.report.names import labels_of
+from asdf.tables.labels import labels_of
+from asdf.tables.plain_text import BEST, as_lines, as_text
 from asdf.tables.table import Columns, Table, Value, each, rate, texts
-from asdf.tables.text import BEST, as_lines, as_text
 from asdf.text import as_facts
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"

@@ -29,9 +29,9 @@ import numpy as np
 from asdf.arrays import Flags, Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.lines import NumberedLines, numbered_lines, peek
 from asdf.trials.score_file import parse_score, score_texts
-from asdf.trials.submission import write_text_or_zip
+from asdf.trials.submission_files import write_text_or_zip
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 from asdf.trials.trial_list import bare_name
 
 TARGET = 0

@@ -16,24 +16,24 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.costs import ASVSPOOF5
-from asdf.report import environments, results
+from asdf.report import environments, result_tables
 from asdf.report.conditions import HeatMaps, heat_maps
 from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.effect_pictures import effect_section
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
-from asdf.report.generalisation_tables import generalisation_table
-from asdf.report.left_out_tables import left_out_sections
 from asdf.report.literature import Literature, published_results
-from asdf.report.names import labels_of
 from asdf.report.run_settings import setting_differences, settings_of_runs
-from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
 from asdf.report.task_sections import localisation_tables, source_sections
 from asdf.report.trainings import training_section
-from asdf.tables.page import PageTable
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Panel
 from asdf.tasks.embeddings.pictures import EmbeddingSection
+from asdf.tasks.studies.generalisation_tables import generalisation_table
+from asdf.tasks.studies.left_out_tables import left_out_sections
+from asdf.tasks.studies.seed_tables import seed_results_table, seed_sentences, seeds_table
 from asdf.text import and_more
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def report_page(
         when=environments.when_and_how(gathered.runs),
         counts=environments.counts_of(gathered),
         command=command,
-        sentences=results.main_sentences(gathered),
+        sentences=result_tables.main_sentences(gathered),
         findings=fold_findings(gathered.findings),
         contents=_contents(sections, {name for name, part in parts.items() if part}),
         **parts,
@@ -184,11 +184,11 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
         anchor=f"set-{index}",
         name=set_name,
         remarks=gathered.set_remarks(set_name),
-        results=results.result_table(gathered, set_name),
-        over_seeds=seed_results_table(gathered, set_name),
+        results=result_tables.result_table(gathered, set_name),
+        over_seeds=seed_results_table(gathered.over_seeds, set_name),
         det=det_figure(gathered, set_name),
         histograms=histogram_figure(gathered, set_name),
-        det_table=results.det_table(gathered, set_name),
+        det_table=result_tables.det_table(gathered, set_name),
         heat_maps=heat_maps(gathered, set_name),
         literature=published_results(set_name, gathered.on(set_name)),
     )
@@ -198,12 +198,12 @@ def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
     """Return the values of results.html."""
     known = gathered.generalisation
     return {
-        "overview": results.overview(gathered),
-        "seeds": seeds_table(gathered),
-        "seed_sentences": seed_sentences(gathered),
+        "overview": result_tables.overview(gathered),
+        "seeds": seeds_table(gathered.over_seeds, gathered.sets),
+        "seed_sentences": seed_sentences(gathered.over_seeds),
         "generalisation": None if known is None else generalisation_table(known),
         "effects": effect_section(gathered),
-        "shows_several_networks_of_a_run": results.shows_several_networks_of_a_run(gathered),
+        "shows_several_networks_of_a_run": result_tables.shows_several_networks_of_a_run(gathered),
         "costs": ASVSPOOF5,
     }
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from asdf.metrics.bootstrap import Interval
 
 if TYPE_CHECKING:
-    from asdf.tasks.localisation.intervals import LocalisationIntervals
-    from asdf.tasks.localisation.measures import Localisation
+    from asdf.tasks.localisation.located_intervals import LocalisationIntervals
+    from asdf.tasks.localisation.located_measures import Localisation
 
 _METRICS = ("range_eer", "f1", "iou")
 _AGREEMENT = ("f1", "iou", "precision", "recall")

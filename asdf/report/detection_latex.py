@@ -1,15 +1,15 @@
-"""Results of detection as tables for papers; see `asdf.tables.latex`."""
+"""Results of detection as tables for papers; see `asdf.tables.booktabs`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asdf.metrics.catalogue import metric_columns
+from asdf.metrics.metric_columns import metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, macro_f1_columns
-from asdf.report.names import labels_of
-from asdf.report.tables import LEADS
-from asdf.tables.latex import PACKAGES, as_latex
+from asdf.report.detection_text import LEADS
+from asdf.tables.booktabs import PACKAGES, as_latex
+from asdf.tables.labels import labels_of
 from asdf.tables.table import Columns, Table, each, texts
 
 _LABEL = 24

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
-from asdf.metrics.over_seeds import SeedDifference, Spread, compare_seeds, spread_of, spreads
 from asdf.metrics.results import Result
-from asdf.metrics.seed_draws import SeedDraws, draw_seeds
-from asdf.report.configurations import Configuration, find_configurations
-from asdf.report.folding import ReportFinding
-from asdf.report.measurement import Measurement
 from asdf.runs.evaluations import metrics_evaluations
+from asdf.tasks.studies.configurations import Configuration, find_configurations
+from asdf.tasks.studies.measured import Measured, ReportFinding
+from asdf.tasks.studies.over_seeds import SeedDifference, Spread, compare_seeds, spread_of, spreads
+from asdf.tasks.studies.seed_draws import SeedDraws, draw_seeds
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -121,7 +120,7 @@ class Member:
 def measure_over_seeds(
     runs: Sequence[RunFolder],
     names: Sequence[str],
-    measurements: Sequence[Measurement],
+    measurements: Sequence[Measured],
     replicates: int,
 ) -> OverSeeds:
     """Return the results over seeds on every set; nothing where no group of runs exists.
@@ -144,7 +143,7 @@ def measure_over_seeds(
     return over
 
 
-def _member_of(measured: Measurement, seed: str, runs: Sequence[RunFolder]) -> Member:
+def _member_of(measured: Measured, seed: str, runs: Sequence[RunFolder]) -> Member:
     run = runs[measured.run]
     set_name = measured.summary.set
 

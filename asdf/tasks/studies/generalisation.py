@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.metrics.over_seeds import Spread, compare_seeds, spreads
 from asdf.metrics.results import Result
-from asdf.metrics.seed_draws import SeedDraws, average_of_sets, draw_seeds
-from asdf.report.configurations import Configuration, find_configurations
-from asdf.report.measurement import Measurement
-from asdf.report.references import KNOWN_SETS, Reference, comparable, of_the_same_length
-from asdf.report.seed_results import OverSeeds, is_worse
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
+from asdf.tasks.studies.configurations import Configuration, find_configurations
+from asdf.tasks.studies.measured import Measured
+from asdf.tasks.studies.over_seeds import Spread, compare_seeds, spreads
+from asdf.tasks.studies.references import KNOWN_SETS, Reference, comparable, of_the_same_length
+from asdf.tasks.studies.seed_draws import SeedDraws, average_of_sets, draw_seeds
+from asdf.tasks.studies.seed_results import OverSeeds, is_worse
 from asdf.trials.how_scored import described, role_words
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
@@ -102,7 +102,7 @@ def corpus_of(name: str) -> str:
 def measure_generalisation(
     runs: Sequence[RunFolder],
     names: Sequence[str],
-    measurements: Sequence[Measurement],
+    measurements: Sequence[Measured],
     over: OverSeeds,
     replicates: int,
 ) -> Generalisation | None:
@@ -153,7 +153,7 @@ class _Table:
     def __init__(
         self,
         runs: Sequence[RunFolder],
-        measurements: Sequence[Measurement],
+        measurements: Sequence[Measured],
         configurations: Sequence[Configuration],
         replicates: int,
     ) -> None:
@@ -279,7 +279,7 @@ def _leader(by_name: Mapping[str, SeedDraws]) -> str:
     return ranked[0] if is_worse(tested) else ""
 
 
-def _published_words(set_name: str, measured: Sequence[Measurement]) -> str:
+def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
     """Return the lowest published EERs by the same trials and scored length, with that length."""
     if set_name not in KNOWN_SETS:
         return ""

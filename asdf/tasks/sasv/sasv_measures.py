@@ -23,7 +23,7 @@ from asdf.arrays import Flags, Floats, Indices
 from asdf.errors import AsdfError
 from asdf.metrics.detection import Counts, DetCurve, eer, into_blocks
 from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
-from asdf.metrics.resampling import replicate_eer, times_drawn
+from asdf.metrics.replicates import replicate_eer, times_drawn
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -34,7 +34,7 @@ from asdf.metrics.tandem import (
     min_tdcf,
     t_eer_path,
 )
-from asdf.tasks.sasv.score_files import KINDS, NONTARGET, SPOOF, TARGET, SasvScores
+from asdf.tasks.sasv.sasv_files import KINDS, NONTARGET, SPOOF, TARGET, SasvScores
 from asdf.trials.asv_scores import AsvScores
 
 DRAWN = ("a_dcf", "sasv_eer", "sv_eer", "spf_eer")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from asdf.tables.plain_text import group_columns, rows_of
 from asdf.tables.table import Column, Table, Value
-from asdf.tables.text import group_columns, rows_of
 
 PACKAGES = "% \\usepackage{booktabs}\n"
 """Begins a file of such tables."""

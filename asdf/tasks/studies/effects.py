@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from asdf.metrics.over_seeds import Spread, spread_of
-from asdf.report.configurations import Configuration, find_configurations
-from asdf.report.grouping import effective_settings
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-
-if TYPE_CHECKING:
-    from asdf.report.gathering import Gathered
+from asdf.tasks.studies.configurations import Configuration, find_configurations
+from asdf.tasks.studies.grouping import effective_settings
+from asdf.tasks.studies.measured import Measured
+from asdf.tasks.studies.over_seeds import Spread, spread_of
+from asdf.tasks.studies.seed_results import OverSeeds
+from asdf.trials.run_folder import RunFolder
 
 # Systems that differ in more settings than their number are no sweep.
 _MIN_POINTS = 2
@@ -32,6 +32,27 @@ _LOG_RATIO = 8.0
 _MIN_FOR_ORDER = 3
 TOGETHER = " + "
 """What stands between settings that changed together, and between their values."""
+
+
+class Gathered(Protocol):
+    """What a report has gathered of runs, as far as a sweep goes."""
+
+    @property
+    def runs(self) -> Sequence[RunFolder]: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def measurements(self) -> Sequence[Measured]: ...
+
+    @property
+    def over_seeds(self) -> OverSeeds: ...
+
+    @property
+    def sets(self) -> Sequence[str]: ...
+
+    def on(self, set_name: str) -> Sequence[Measured]: ...
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from asdf.metrics.over_seeds import SeedDifference, Spread
-from asdf.report.gathering import Gathered
-from asdf.report.names import labels_of
-from asdf.report.seed_results import OverSeeds, SeedResult, is_worse
-from asdf.tables.page import PageTable, as_page
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
-from asdf.tables.text import as_lines
+from asdf.tasks.studies.over_seeds import SeedDifference, Spread
+from asdf.tasks.studies.seed_results import OverSeeds, SeedResult, is_worse
 from asdf.text import p_value_text
 
 SEEDS_LEAD = (
@@ -30,18 +29,17 @@ _HEADINGS = ("Seeds", "Mean EER", "Deviation", "95 % interval", "Best seed", "Me
 _SHORT = ("seeds", "EER", "deviation", "95 %", "best", "minDCF")
 
 
-def seeds_table(gathered: Gathered) -> PageTable | None:
+def seeds_table(over: OverSeeds, sets: Sequence[str]) -> PageTable | None:
     """Return a row for each group of systems that differ by their seed alone.
 
     None without such a group.
     """
-    over = gathered.over_seeds
     groups = [known for known in over.configurations if len(known.systems) > 1]
     if not groups:
         return None
     names = each(groups, "name")
     columns: Columns = [counts("Seeds", [len(group.systems) for group in groups])]
-    for set_name in gathered.sets:
+    for set_name in sets:
         values = seed_values(over, names, set_name)
         # One value has no deviation.
         shown = [value if value.deviation is not None else Value() for value in values]
@@ -79,9 +77,8 @@ def mean_value(over: OverSeeds, result: SeedResult) -> Value:
     )
 
 
-def seed_results_table(gathered: Gathered, set_name: str) -> PageTable | None:
+def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
     """Return all that is known over seeds on a set; None without a group on it."""
-    over = gathered.over_seeds
     results = over.by_set.get(set_name, [])
     if not any(len(result.seeds) > 1 for result in results):
         return None
@@ -142,9 +139,9 @@ def over_seeds_text(over: OverSeeds) -> str:
     return "\n".join(lines)
 
 
-def seed_sentences(gathered: Gathered) -> list[str]:
+def seed_sentences(over: OverSeeds) -> list[str]:
     """Return a sentence for each set on which the lowest mean over seeds was tested."""
-    tested = tested_sentences(gathered.over_seeds)
+    tested = tested_sentences(over)
     return [f"On {set_name}, {words}" for set_name, words in tested.items()]
 
 

@@ -20,7 +20,7 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.tasks.tracing.classes import NO_CLASS, SourceClasses, values_of
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.lines import numbered_lines
+from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, find_repeats, same_recording
 
 SUFFIX = ".sources.tsv"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from asdf.tables.matrices import Matrix
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Columns, Table, Value, counts, rate
-from asdf.tables.text import as_lines
-from asdf.tasks.tracing.measures import FALSE_POSITIVE_RATES, SourceResult
+from asdf.tasks.tracing.source_measures import FALSE_POSITIVE_RATES, SourceResult
 from asdf.text import aligned
 
 _NAMES = {

@@ -21,9 +21,9 @@ from asdf.arrays import Flags, Floats, Indices, Integers
 from asdf.errors import AsdfError
 from asdf.metrics.detection import Blocks, DetCurve, into_blocks
 from asdf.metrics.intervals import Interval, rate_interval
-from asdf.metrics.resampling import replicate_eer
+from asdf.metrics.replicates import replicate_eer
 from asdf.tasks.tracing.classes import NO_CLASS
-from asdf.tasks.tracing.score_files import SourceScores
+from asdf.tasks.tracing.source_scores import SourceScores
 
 Counts = Floats
 Rejection = Literal["probability", "logit", "energy", "entropy"]
