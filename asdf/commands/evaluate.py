@@ -181,7 +181,10 @@ def main(arguments: list[str]) -> int:
     if args.plot:
         drawn = _draw(args.plot, args, systems, summaries, protocol.trials)
     _print(args, summaries, leading, columns, screen)
-    _print_seeds(over, screen)
+    if over.by_set:
+        show("\n" + over_seeds_text(over), screen)
+    for finding in over.findings:
+        show_error(f"{finding.level}: {finding.where}: {finding.message}")
     if drawn:
         show(drawn, screen)
     return 0
@@ -261,13 +264,6 @@ def _over_seeds(
     return over_seeds_of(configurations, by_name, of_name, trials, args.replicates)
 
 
-def _print_seeds(over: OverSeeds, screen: TextIO) -> None:
-    if over.by_set:
-        show("\n" + over_seeds_text(over), screen)
-    for finding in over.findings:
-        show_error(f"{finding.level}: {finding.where}: {finding.message}")
-
-
 def _leading(
     summaries: Sequence[Summary], trials: TrialList | None, replicates: int
 ) -> dict[str, int]:
@@ -337,18 +333,13 @@ def _print(
                 show_error(f"warning: {summary.name}: no results by {column}: {UNDIVIDED}.")
     if len(summaries) > 1:
         show("\n" + systems_text(summaries, leading), screen)
-        _report_differences(summaries)
+        advice = " --protocol with --ignore-others evaluates all systems on the same trials."
+        for finding in different_trials(summaries):
+            show_error(f"{finding.level}: {finding.message}{advice}")
+        for finding in different_lengths(summaries) + mixed_precisions(summaries):
+            show_error(f"{finding.level}: {finding.message}")
     if args.submission:
         _print_submission(args, len(summaries[0].scores), screen)
-
-
-def _report_differences(summaries: Sequence[Summary]) -> None:
-    """Warn on stderr where systems were not evaluated or scored in the same way."""
-    for finding in different_trials(summaries):
-        advice = "--protocol with --ignore-others evaluates all systems on the same trials."
-        show_error(f"{finding.level}: {finding.message} {advice}")
-    for finding in different_lengths(summaries) + mixed_precisions(summaries):
-        show_error(f"{finding.level}: {finding.message}")
 
 
 def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:

@@ -25,8 +25,6 @@ from asdf.tasks.tracing.classes import BonaFideRule
 
 if TYPE_CHECKING:
     from asdf.tasks.tracing.source_measures import SourceResult
-    from asdf.tasks.tracing.source_scores import SourceScores
-    from asdf.trials.trial_list import TrialList
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,36 +111,22 @@ def _measure(args: TraceOptions, path: Path) -> SourceResult:
     speakers = None
     if args.protocol:
         from asdf.corpora import choose_subset, read_protocol
+        from asdf.tasks.tracing.classes import values_of
 
         trials = read_protocol(args.protocol)
         if args.subset:
             trials = choose_subset(trials, args.subset, args.protocol)
-        rows = _rows_in(scores, trials, path, args.protocol)
-        scores = _with_truths(scores, trials, rows, args.column, args.bona_fide)
+        rows = []
+        for utterance in scores.ids:
+            row = trials.index_of(utterance)
+            if row is None:
+                raise AsdfError(f"{path}: {utterance!r} is no trial of {args.protocol}.")
+            rows.append(row)
+        values = values_of(trials, args.column or scores.column, args.bona_fide)
+        scores = replace(scores, truths=[values[row] for row in rows])
         if "speaker" in trials.columns:
             speakers = [trials.columns["speaker"][row] for row in rows]
     return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)
-
-
-def _rows_in(scores: SourceScores, trials: TrialList, path: Path, protocol: Path) -> list[int]:
-    """Return the row of each traced trial in a protocol."""
-    rows = []
-    for utterance in scores.ids:
-        row = trials.index_of(utterance)
-        if row is None:
-            raise AsdfError(f"{path}: {utterance!r} is no trial of {protocol}.")
-        rows.append(row)
-    return rows
-
-
-def _with_truths(
-    scores: SourceScores, trials: TrialList, rows: list[int], column: str | None, rule: BonaFideRule
-) -> SourceScores:
-    """Return the scores with the classes that a protocol says."""
-    from asdf.tasks.tracing.classes import values_of
-
-    values = values_of(trials, column or scores.column, rule)
-    return replace(scores, truths=[values[row] for row in rows])
 
 
 def _draw(path: Path, results: dict[str, SourceResult]) -> None:

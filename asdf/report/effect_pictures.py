@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -136,8 +135,11 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
         # Values that are no numbers have nothing between them.
         if scale.is_number and len(points) > 2:
             lines.append(Line(points, index))
-        marks = partial(_at, described)
-        lines.append(Line(points, index, is_linked=False, mark_words=marks))
+
+        def words_at(x: float, _: float, described: Mapping[float, str] = described) -> str:
+            return described[x]
+
+        lines.append(Line(points, index, is_linked=False, mark_words=words_at))
     top = 1.05 * max(rates) or 1.0
     return Panel(
         _value_axis(scale, setting),
@@ -149,10 +151,6 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
         f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}",
         lines,
     )
-
-
-def _at(described: Mapping[float, str], x: float, _: float) -> str:
-    return described[x]
 
 
 def _value_axis(scale: Scale, setting: str) -> Axis:

@@ -163,7 +163,10 @@ def gather(
             f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
             "all are in the tables.",
         )
-    tasks = _read_tasks(runs, names, choice)
+    tasks = TaskResults()
+    for name, run in zip(names, runs, strict=True):
+        # What is shown beyond detection is of the same networks.
+        tasks.add_run(name, run, None if choice == "reported" else dict(chosen(run, choice)))
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     findings = [*collection.findings, *tasks.findings, *over_seeds.findings]
     generalisation = None
@@ -185,15 +188,6 @@ def gather(
     for set_name in gathered.sets:
         _compare_systems(gathered, set_name, replicates)
     return gathered
-
-
-def _read_tasks(runs: Sequence[RunFolder], names: Sequence[str], choice: Choice) -> TaskResults:
-    """Return what the runs measured beyond detection, of the networks that are shown."""
-    tasks = TaskResults()
-    for name, run in zip(names, runs, strict=True):
-        networks = None if choice == "reported" else dict(chosen(run, choice))
-        tasks.add_run(name, run, networks)
-    return tasks
 
 
 class _Collection:

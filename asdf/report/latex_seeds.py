@@ -39,15 +39,11 @@ def runs_to_latex(gathered: Gathered) -> str:
     # Folds have a set each: by set, their table would be empty but for its diagonal.
     if tables and (gathered.has_folds_alone or not gathered.measurements):
         return PACKAGES + "\n".join(tables)
-    return "\n".join([_detection_tables(gathered), *tables])
-
-
-def _detection_tables(gathered: Gathered) -> str:
-    latex = PACKAGES + as_latex(_table_of_sets(gathered))
-    if gathered.generalisation is None:
-        return latex
-    known = gathered.generalisation
-    return latex + "\n" + generalisation_to_latex(known, gathered.over_seeds, gathered.leading)
+    latex = [PACKAGES + as_latex(_table_of_sets(gathered))]
+    if gathered.generalisation is not None:
+        known = gathered.generalisation
+        latex.append(generalisation_to_latex(known, gathered.over_seeds, gathered.leading))
+    return "\n".join([*latex, *tables])
 
 
 def _table_of_sets(gathered: Gathered) -> Table:

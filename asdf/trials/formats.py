@@ -102,19 +102,16 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     if _cells_of_csv(first) == _CSV:
         return "csv"
     utterance = first.rsplit(None, 1)[0]
-    if _is_tabbed(first) or (is_trial is not None and is_trial(utterance)):
+    # A TAB separates two columns; a name may hold one too, as in `a TAB b.flac 1 0.5`.
+    _, *scores = first.split("\t")
+    is_tabbed = len(scores) == 1 and len(scores[0].split()) == 1
+    if is_tabbed or (is_trial is not None and is_trial(utterance)):
         return "two columns"
     if len(cells) >= 3 and cells[-2] in ("0", "1"):
         return "asdf"
     if len(cells) >= 4 and cells[-2] in KEYS:
         return "keyed"
     return "two columns"
-
-
-def _is_tabbed(line: str) -> bool:
-    """Whether a TAB separates two columns; a name may hold one too, as in `a TAB b.flac 1 0.5`."""
-    _, *scores = line.split("\t")
-    return len(scores) == 1 and len(scores[0].split()) == 1
 
 
 def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:

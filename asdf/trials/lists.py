@@ -138,16 +138,12 @@ def _names_in(folder: Path) -> set[str]:
         return {entry.name for entry in os.scandir(folder)}
     except (FileNotFoundError, NotADirectoryError):
         # Not a directory: the path may go on into a tar, which is a file.
-        return _names_in_archive(folder)
+        location = find_folder(folder)
+        if location is None:
+            return set()
+        names = location.archive.names(location.name)
+        return {name for name in names if "/" not in name}
     except OSError as error:
         raise AsdfError(
             f"cannot list the folder {folder}: {error.strerror}. Check its permissions."
         ) from None
-
-
-def _names_in_archive(folder: Path) -> set[str]:
-    location = find_folder(folder)
-    if location is None:
-        return set()
-    names = location.archive.names(location.name)
-    return {name for name in names if "/" not in name}

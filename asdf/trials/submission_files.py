@@ -65,7 +65,9 @@ def write_submission(
         # As floats: the None of a trial that the protocol lacks becomes NaN, which is sorted last.
         positions = np.array(list(indices), float)
         scores = scores.select(np.argsort(positions, kind="stable"))
-        ids = _names_of_list(scores.ids, trials)
+        in_list = [trials.index_of(utterance) for utterance in scores.ids]
+        pairs = zip(scores.ids, in_list, strict=True)
+        ids = [name if index is None else trials.ids[index] for name, index in pairs]
     names = [_name_in_file(utterance, layout) for utterance in ids]
     repeated = [name for name, count in Counter(names).items() if count > 1]
     _refuse(path, repeated, "names stand for several trials without their folders")
@@ -137,7 +139,7 @@ def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
     seen: set[str] = set()
     for number, line in lines:
         name, _, value = line.rpartition(layout.separator)
-        is_sound = _is_decision(value) if layout.decides else _is_finite(value)
+        is_sound = value in ("real", "fake") if layout.decides else _is_finite(value)
         if not name or not is_sound:
             expected = "real or fake" if layout.decides else "a finite number"
             raise AsdfError(
@@ -156,14 +158,6 @@ def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
             f"({quoted_and_more(others, _SHOWN)}). Score the challenge's list, all of it."
         )
     return len(seen)
-
-
-def _names_of_list(ids: Sequence[str], trials: TrialList) -> list[str]:
-    names = []
-    for utterance in ids:
-        index = trials.index_of(utterance)
-        names.append(utterance if index is None else trials.ids[index])
-    return names
 
 
 def _format_lines(
@@ -185,17 +179,13 @@ def _format_lines(
     else:
         values = list(score_texts(scores.scores))
     if kind == "asvspoof2019":
-        return _keyed_lines(names, scores, values)
+        lines = []
+        rows = zip(names, _attacks(scores), scores.labels.tolist(), values, strict=True)
+        for name, attack, label, score in rows:
+            key = "bonafide" if label else "spoof"
+            lines.append(f"{name} {attack} {key} {score}\n")
+        return lines
     return [f"{name}{layout.separator}{v}\n" for name, v in zip(names, values, strict=True)]
-
-
-def _keyed_lines(names: Sequence[str], scores: Scores, texts: Sequence[str]) -> list[str]:
-    lines = []
-    attacks = _attacks(scores)
-    for index, label in enumerate(scores.labels.tolist()):
-        key = "bonafide" if label else "spoof"
-        lines.append(f"{names[index]} {attacks[index]} {key} {texts[index]}\n")
-    return lines
 
 
 def _attacks(scores: Scores) -> list[str]:
@@ -219,10 +209,6 @@ def _is_torn(name: str, layout: SubmissionFormat) -> bool:
     if layout.separator != " ":
         return not name or any(sign in name for sign in (layout.separator, "\n", "\r", '"'))
     return len(name.split()) != 1
-
-
-def _is_decision(value: str) -> bool:
-    return value in ("real", "fake")
 
 
 def _is_finite(value: str) -> bool:

@@ -102,7 +102,9 @@ def lines_of(
     is_buffered = isinstance(file, io.BufferedReader)
     buffered = file if is_buffered else io.BufferedReader(file)  # type: ignore[type-var]
     try:
-        binary = _decompressed(cast(io.BufferedReader, buffered))
+        whole = cast(io.BufferedReader, buffered)
+        is_gzip = whole.peek(2)[:2] == _GZIP_MAGIC
+        binary = gzip.GzipFile(fileobj=whole) if is_gzip else whole
         # A byte order mark, as Windows editors write it, would otherwise be a part of the first id.
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors)
         for number, line in _bounded_lines(text, path):
@@ -118,12 +120,6 @@ def lines_of(
         ) from error
     except OSError as error:
         raise AsdfError(_unreadable(path, error)) from error
-
-
-def _decompressed(file: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile:
-    if file.peek(2)[:2] == _GZIP_MAGIC:
-        return gzip.GzipFile(fileobj=file)
-    return file
 
 
 def _bounded_lines(text: io.TextIOWrapper, path: AnyPath) -> NumberedLines:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -205,20 +205,14 @@ def join(lists: Sequence[TrialList]) -> TrialList:
                 moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
                 origins.append(moved)
     return TrialList(
-        Names(_joined_ids(lists)),
+        # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
+        Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
         np.concatenate(labels),
         columns=_join_columns(lists),
         name="+".join(names),
         origins=tuple(origins),
         origin=np.concatenate(origin),
     )
-
-
-def _joined_ids(lists: Sequence[TrialList]) -> Iterator[str]:
-    # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
-    for part in lists:
-        for utterance in part.ids:
-            yield f"{part.name}:{utterance}"
 
 
 def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:

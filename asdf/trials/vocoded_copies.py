@@ -6,7 +6,7 @@ is; every column says of it what it says of its source, but for the attack.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -45,19 +45,24 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     """Return `trials` and, after them, their copies."""
     count = len(copies.sources)
     prefixes = _make_prefixes(copies.vocoders)
-    origins = _origins_of(trials)
+    origins = trials.origins
+    if trials.origin is None:
+        origins = (Origin(trials.folder, 0, trials.name),)
     all_origins = list(origins)
     for vocoder, prefix in zip(copies.vocoders, prefixes, strict=True):
         for source in origins:
             moved = source._replace(prefix=len(prefix) + source.prefix, vocoder=vocoder)
             all_origins.append(moved)
+    # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
+    pairs = zip(copies.sources.tolist(), copies.makers.tolist(), strict=True)
+    ids_of_copies = (prefixes[maker] + trials.ids[source] for source, maker in pairs)
     origin = trials.origin
     if origin is None:
         origin = np.zeros(len(trials), np.int16)
     # The origins of each vocoder's copies come in the order of their sources' origins.
     origin_of_copy = origin[copies.sources] + (1 + copies.makers) * len(origins)
     return TrialList(
-        Names(chain(trials.ids, _ids_of_copies(trials, copies, prefixes))),
+        Names(chain(trials.ids, ids_of_copies)),
         np.concatenate([trials.labels, np.zeros(count, np.int8)]),
         columns=_columns_with_copies(trials, copies),
         name=trials.name,
@@ -65,12 +70,6 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         origins=tuple(all_origins),
         origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
     )
-
-
-def _origins_of(trials: TrialList) -> tuple[Origin, ...]:
-    if trials.origin is None:
-        return (Origin(trials.folder, 0, trials.name),)
-    return trials.origins
 
 
 def _make_prefixes(vocoders: Sequence[str]) -> list[str]:
@@ -81,12 +80,6 @@ def _make_prefixes(vocoders: Sequence[str]) -> list[str]:
         number = f"-{earlier + 1}" if earlier else ""
         prefixes.append(f"{attack_of(vocoder)}{number}:")
     return prefixes
-
-
-def _ids_of_copies(trials: TrialList, copies: Copies, prefixes: list[str]) -> Iterator[str]:
-    pairs = zip(copies.sources.tolist(), copies.makers.tolist(), strict=True)
-    for source, maker in pairs:
-        yield prefixes[maker] + trials.ids[source]
 
 
 def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[str]]:

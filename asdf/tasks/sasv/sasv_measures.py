@@ -14,7 +14,7 @@ both systems, and what has no scores is None. The values are those of the packag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -297,11 +297,10 @@ class _Bootstrap:
     def intervals(self, replicates: int, seed: int, *, over_speakers: bool) -> dict[str, Interval]:
         """Return the intervals of the metrics in `DRAWN`."""
         rng = np.random.default_rng(seed)
-        draws = self._speaker_draws(rng) if over_speakers else self._trial_draws(rng)
         drawn = []
         at_best = []
         for _ in range(replicates):
-            weights = next(draws)
+            weights = self._draw(rng, over_speakers=over_speakers)
             rates = self._rates(*weights)
             at_best.append(rates[:, self._best])
             drawn.append([float((self._weights @ rates).min()), *self._eers(*weights)])
@@ -325,17 +324,16 @@ class _Bootstrap:
             intervals[name] = rate_interval(rate, values, trials=fewest, groups=groups)
         return intervals
 
-    def _trial_draws(self, rng: np.random.Generator) -> Iterator[list[Counts]]:
-        while True:
-            yield [times_drawn(size, rng) for size in self._sizes]
-
-    def _speaker_draws(self, rng: np.random.Generator) -> Iterator[list[Counts]]:
+    def _draw(self, rng: np.random.Generator, *, over_speakers: bool) -> list[Counts]:
+        """Return how often each trial is drawn, by its kind."""
+        if not over_speakers:
+            return [times_drawn(size, rng) for size in self._sizes]
         while True:
             times = times_drawn(self._speakers, rng)
             weights = [times[speakers] for speakers in self._speaker_of]
             # A draw that lacks a kind of trials has no a-DCF and is drawn again.
             if all(counts.any() for counts in weights):
-                yield weights
+                return weights
 
     def _eers(self, target: Counts, nontarget: Counts, spoof: Counts) -> list[float]:
         """Return the EERs of `DRAWN` of one replicate, from how often each trial is drawn."""

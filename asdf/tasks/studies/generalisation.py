@@ -196,7 +196,11 @@ class _Table:
             have_same_seeds = len({part.seeds for part in of_sets}) == 1
             if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)
-                pools[known.name] = self._pooled_draws(known, set_names)
+                by_set = [self._scores_on(known, name) for name in set_names]
+                pooled = []
+                for parts in zip(*by_set, strict=True):
+                    pooled.append(pool(dict(zip(set_names, parts, strict=True))))
+                pools[known.name] = self._draw(self._seeds_on(known, set_names[0]), pooled)
         by_set: dict[str, Result] = {}
         for (_, name), measured in self._by_key.items():
             by_set.setdefault(name, measured.summary.result)
@@ -248,13 +252,6 @@ class _Table:
             if measured is not None:
                 scores.append(self._runs[measured.run].scores(measured.network, set_name))
         return scores
-
-    def _pooled_draws(self, known: Configuration, set_names: Sequence[str]) -> SeedDraws:
-        by_set = [self._scores_on(known, name) for name in set_names]
-        pooled = []
-        for parts in zip(*by_set, strict=True):
-            pooled.append(pool(dict(zip(set_names, parts, strict=True))))
-        return self._draw(self._seeds_on(known, set_names[0]), pooled)
 
 
 def pool(by_set: Mapping[str, Scores]) -> Scores:

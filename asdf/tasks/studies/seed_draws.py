@@ -94,7 +94,11 @@ def draw_seeds(
     Raises:
         AsdfError: the networks were not scored on the same trials, or as `confidence_intervals`.
     """
-    ordered = [_in_order(part) for part in scores]
+    ordered = []
+    for part in scores:
+        # Sorted by name: the draws do not depend on the order of a file.
+        order = sorted(range(len(part)), key=part.ids.__getitem__)
+        ordered.append(part.select(np.array(order, np.intp)))
     first = ordered[0]
     trials_key = _trials_key(first)
     for part in ordered[1:]:
@@ -153,12 +157,6 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
     return SeedDraws(
         sets[0].seeds, measured, drawn, trials, at_best, min(groups) if groups else None
     )
-
-
-def _in_order(scores: Scores) -> Scores:
-    """Return the trials sorted by name: the draws do not depend on the order of a file."""
-    order = sorted(range(len(scores)), key=scores.ids.__getitem__)
-    return scores.select(np.array(order, np.intp))
 
 
 def _trials_key(scores: Scores) -> str:

@@ -110,11 +110,8 @@ def values_of(trials: TrialList, column: str, bona_fide: BonaFideRule) -> list[s
     values = []
     labels: Sequence[int] = trials.labels.tolist()
     for value, label in zip(trials.columns[column], labels, strict=True):
-        values.append(_class_of(value, label, bona_fide))
+        if label == 1 and bona_fide != "by_column":
+            values.append(BONA_FIDE_CLASS if bona_fide == "class" else NO_CLASS)
+        else:
+            values.append(NO_CLASS if value in _NO_VALUES else value)
     return values
-
-
-def _class_of(value: str, label: int, bona_fide: BonaFideRule) -> str:
-    if label == 1 and bona_fide != "by_column":
-        return BONA_FIDE_CLASS if bona_fide == "class" else NO_CLASS
-    return NO_CLASS if value in _NO_VALUES else value

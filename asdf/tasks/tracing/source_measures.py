@@ -346,26 +346,20 @@ def _intervals(
         if groups < _FEWEST_SPEAKERS:
             # All draws of one speaker are the same, which says nothing of others.
             return {}
+    known = trials.truths[trials.is_known]
     intervals = {}
     for name, value in values.items():
+        # How many trials without an error bound a metric: the fewest that may all be wrong.
+        fewest = int(np.unique(known, return_counts=True)[1].min())
+        if name == "accuracy":
+            fewest = int(known.size)
+        elif name in OPEN_METRICS:
+            fewest = int(min(known.size, trials.truths.size - known.size))
+        values_drawn = np.array(drawn[name])
         intervals[name] = rate_interval(
-            value,
-            np.array(drawn[name]),
-            trials=_fewest_trials(name, trials),
-            groups=groups,
-            level=_LEVEL,
+            value, values_drawn, trials=fewest, groups=groups, level=_LEVEL
         )
     return intervals
-
-
-def _fewest_trials(name: str, trials: _Trials) -> int:
-    """Return how many trials without an error bound a metric: the fewest that may all be wrong."""
-    known = trials.truths[trials.is_known]
-    if name == "accuracy":
-        return int(known.size)
-    if name in OPEN_METRICS:
-        return int(min(known.size, trials.truths.size - known.size))
-    return int(np.unique(known, return_counts=True)[1].min())
 
 
 _Draw = Callable[[Flags, np.random.Generator], Floats]

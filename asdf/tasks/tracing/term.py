@@ -71,8 +71,11 @@ class SourceTerm(Term):
         # A language, say, is that of the whole utterance.
         if self._frames is None or self._head.bona_fide == "by_column":
             return classes
+        bona_fide = -1
+        if self._head.bona_fide == "class" and BONA_FIDE_CLASS in self._head.names:
+            bona_fide = self._head.names.index(BONA_FIDE_CLASS)
         is_bona_fide = torch.from_numpy(self._frames.of_clips(keys)) == 1
-        return torch.where(is_bona_fide, self._bona_fide_class(), classes)
+        return torch.where(is_bona_fide, bona_fide, classes)
 
     def counts(self, targets: Tensor) -> Tensor:
         """Return 1 for utterances of a class, and 0 for others."""
@@ -86,12 +89,6 @@ class SourceTerm(Term):
         logits_BK = self._head.training_logits(logits_BK.to(kind), classes_B)
         entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
         return torch.where(targets >= 0, entropies_B, 0.0)
-
-    def _bona_fide_class(self) -> int:
-        names = self._head.names
-        if self._head.bona_fide != "class" or BONA_FIDE_CLASS not in names:
-            return -1
-        return names.index(BONA_FIDE_CLASS)
 
 
 def find_head_class(settings: TracingSettings, folder: Path | None) -> type[ClassHead]:
