@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from asdf.audio import cut_to_speech
-from asdf.audio.sources import Limits
+from asdf.audio.recording_sources import Limits
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import EMBEDDING
