@@ -50,7 +50,8 @@ class _Largest(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         x, index = ctx.saved_tensors
         of_x = torch.zeros_like(x)
-        return of_x.scatter_(ctx.dim, index, gradient.unsqueeze(ctx.dim)), None
+        source = gradient.unsqueeze(ctx.dim)
+        return of_x.scatter_(ctx.dim, index, source), None
 
 
 class _LargestMagnitudes(torch.autograd.Function):
@@ -70,5 +71,7 @@ class _LargestMagnitudes(torch.autograd.Function):
         x, *indices = ctx.saved_tensors
         of_x = torch.zeros_like(x)
         for dim, index, gradient in zip(ctx.dims, indices, gradients, strict=True):
-            of_x.scatter_add_(dim, index, gradient.unsqueeze(dim))
-        return of_x.mul_(x.sgn()), None
+            source = gradient.unsqueeze(dim)
+            of_x.scatter_add_(dim, index, source)
+        signs = x.sgn()
+        return of_x.mul_(signs), None

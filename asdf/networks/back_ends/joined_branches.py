@@ -37,6 +37,8 @@ from asdf.networks.back_ends.joined_gradients import (
     Edges,
     FillUp,
     LinearMaps,
+    MasterWeights,
+    NodeWeights,
     Pick,
     Retain,
 )
@@ -101,13 +103,15 @@ class Kinds(NamedTuple):
         kind_J[first:] = 1
         kind_JJ = kind_J[:, None] + kind_J
         is_JJ3 = kind_JJ[:, :, None] == torch.arange(3, device=device)
-        return cls(first, second, kind_JJ, is_JJ3, -kind_J.double().unsqueeze(1))
+        rank_J1 = -kind_J.double().unsqueeze(1)
+        return cls(first, second, kind_JJ, is_JJ3, rank_J1)
 
     def retain(self, first: int, second: int) -> Kinds:
         """Return the kinds of fewer nodes, without an operation of the device."""
         around = slice(self.first - first, self.first + second)
-        pairs = self.kind_JJ[around, around], self.is_JJ3[around, around]
-        return Kinds(first, second, *pairs, self.rank_J1[around])
+        kind_JJ = self.kind_JJ[around, around]
+        is_JJ3 = self.is_JJ3[around, around]
+        return Kinds(first, second, kind_JJ, is_JJ3, self.rank_J1[around])
 
     def pick_of_nodes(self, values: Tensor) -> Tensor:
         """Return of (..., nodes, 2, C) those of each node's kind, (..., nodes, C)."""
@@ -125,7 +129,9 @@ class Kinds(NamedTuple):
         # In float64 no rank rounds a score.
         ranked_GBJ1 = scores_GBJ1 + self.rank_J1
         order_GBJ1 = ranked_GBJ1.topk(self.first + second, dim=2).indices
-        return torch.cat([order_GBJ1[:, :, :first], order_GBJ1[:, :, self.first :]], dim=2)
+        best_first = order_GBJ1[:, :, :first]
+        best_second = order_GBJ1[:, :, self.first :]
+        return torch.cat([best_first, best_second], dim=2)
 
 
 # What is made of sizes alone. Never emptied: a captured CUDA graph reads it in each replay.
@@ -173,7 +179,7 @@ def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
     x_GBJC = F.dropout(FillUp.apply(*graphs), INPUT_DROPOUT, layers[0].training)
     hidden_G11J = _recall(_hide, x_GBJC, sizes, x_GBJC.device)
     edges = Edges(layers[0].temperature, hidden_G11J=hidden_G11J)
-    weights = (*maps.of(_EDGES), *maps.of(_NODES_APART), maps.columns(_COLUMN))
+    weights = NodeWeights(*maps.of(_EDGES), *maps.of(_NODES_APART), maps.columns(_COLUMN))
     x_GBJD: Tensor = Attention.apply(edges, x_GBJC, *weights)
     normed = []
     for layer, x_BJD, size in zip(layers, x_GBJD.unbind(), sizes, strict=True):
@@ -208,9 +214,11 @@ def attend(
     x_GBJC = kinds.pick_of_nodes(maps.apply(_KINDS, nodes_GBJC).unflatten(-1, (2, -1)))
     x_GBJC = F.dropout(x_GBJC, INPUT_DROPOUT, layers[0].training)
     edges = Edges(layers[0].temperature, kinds.kind_JJ[:, :, None], kinds.is_JJ3)
-    weights = (*maps.of(_EDGES), *maps.of(_NODES), maps.columns(_COLUMNS))
+    weights = NodeWeights(*maps.of(_EDGES), *maps.of(_NODES), maps.columns(_COLUMNS))
     master_GB1C = master_GBC.expand(*x_GBJC.shape[:2], -1).unsqueeze(2)
-    of_master = (*maps.of(_MASTER_EDGES), *maps.of(_MASTER), maps.columns(_MASTER_COLUMN))
+    of_master = MasterWeights(
+        *maps.of(_MASTER_EDGES), *maps.of(_MASTER), maps.columns(_MASTER_COLUMN)
+    )
     x_GBJD, master_GB1D = Attention.apply(edges, x_GBJC, *weights, master_GB1C, *of_master)
     return _normalize(layers, x_GBJD), master_GB1D.squeeze(2)
 

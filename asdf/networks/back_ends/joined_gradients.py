@@ -51,6 +51,65 @@ class Edges(NamedTuple):
     hidden_G11J: Tensor | None = None
 
 
+class NodeWeights(NamedTuple):
+    """Weights and biases of a graph's attention.
+
+    Attributes:
+        edge_GDC, edge_G1D: Map of the edges.
+        node_GRC, node_G1R: Maps of the nodes, in D rows each: as they are attended to, as they
+            attend, and as the master attends to them, if there is one.
+        column_GKD: Columns that score the edges, one for each kind.
+    """
+
+    edge_GDC: Tensor
+    edge_G1D: Tensor
+    node_GRC: Tensor
+    node_G1R: Tensor
+    column_GKD: Tensor
+
+
+class MasterWeights(NamedTuple):
+    """Weights and biases of a master node's attention.
+
+    Attributes:
+        edge_GDC, edge_G1D: Map of its edges.
+        own_GDC, own_G1D: Map of the master itself.
+        column_G1D: Column that scores its edges.
+    """
+
+    edge_GDC: Tensor
+    edge_G1D: Tensor
+    own_GDC: Tensor
+    own_G1D: Tensor
+    column_G1D: Tensor
+
+
+class _SavedNodes(NamedTuple):
+    """What the backward pass of a graph's attention reads."""
+
+    x_GBJC: Tensor
+    pairs_GBJJC: Tensor
+    edges_GBJJD: Tensor
+    attention_GBJJ: Tensor
+    attended_GBJD: Tensor
+    edge_GDC: Tensor
+    node_GRC: Tensor
+    column_GKD: Tensor
+
+
+class _SavedMaster(NamedTuple):
+    """What the backward pass of a master's attention reads."""
+
+    master_GB1C: Tensor
+    products_GBJC: Tensor
+    edges_GBJD: Tensor
+    attention_GB1J: Tensor
+    attended_GBJD: Tensor
+    edge_GDC: Tensor
+    own_GDC: Tensor
+    column_G1D: Tensor
+
+
 class Attention(torch.autograd.Function):
     """An attention over a graph's nodes (G, B, J, C), and that of a master node if there is one.
 
@@ -58,10 +117,7 @@ class Attention(torch.autograd.Function):
     arrives at the products of pairs need not be read, and these are a graph's largest tensors.
 
     Args:
-        parameters: Weights (G, R, C) and biases (G, 1, R) of the maps of edges, and of nodes: as
-            they are attended to, as they attend, and as the master attends to them, in D rows each;
-            columns (G, K, D). Then the master node (G, B, 1, C); weight and bias of its map of
-            edges, and of its own; its column (G, 1, D).
+        parameters: `NodeWeights`; then the master node (G, B, 1, C) and `MasterWeights`.
 
     Returns:
         Nodes (G, B, J, D), and the master node (G, B, 1, D).
@@ -71,10 +127,11 @@ class Attention(torch.autograd.Function):
     def forward(
         ctx: Any, choices: Edges, x_GBJC: Tensor, *parameters: Tensor
     ) -> Tensor | tuple[Tensor, Tensor]:
-        edge_GDC, edge_G1D, node_GRC, node_G1R, column_GKD, *master = parameters
+        count = len(NodeWeights._fields)
+        weights = NodeWeights(*parameters[:count])
         pairs_GBJJC = x_GBJC.unsqueeze(-2) * x_GBJC.unsqueeze(-3)
-        edges_GBJJD = _map(pairs_GBJJC, edge_GDC, edge_G1D).tanh_()
-        scores_GBJJK = _score(edges_GBJJD, column_GKD, choices.temperature)
+        edges_GBJJD = _map(pairs_GBJJC, weights.edge_GDC, weights.edge_G1D).tanh_()
+        scores_GBJJK = _score(edges_GBJJD, weights.column_GKD, choices.temperature)
         if choices.kind_JJ1 is not None:
             index_GBJJ1 = choices.kind_JJ1.expand(*scores_GBJJK.shape[:-1], 1)
             scores_GBJJK = scores_GBJJK.gather(-1, index_GBJJ1)
@@ -83,26 +140,29 @@ class Attention(torch.autograd.Function):
             scores_GBJJ = scores_GBJJ + choices.hidden_G11J
         attention_GBJJ = scores_GBJJ.softmax(dim=-1)
         # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
-        mapped_GBJR = _map(x_GBJC, node_GRC, node_G1R)
-        attended_GBJD, own_GBJD, *for_master = mapped_GBJR.split(edge_GDC.shape[1], dim=-1)
-        nodes_GBJD = _gather(attention_GBJJ, attended_GBJD) + own_GBJD
+        mapped_GBJR = _map(x_GBJC, weights.node_GRC, weights.node_G1R)
+        mapped = mapped_GBJR.split(weights.edge_GDC.shape[1], dim=-1)
+        nodes_GBJD = _gather(attention_GBJJ, mapped[0]) + mapped[1]
         ctx.choices = choices
-        saved = [x_GBJC, pairs_GBJJC, edges_GBJJD, attention_GBJJ, attended_GBJD]
-        saved += [edge_GDC, node_GRC, column_GKD]
-        if not master:
+        saved = _SavedNodes(
+            x_GBJC,
+            pairs_GBJJC,
+            edges_GBJJD,
+            attention_GBJJ,
+            mapped[0],
+            weights.edge_GDC,
+            weights.node_GRC,
+            weights.column_GKD,
+        )
+        if len(parameters) == count:
             ctx.save_for_backward(*saved)
             return nodes_GBJD
-        master_GB1C, edge_GDC, edge_G1D, own_GDC, own_G1D, column_G1D = master
-        products_GBJC = x_GBJC * master_GB1C
-        edges_GBJD = _map(products_GBJC, edge_GDC, edge_G1D).tanh_()
-        scores_GBJ1 = _score(edges_GBJD, column_G1D, choices.temperature)
-        attention_GB1J = scores_GBJ1.squeeze(-1).softmax(dim=-1).unsqueeze(2)
-        master_GB1D = _map(master_GB1C, own_GDC, own_G1D)
-        master_GB1D.flatten(0, 1).baddbmm_(
-            attention_GB1J.flatten(0, 1), for_master[0].flatten(0, 1)
+        master_GB1C = parameters[count]
+        of_master = MasterWeights(*parameters[count + 1 :])
+        master_GB1D, saved_master = _attend_master(
+            x_GBJC, mapped[2], master_GB1C, of_master, choices.temperature
         )
-        saved += [master_GB1C, products_GBJC, edges_GBJD, attention_GB1J, for_master[0]]
-        ctx.save_for_backward(*saved, edge_GDC, own_GDC, column_G1D)
+        ctx.save_for_backward(*saved, *saved_master)
         return nodes_GBJD, master_GB1D
 
     @staticmethod
@@ -111,46 +171,83 @@ class Attention(torch.autograd.Function):
         ctx: Any, gradient_GBJD: Tensor, of_master_GB1D: Tensor | None = None
     ) -> tuple[Tensor | None, ...]:
         choices = ctx.choices
-        x, pairs, edges, attention, attended, edge_GDC, node_GRC, column_GKD = ctx.saved_tensors[:8]
-        of_scores_GBJJ = _through_softmax(gradient_GBJD, attended, attention, choices.temperature)
+        count = len(_SavedNodes._fields)
+        saved = _SavedNodes(*ctx.saved_tensors[:count])
+        x_GBJC, attention_GBJJ = saved.x_GBJC, saved.attention_GBJJ
+        of_scores_GBJJ = _through_softmax(
+            gradient_GBJD, saved.attended_GBJD, attention_GBJJ, choices.temperature
+        )
         of_scores_GBJJ = of_scores_GBJJ.lerp(of_scores_GBJJ.mT, 0.5)
         of_scores_GBJJK = of_scores_GBJJ.unsqueeze(-1)
         if choices.is_JJK is not None:
             of_scores_GBJJK = of_scores_GBJJK * choices.is_JJK
-        of_edges, of_column = _unscore(of_scores_GBJJK, edges, column_GKD)
-        of_pairs, *of_edge_map = _unmap(of_edges, pairs, edge_GDC)
+        of_edges, of_column = _unscore(of_scores_GBJJK, saved.edges_GBJJD, saved.column_GKD)
+        of_pairs, *of_edge_map = _unmap(of_edges, saved.pairs_GBJJC, saved.edge_GDC)
         # Half of it, for `beta` below: a node is the first of its pairs and the second.
-        of_x = of_pairs.mul_(x.unsqueeze(-3)).sum(-2)
-        of_nodes = [_ungather(attention, gradient_GBJD), gradient_GBJD]
-        of_master: list[Tensor] = []
+        of_x_GBJC = of_pairs.mul_(x_GBJC.unsqueeze(-3)).sum(-2)
+        of_nodes = [_ungather(attention_GBJJ, gradient_GBJD), gradient_GBJD]
+        of_master: tuple[Tensor, ...] = ()
         if of_master_GB1D is not None:
-            gathered, *of_master = _unattend_master(ctx, x, of_master_GB1D)
-            of_nodes.append(gathered)
+            from_master = _SavedMaster(*ctx.saved_tensors[count:])
+            of_products_GBJC, *of_master = _unattend_master(
+                from_master, x_GBJC, of_master_GB1D, choices.temperature
+            )
+            of_x_GBJC.addcmul_(of_products_GBJC, from_master.master_GB1C, value=0.5)
+            of_nodes.append(_ungather(from_master.attention_GB1J, of_master_GB1D))
         of_mapped_GXR = torch.cat(of_nodes, dim=-1).flatten(1, 2)
-        of_x.flatten(1, 2).baddbmm_(of_mapped_GXR, node_GRC, beta=2)
-        of_node_map = _of_weights(of_mapped_GXR, x.flatten(1, 2))
-        if of_master:
-            of_products, *of_master = of_master
-            of_x.addcmul_(of_products, ctx.saved_tensors[8])
-        return None, of_x, *of_edge_map, *of_node_map, of_column, *of_master
+        of_x_GBJC.flatten(1, 2).baddbmm_(of_mapped_GXR, saved.node_GRC, beta=2)
+        of_node_map = _of_weights(of_mapped_GXR, x_GBJC.flatten(1, 2))
+        return None, of_x_GBJC, *of_edge_map, *of_node_map, of_column, *of_master
 
 
-def _unattend_master(ctx: Any, x_GBJC: Tensor, gradient_GB1D: Tensor) -> tuple[Tensor, ...]:
-    """Return gradients of what a master gathered and of its products with nodes, and its own."""
-    saved = ctx.saved_tensors[8:]
-    master, products, edges, attention, mapped, edge_GDC, own_GDC, column_G1D = saved
-    of_scores = _through_softmax(gradient_GB1D, mapped, attention, ctx.choices.temperature)
-    of_edges, of_column = _unscore(of_scores.mT, edges, column_G1D)
-    of_products, *of_edge_map = _unmap(of_edges, products, edge_GDC)
-    of_own_map = _of_weights(gradient_GB1D.flatten(1, 2), master.flatten(1, 2))
+def _attend_master(
+    x_GBJC: Tensor,
+    attended_GBJD: Tensor,
+    master_GB1C: Tensor,
+    weights: MasterWeights,
+    temperature: float,
+) -> tuple[Tensor, _SavedMaster]:
+    """Return the master node that attends to nodes, (G, B, 1, D), and what its gradient needs."""
+    products_GBJC = x_GBJC * master_GB1C
+    edges_GBJD = _map(products_GBJC, weights.edge_GDC, weights.edge_G1D).tanh_()
+    scores_GBJ1 = _score(edges_GBJD, weights.column_G1D, temperature)
+    attention_GB1J = scores_GBJ1.squeeze(-1).softmax(dim=-1).unsqueeze(2)
+    master_GB1D = _map(master_GB1C, weights.own_GDC, weights.own_G1D)
+    attention_X1J = attention_GB1J.flatten(0, 1)
+    attended_XJD = attended_GBJD.flatten(0, 1)
+    master_GB1D.flatten(0, 1).baddbmm_(attention_X1J, attended_XJD)
+    saved = _SavedMaster(
+        master_GB1C,
+        products_GBJC,
+        edges_GBJD,
+        attention_GB1J,
+        attended_GBJD,
+        weights.edge_GDC,
+        weights.own_GDC,
+        weights.column_G1D,
+    )
+    return master_GB1D, saved
+
+
+def _unattend_master(
+    saved: _SavedMaster, x_GBJC: Tensor, gradient_GB1D: Tensor, temperature: float
+) -> tuple[Tensor, ...]:
+    """Return the gradients of the products with nodes, of the master node and of its weights."""
+    of_scores_GB1J = _through_softmax(
+        gradient_GB1D, saved.attended_GBJD, saved.attention_GB1J, temperature
+    )
+    of_edges, of_column = _unscore(of_scores_GB1J.mT, saved.edges_GBJD, saved.column_G1D)
+    of_products, *of_edge_map = _unmap(of_edges, saved.products_GBJC, saved.edge_GDC)
+    gradient_GBD = gradient_GB1D.flatten(1, 2)
+    of_own_map = _of_weights(gradient_GBD, saved.master_GB1C.flatten(1, 2))
     of_master_GB1C = (of_products * x_GBJC).sum(2, keepdim=True)
-    of_master_GB1C.flatten(1, 2).baddbmm_(gradient_GB1D.flatten(1, 2), own_GDC)
-    gathered = _ungather(attention, gradient_GB1D)
-    return gathered, of_products, of_master_GB1C, *of_edge_map, *of_own_map, of_column
+    of_master_GB1C.flatten(1, 2).baddbmm_(gradient_GBD, saved.own_GDC)
+    return of_products, of_master_GB1C, *of_edge_map, *of_own_map, of_column
 
 
 def _map(x: Tensor, weight_GRC: Tensor, bias_G1R: Tensor) -> Tensor:
-    mapped_GXR = torch.baddbmm(bias_G1R, x.flatten(1, -2), weight_GRC.mT)
+    rows_GXC = x.flatten(1, -2)
+    mapped_GXR = torch.baddbmm(bias_G1R, rows_GXC, weight_GRC.mT)
     return mapped_GXR.unflatten(1, x.shape[1:-1])
 
 
@@ -164,7 +261,9 @@ def _unmap(gradient: Tensor, x: Tensor, weight_GRC: Tensor) -> tuple[Tensor, Ten
 
 
 def _of_weights(gradient_GXR: Tensor, x_GXC: Tensor) -> tuple[Tensor, Tensor]:
-    return multiply(gradient_GXR.mT, x_GXC), gradient_GXR.sum(1, keepdim=True)
+    of_weight_GRC = multiply(gradient_GXR.mT, x_GXC)
+    of_bias_G1R = gradient_GXR.sum(1, keepdim=True)
+    return of_weight_GRC, of_bias_G1R
 
 
 def _score(edges: Tensor, column_GKD: Tensor, temperature: float) -> Tensor:
@@ -180,12 +279,15 @@ def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tenso
     gradient_GXK = gradient.flatten(1, -2)
     of_edges = multiply(gradient_GXK, column_GKD).view_as(edges)
     torch.ops.aten.tanh_backward.grad_input(of_edges, edges, grad_input=of_edges)
-    return of_edges, multiply(gradient_GXK.mT, edges.flatten(1, -2))
+    of_column = multiply(gradient_GXK.mT, edges.flatten(1, -2))
+    return of_edges, of_column
 
 
 def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
     """Return the mean of nodes for each of M, weighted by its attention."""
-    gathered_XMD = multiply(attention_GBMJ.flatten(0, 1), x_GBJD.flatten(0, 1))
+    attention_XMJ = attention_GBMJ.flatten(0, 1)
+    x_XJD = x_GBJD.flatten(0, 1)
+    gathered_XMD = multiply(attention_XMJ, x_XJD)
     return gathered_XMD.unflatten(0, x_GBJD.shape[:2])
 
 
@@ -222,11 +324,12 @@ class Retain(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient_GBKC: Tensor) -> tuple[Tensor, Tensor, None]:
         x_GBJC, scores_GBJ1, index_GBK1 = ctx.saved_tensors
-        of_all_GBJC = torch.zeros_like(x_GBJC)
-        of_all_GBJC.scatter_(2, _along(index_GBK1, x_GBJC), gradient_GBKC)
+        index_GBKC = _along(index_GBK1, x_GBJC)
+        of_all_GBJC = torch.zeros_like(x_GBJC).scatter_(2, index_GBKC, gradient_GBKC)
         # A product of two vectors for each node: multiplying and adding up are two operations.
-        rows = of_all_GBJC.flatten(0, 2).unsqueeze(1), x_GBJC.flatten(0, 2).unsqueeze(2)
-        of_scores_GBJ1 = multiply(*rows).view_as(scores_GBJ1)
+        of_all_X1C = of_all_GBJC.flatten(0, 2).unsqueeze(1)
+        x_XC1 = x_GBJC.flatten(0, 2).unsqueeze(2)
+        of_scores_GBJ1 = multiply(of_all_X1C, x_XC1).view_as(scores_GBJ1)
         return of_all_GBJC.mul_(scores_GBJ1), of_scores_GBJ1, None
 
 
@@ -265,7 +368,8 @@ class FillUp(torch.autograd.Function):
         ctx.sizes = [graph.shape[1] for graph in graphs]
         batch, _, values = graphs[0].shape
         full_GBJC = graphs[0].new_zeros(len(graphs), batch, max(ctx.sizes), values)
-        torch._foreach_copy_(_parts(full_GBJC, ctx.sizes), graphs)
+        parts = _parts(full_GBJC, ctx.sizes)
+        torch._foreach_copy_(parts, graphs)
         return full_GBJC
 
     @staticmethod
@@ -293,7 +397,8 @@ class Summary(torch.autograd.Function):
         for size in sizes:
             nodes = slice(start, start + size)
             values_B1C, index_B1C = magnitudes_BJC[:, nodes].max(dim=1, keepdim=True)
-            embeddings += [values_B1C, x_BJC[:, nodes].mean(dim=1, keepdim=True)]
+            mean_B1C = x_BJC[:, nodes].mean(dim=1, keepdim=True)
+            embeddings += [values_B1C, mean_B1C]
             positions.append(index_B1C + start)
             start += size
         index_B2C = torch.cat(positions, dim=1)
@@ -313,5 +418,6 @@ class Summary(torch.autograd.Function):
             torch.div(of_mean_B1C.expand_as(graph_BJC), graph_BJC.shape[1], out=graph_BJC)
         master_B1C.copy_(gradient_B5C[:, 4:])
         signs_B2C = x_BJC.gather(1, index_B2C).sgn_()
-        of_x_BJC.scatter_add_(1, index_B2C, signs_B2C.mul_(gradient_B5C[:, :4:2]))
+        of_largest_B2C = signs_B2C.mul_(gradient_B5C[:, :4:2])
+        of_x_BJC.scatter_add_(1, index_B2C, of_largest_B2C)
         return of_x_BJC, None
