@@ -60,10 +60,15 @@ class _LargestMagnitudes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
         magnitudes = x.abs()
-        results = [magnitudes.max(dim=dim, keepdim=True) for dim in dims]
-        ctx.save_for_backward(x, *(index for _, index in results))
+        largest_of: list[Tensor] = []
+        indices: list[Tensor] = []
+        for dim in dims:
+            values, index = magnitudes.max(dim=dim, keepdim=True)
+            largest_of.append(values.squeeze(dim))
+            indices.append(index)
+        ctx.save_for_backward(x, *indices)
         ctx.dims = dims
-        return tuple(values.squeeze(dim) for dim, (values, _) in zip(dims, results, strict=True))
+        return tuple(largest_of)
 
     @staticmethod
     @once_differentiable
