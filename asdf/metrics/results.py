@@ -35,6 +35,13 @@ class Result:
     """The metrics of one system on one set.
 
     `eer` is a fraction; `bona_fide` and `spoof` are numbers of trials.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> f"EER {100 * result.eer:.0f} % of {result.bona_fide + result.spoof} trials"
+        'EER 50 % of 4 trials'
     """
 
     eer: float
@@ -173,6 +180,14 @@ def results_table(rows: Sequence[AnyRow]) -> str:
 
     A metric that networks were chosen by has a column behind the EER. Below stands of which sets
     the numbers are not a test.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate, results_table
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> print(results_table([("network 3", "demo-eval", result)]), end="")
+        epoch      set         EER %  minDCF  threshold  bona fide  spoof  scored
+        network 3  demo-eval  50.000  0.5000     1.0000          2      2  not known
     """
     complete = [_as_row(row) for row in rows]
     metrics = dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by)
@@ -217,6 +232,14 @@ def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any
 
     Returns:
         The rows as results.json has them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate, write_results
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> [record] = write_results(".", [("network 3", "demo-eval", result)])
+        >>> record["set"], record["bona_fide"]
+        ('demo-eval', 2)
     """
     records = [_record(_as_row(row)) for row in rows]
     content = json.dumps(records, indent=2, ensure_ascii=False)
