@@ -18,7 +18,7 @@ from asdf.networks.build import build_network
 from asdf.scoring.scorer import scored_length_of
 from asdf.settings.sections import Computing, Network, Sections
 from asdf.training.precision import choose_precision
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 GIB = 2**30
 # What a process takes of a GPU's memory without torch's allocator: the CUDA context with torch's
