@@ -151,9 +151,15 @@ class FeaturePass:
                 unit="batches",
             )
             for batch, block in zip(local, blocks, strict=True):
+                # Not through a memory map: on a full disk that would end the process instead of
+                # raising an error.
                 position = batch * self.batch_size * cache.clip_bytes
+                rest = memoryview(block.tobytes())
                 with _write_errors_as_messages(cache.unfinished):
-                    _write_at(file.fileno(), block.tobytes(), position)
+                    while rest:
+                        written = os.pwrite(file.fileno(), rest, position)
+                        rest = rest[written:]
+                        position += written
                 finished.append(batch)
                 if stop:
                     break
@@ -249,13 +255,3 @@ def _write_errors_as_messages(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
-
-
-def _write_at(file: int, data: bytes, position: int) -> None:
-    # Not through a memory map: on a full disk that would end the process instead of raising an
-    # error.
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(file, rest, position)
-        rest = rest[written:]
-        position += written

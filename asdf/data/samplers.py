@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.arrays import AnyIntegers
+from asdf.data.data_sections import DataSections
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
-from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.trials.trial_list import TrialList
 
@@ -35,7 +35,7 @@ class Sampler(ABC):
         utterances: the training list, with its columns; `utterances.corpora()` are their corpora.
     """
 
-    def __init__(self, settings: Sections, utterances: TrialList) -> None:
+    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
         self.settings = settings
         self.utterances = utterances
         self.seed = settings.recipe.seed
@@ -84,7 +84,7 @@ class GroupedSampler(Sampler):
     to epoch: none has its next turn before all others of the group have had theirs.
     """
 
-    def __init__(self, settings: Sections, utterances: TrialList) -> None:
+    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
         super().__init__(settings, utterances)
         self._groups = self.groups()
         _check_groups(self._groups, name_of(type(self)))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.data.orders import Orders
+from asdf.data.sampler_orders import Orders
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network

@@ -10,7 +10,7 @@ import torch
 from asdf.memory.scoring import ScoringMemory, scoring_memory
 from asdf.memory.training import WORKSPACE, TrainingMemory, training_memory
 from asdf.settings.sections import Computing, Sections
-from asdf.training.precision import choose_precision
+from asdf.training.training_precision import choose_precision
 
 GIB = 2**30
 # What a process takes of a GPU's memory without torch's allocator: the CUDA context with torch's

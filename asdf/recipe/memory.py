@@ -73,7 +73,7 @@ def memory_computed_for_errors(
     Raises:
         AsdfError: the block's `StepTooLarge`, with what `describe_memory` says.
     """
-    from asdf.training.memory_errors import StepTooLarge
+    from asdf.training.step_checks import StepTooLarge
 
     try:
         yield

@@ -48,7 +48,7 @@ def try_network(settings: Sections, architecture: str, folder: Path) -> None:
 
     from asdf.networks.build import build_network
     from asdf.networks.output_check import check_outputs
-    from asdf.training.losses.building import build_loss, find_loss_class, list_of_two
+    from asdf.training.losses.loss_building import build_loss, find_loss_class, list_of_two
     from asdf.training.task import find_tasks
 
     front_end = replace(settings.front_end, architecture=architecture, weights=None)

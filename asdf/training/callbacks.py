@@ -11,21 +11,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from asdf.errors import UsageError
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Paths, Tracking
 from asdf.text import did_you_mean
+from asdf.training.training_sections import TrainingSections
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-    from asdf.training.progress import Progress
+    from asdf.training.training_progress import Progress
 
 SETTING = "network.callbacks"
+
+
+class CallbackSections(TrainingSections, Protocol):
+    """The sections of a training, and what trackers show of a run."""
+
+    @property
+    def tracking(self) -> Tracking: ...
+    @property
+    def paths(self) -> Paths: ...
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """Return plain values, by section and name."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ class Callback:
     needs_outputs: ClassVar[bool] = False
     training: Training | None = None
 
-    def __init__(self, settings: Sections, folder: Path) -> None:
+    def __init__(self, settings: CallbackSections, folder: Path) -> None:
         self.settings = settings
         self.folder = folder
 
@@ -158,7 +170,7 @@ class Callback:
         """At the very end, however the run ended."""
 
 
-def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
+def find_callbacks(settings: CallbackSections, folder: Path) -> list[type[Callback]]:
     """Return the classes that `network.callbacks` names.
 
     Args:
@@ -188,7 +200,7 @@ def _check_methods(kind: type[Callback]) -> None:
             )
 
 
-def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
+def build_callback(kind: type[Callback], settings: CallbackSections, folder: Path) -> Callback:
     """Return the callback of a class.
 
     Args:

@@ -12,11 +12,11 @@ from torch import nn
 from asdf.distributed.sharding import is_part
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
-from asdf.settings.sections import Network, Sections
-from asdf.training.optimiser_check import StateShape, check_divided, check_optimiser
-from asdf.training.optimiser_class import find_optimiser
+from asdf.settings.sections import Network
+from asdf.training.optimiser_class import StateShape, check_divided, check_optimiser, find_optimiser
 from asdf.training.optimiser_state import begin_momentum
 from asdf.training.parameter_groups import Group, group_parameters
+from asdf.training.training_sections import TrainingSections
 
 # Takes the groups, the settings, and whether one kernel updates all parameters (None: torch
 # decides).
@@ -48,7 +48,7 @@ OPTIMISERS: dict[str, BuildOptimiser] = {
 _FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 
 
-def check_named_optimiser(settings: Sections, folder: Path | None) -> StateShape | None:
+def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> StateShape | None:
     """Find the class that `network.optimizer` names and try it out; None for a short name.
 
     Args:
@@ -63,7 +63,7 @@ def check_named_optimiser(settings: Sections, folder: Path | None) -> StateShape
 
 
 def build_optimiser(
-    network: nn.Module, settings: Sections, folder: Path | None = None
+    network: nn.Module, settings: TrainingSections, folder: Path | None = None
 ) -> torch.optim.Optimizer:
     """Return the optimiser of `settings.network` over the parameters that are trained.
 

@@ -25,9 +25,9 @@ from asdf.networks.trained_loss import loss_of
 from asdf.runs.log import LOG
 from asdf.scoring.scorer import Computed
 from asdf.settings.class_path import describe_error
-from asdf.settings.sections import Sections
 from asdf.training.losses import Loss, Targets
 from asdf.training.objective import Objective
+from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList, values_at
 
 
@@ -38,7 +38,7 @@ class LossOnTrials:
         depends_on: whatever its values depend on besides the network, as plain values.
     """
 
-    def __init__(self, loss: Loss, settings: Sections) -> None:
+    def __init__(self, loss: Loss, settings: TrainingSections) -> None:
         """Compute `loss`, on the device of the network that scores."""
         kind = type(loss)
         self.depends_on: Mapping[str, Any] = {
@@ -99,7 +99,7 @@ class LossOnTrials:
 
 
 def loss_on_trials(
-    objective: Objective, network: nn.Module, settings: Sections
+    objective: Objective, network: nn.Module, settings: TrainingSections
 ) -> LossOnTrials | None:
     """Return the loss of detection, as a network in training has learnt it, for lists of trials.
 

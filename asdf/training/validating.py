@@ -29,10 +29,10 @@ from asdf.scoring.precision import agree_on_precision
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.profile import StepProfile
 from asdf.training.instruments.progress_lines import position_of
-from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 
 # Scores the validation sets with a network; all ranks call it together. It returns the same on all
 # ranks; None where there is nothing to validate on.
