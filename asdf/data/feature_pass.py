@@ -137,7 +137,6 @@ class FeaturePass:
 
     def _compute(self, cache: FeatureCache) -> None:
         world = self.world
-        stop = self.stop
         done = world.run_on_main(lambda: self._prepare(cache))
         of_this_rank = range(world.rank, self._count_batches(), world.size)
         local = [batch for batch in of_this_rank if batch not in done]
@@ -161,11 +160,11 @@ class FeaturePass:
                         rest = rest[written:]
                         position += written
                 finished.append(batch)
-                if stop:
+                if self.stop:
                     break
             with _write_errors_as_messages(cache.unfinished):
                 os.fsync(file.fileno())
-        stopped = bool(world.sum([float(bool(stop))])[0])
+        stopped = bool(world.sum([float(bool(self.stop))])[0])
         parts = world.gather(finished) or []
 
         def conclude() -> None:
@@ -179,7 +178,7 @@ class FeaturePass:
 
         world.run_on_main(conclude)
         if stopped:
-            raise Stopped(world.agree(stop.reason), "while computing features")
+            raise Stopped(world.agree(self.stop.reason), "while computing features")
 
     def _prepare(self, cache: FeatureCache) -> list[int]:
         """Make room for the features, or take what a stopped pass left; return its batches."""

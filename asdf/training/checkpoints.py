@@ -23,13 +23,24 @@ from torch import Tensor, nn
 from asdf.distributed.sharding import gathered, is_part, is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile, read_network_file
+from asdf.interchange import NetworkFile, fill_network, read_network_file
+from asdf.interchange import write_network_file as write_checkpoint
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.optimiser_state import optimiser_state
 from asdf.training.training_progress import Progress
 from asdf.training.weight_average import WeightAverage
+
+__all__ = [
+    "HostCopies",
+    "collect_checkpoint",
+    "fill_network",
+    "newest_checkpoint",
+    "progress_in",
+    "read_checkpoint",
+    "write_checkpoint",
+]
 
 
 class HostCopies:
