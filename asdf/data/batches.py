@@ -30,7 +30,7 @@ class Clip:
         samples: (T,) float32, or features; None where they cannot be read.
         rawboost: settings of RawBoost, where it reaches the clip with its batch; else None.
         draws: RawBoost's, for the batch; None: the clip stays as it is.
-        error: why the clip cannot be read.
+        error: Error where the clip cannot be read.
         partner: the clip that this one is mixed with, where that happens with its batch.
         weight: Weight of this clip in the sum of the two.
     """
@@ -51,7 +51,7 @@ class Batch:
         samples: (batch, ...) float32 waveforms, or features; None in the two cases below.
         unboosted: the waveforms, where RawBoost is still to be computed on the device.
         mixing: Clips to be mixed after that; the partners of clips are further waveforms then.
-        error: why the first of the clips that cannot be read cannot be.
+        error: Error of the first of the clips that cannot be read.
         decoded_by_ffmpeg: paths of recordings that libsndfile could not decode. A worker has no
             other way to let the main process know.
     """

@@ -27,6 +27,10 @@ from asdf.runs.seeds import generator
 from asdf.segments import WHOLE, Segment, clipped, frame_count, labels_of_mask, spoofed_parts
 from asdf.trials.trial_list import TrialList
 
+_UNCHANGED = 100
+# A step needs the labels of its clips several times.
+_MAX_KNOWN = 10_000
+
 CropPosition = Literal["random", "start"]
 
 
@@ -37,7 +41,7 @@ class Crop:
     Attributes:
         start: the first sample.
         samples: Number of samples; a shorter recording is repeated.
-        speed: in percent.
+        speed: Speed in percent.
     """
 
     start: int
@@ -60,11 +64,6 @@ def draw_crop(
     if position == "random":
         start = crop_start(length, samples, rng)
     return Crop(start, samples, speed)
-
-
-_UNCHANGED = 100
-# A step needs the labels of its clips several times.
-_MAX_KNOWN = 10_000
 
 
 class ClipFrames:

@@ -32,9 +32,9 @@ class TrainingClips(Dataset[Clip]):
 
     Attributes:
         lengths: Lengths of the utterances, in samples, after speech activity detection.
-        rawboost: with `on_device` a clip comes without its noises, and with what was drawn for
-            them; they are added to the whole batch, on the device.
-        position: where an utterance is cut: at 'random', or always at its 'start'.
+        rawboost: Settings of RawBoost. With `on_device` a clip comes without its noises, and with
+            what was drawn for them; they are added to the whole batch, on the device.
+        position: Position at which an utterance is cut: 'random', or always its 'start'.
         augmentation: Changes that are made to a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.

@@ -48,7 +48,7 @@ class _ComputingBatch:
 
     Attributes:
         part: positions of its clips in the list.
-        block: waits for the features as they are saved, and returns them.
+        block: Function that waits for the features as they are saved, and returns them.
     """
 
     part: range
@@ -68,10 +68,10 @@ class FeaturePass:
     """Computes the features of the training clips of `utterances`, unless a cache has them.
 
     Args:
-        front_end: from waveforms (batch, samples) to features (batch, frames, dimension), or a list
-            of such tensors, one per layer; on the world's device. A batch has up to as many samples
-            as a scoring batch on a CPU.
-        clips: reads waveforms by the keys (epoch, utterance).
+        front_end: Function of waveforms (batch, samples) that returns features (batch, frames,
+            dimension), or a list of such tensors, one per layer; on the world's device. A batch has
+            up to as many samples as a scoring batch on a CPU.
+        clips: Loader of waveforms by the keys (epoch, utterance).
         computing: Block in which the front end computes, without gradients.
     """
 

@@ -96,7 +96,7 @@ def find_sampler(settings: DataSections, folder: Path | None) -> type[Sampler]:
     """Return the class that `recipe.sampler` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: there is none, or it is not derived from `Sampler`.

@@ -82,9 +82,9 @@ class Group:
     """Utterances that have a share of the turns together.
 
     Attributes:
-        name: in the log, and for the group's draws.
+        name: Name in the log, and for the group's draws.
         utterances: indices into the list, at least one.
-        weight: its turns are in proportion to the weights of the groups.
+        weight: Weight of the group; turns are in proportion to the weights.
     """
 
     name: str

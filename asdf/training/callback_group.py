@@ -218,7 +218,7 @@ def build_callbacks(
     """Return the callbacks of a run; all ranks call this together.
 
     Args:
-        folder: the system folder of the run.
+        folder: System folder of the run.
         recipe_folder: Folder of the user's modules.
 
     Raises:

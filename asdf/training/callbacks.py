@@ -77,13 +77,13 @@ class StepRecord:
     """An optimiser step.
 
     Attributes:
-        step: its number, from 1 on.
+        step: Number of the step, from 1 on.
         epoch: epochs done, with the part of the current one.
         loss: the mean over the utterances of the step, of all processes.
         learning_rate: the highest of the parameter groups.
         gradient_norm: the 2-norm of the gradient before any clipping; None if no callback of the
             run says `needs_gradient_norm`.
-        outputs: None if no callback of the run says `needs_outputs`.
+        outputs: Outputs of the network; None if no callback of the run says `needs_outputs`.
     """
 
     step: int
@@ -104,7 +104,7 @@ class Callback:
 
     Args:
         settings: a plain copy of the run's settings.
-        folder: the system folder of the run.
+        folder: System folder of the run.
 
     Attributes:
         needs_gradient_norm, needs_outputs: True if the records of `on_every_step` are to have
@@ -186,7 +186,7 @@ def find_callbacks(settings: CallbackSections, folder: Path) -> list[type[Callba
     """Return the classes that `network.callbacks` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: one of them does not exist, is not derived from `Callback`, or has a method
@@ -216,7 +216,7 @@ def build_callback(kind: type[Callback], settings: CallbackSections, folder: Pat
     """Return the callback of a class.
 
     Args:
-        folder: the system folder of the run.
+        folder: System folder of the run.
 
     Raises:
         AsdfError: its constructor fails.

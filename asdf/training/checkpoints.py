@@ -145,7 +145,7 @@ def collect_checkpoint(
     All ranks call this together.
 
     Args:
-        copies: copies the tensors; training may change its own when this returns.
+        copies: Copies of the tensors; training may change its own when this returns.
         average: Average of the weights, which are then the network in the file.
 
     Returns:

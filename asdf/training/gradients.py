@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from asdf.distributed.sharding import local_part
 
+# From the first loss scale, 65536, this many halves lead to 0.002: no network needs that.
+MAX_SKIPPED = 25
+
 
 def clip_and_measure(
     optimiser: torch.optim.Optimizer,
@@ -33,7 +36,11 @@ def clip_and_measure(
         return local_part(nn.utils.clip_grad_norm_(network.parameters(), limit))
     if scaler.is_enabled():
         return None
-    return _largest_value(optimiser)
+    parts = [local_part(gradient) for gradient in _gradients(optimiser)]
+    # A rank may hold nothing of a small parameter that is divided, which has no largest value.
+    held = [part for part in parts if part.numel()] or [parts[0].new_zeros(1)]
+    # Unlike a 2-norm the largest value cannot overflow where every value is finite.
+    return nn.utils.get_total_norm(held, math.inf)
 
 
 def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> Tensor:
@@ -52,20 +59,6 @@ def _gradients(optimiser: torch.optim.Optimizer) -> list[Tensor]:
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return gradients or [torch.zeros(1, device=parameters[0].device)]
-
-
-def _largest_value(optimiser: torch.optim.Optimizer) -> Tensor:
-    """Return the largest absolute value in this rank's part of the gradient, or NaN."""
-    gradients = _gradients(optimiser)
-    parts = [local_part(gradient) for gradient in gradients]
-    # A rank may hold nothing of a small parameter that is divided, which has no largest value.
-    held = [part for part in parts if part.numel()] or [parts[0].new_zeros(1)]
-    # Unlike a 2-norm it cannot overflow where every value is finite.
-    return nn.utils.get_total_norm(held, math.inf)
-
-
-# From the first loss scale, 65536, this many halves lead to 0.002: no network needs that.
-MAX_SKIPPED = 25
 
 
 class LastStep:

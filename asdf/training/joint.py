@@ -124,7 +124,7 @@ def prepare_joint_passes(
     Args:
         passes: Passes of the network.
         targets: Targets of all utterances of `window`, in its order.
-        seed: seeds the random numbers of the minibatch of a number.
+        seed: Function that seeds the random numbers of the minibatch of a number.
     """
     outputs = []
     with torch.no_grad(), numbers_unchanged(passes.model):
@@ -182,7 +182,7 @@ def differentiate(
     outputs_NX.requires_grad_()
     outputs = Outputs(outputs_NX[:, :-2], outputs_NX[:, -2:])
     losses_N = objective.detection(outputs, targets)
-    parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    parameters = [parameter for parameter in objective.loss.parameters() if parameter.requires_grad]
     by_outputs_NX, *by_parameters = torch.autograd.grad(
         losses_N.sum(), [outputs_NX, *parameters], allow_unused=True, materialize_grads=True
     )

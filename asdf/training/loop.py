@@ -35,12 +35,18 @@ from asdf.runs.network_names import RESUME
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Training
 from asdf.training.instruments.profile import StepProfile
-from asdf.training.instruments.progress_lines import ProgressLines, position_of
+from asdf.training.instruments.progress_lines import ProgressLines
 from asdf.training.observing import StepObserver
 from asdf.training.saving import Saving
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
-from asdf.training.training_progress import Progress, adapt_progress, agree_on_order, plan_training
+from asdf.training.training_progress import (
+    Progress,
+    adapt_progress,
+    agree_on_order,
+    plan_training,
+    position_of,
+)
 from asdf.training.validating import Validate, Validation, divides
 
 
@@ -63,7 +69,7 @@ class Trainer:
     """The training of a step's network on a step's utterances.
 
     Args:
-        loader: reads clips of the utterances by the keys of `Share.clip_keys`.
+        loader: Loader of the clips of the utterances, by the keys of `Share.clip_keys`.
         layout: Layout of the run, whose networks are called as `Progress.network_name` says.
         sampler: Sampler of the utterances; None: each has one turn per epoch.
     """

@@ -27,6 +27,11 @@ from asdf.training.losses import Targets
 from asdf.training.objective import Objective
 from asdf.training.training_precision import Precision
 
+_COUNTER = "num_batches_tracked"
+
+# A search of a network's modules takes longer than the additions that it saves.
+_NORMS: WeakKeyDictionary[nn.Module, list[_BatchNorm]] = WeakKeyDictionary()
+
 
 @dataclass(frozen=True)
 class Passes:
@@ -59,12 +64,6 @@ class Passes:
         """
         # Of each loss at once: that of their sum is four operations that compute the same number.
         losses_B.backward(self.scaler.scale(torch.ones_like(losses_B) * factor))
-
-
-_COUNTER = "num_batches_tracked"
-
-# A search of a network's modules takes longer than the additions that it saves.
-_NORMS: WeakKeyDictionary[nn.Module, list[_BatchNorm]] = WeakKeyDictionary()
 
 
 class _Noted:

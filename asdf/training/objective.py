@@ -13,12 +13,12 @@ Shapes: B utterances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.mixup import Mixtures, Mixup, find_mixup
@@ -74,10 +74,6 @@ class Objective:
             factor = targets.terms[term.name].factor
             values_B = values_B + factor * term.of_minibatch(outputs, targets)
         return values_B
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Return the parameters of the detection loss."""
-        return self.loss.parameters()
 
 
 class TargetSource:

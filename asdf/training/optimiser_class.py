@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ from asdf.training.parameter_groups import Group, make_group
 from asdf.training.training_sections import TrainingSections
 
 SETTING = "network.optimizer"
+_SHAPE = (4, 3)
+# With a state after two of them, a third is exact only if all of it was saved.
+_STEPS = 3
+_OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class NamedOptimiser:
         """Return an optimiser of the class.
 
         Args:
-            fused: whether one kernel is to update all parameters, if the class offers it and the
+            fused: True if one kernel is to update all parameters, where the class offers it and the
                 settings do not say.
 
         Raises:
@@ -78,7 +83,7 @@ def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOpti
     """Return the class that `network.optimizer` names; None for a short name.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such class exists, or it is not derived from `torch.optim.Optimizer`.
@@ -99,12 +104,6 @@ def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOpti
         arguments["weight_decay"] = training.weight_decay
     rate = training.initial_learning_rate
     return NamedOptimiser(path, kind, arguments, rate, training.weight_decay)
-
-
-_SHAPE = (4, 3)
-# With a state after two of them, a third is exact only if all of it was saved.
-_STEPS = 3
-_OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
 
 
 @dataclass(frozen=True)
@@ -144,13 +143,8 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
         f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its gradient"
     )
     with torch.random.fork_rng(devices=[]), UserErrors(failed, _OTHERS, UsageError):
-        parameter = _make_parameter()
-        optimiser = _build(named, parameter)
-        for number in range(_STEPS):
-            _take_step(optimiser, parameter, number)
-        whole = parameter.detach()
-        shape = _state_shape(optimiser)
-        interrupted = _try_resumed(named)
+        optimiser, whole = _train(named)
+        _, interrupted = _train(named, stops=True)
     # As bits: at a high rate both may be NaN.
     if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
         raise UsageError(
@@ -158,7 +152,12 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
             "that its steps depend on must be in self.state[parameter] or in a parameter group, "
             f"not in other attributes of the object. {_OTHERS}"
         )
-    return shape
+    tensors = []
+    for moments in optimiser.state.values():
+        tensors += [value for value in moments.values() if isinstance(value, Tensor)]
+    alike = [tensor for tensor in tensors if tensor.shape == _SHAPE]
+    others = [tensor for tensor in tensors if tensor.shape != _SHAPE and tensor.numel() > 1]
+    return StateShape(len(alike), bool(others))
 
 
 def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
@@ -175,34 +174,27 @@ def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
         )
 
 
-def _try_resumed(named: NamedOptimiser) -> Tensor:
-    """Return the parameter after `_STEPS` steps, the last of them by a second optimiser."""
-    parameter = _make_parameter()
-    first = _build(named, parameter)
-    for number in range(_STEPS - 1):
-        _take_step(first, parameter, number)
-    again = nn.Parameter(parameter.detach().clone())
-    second = _build(named, again)
-    load_optimiser_state(second, _saved_and_read(named, optimiser_state(first)))
-    _take_step(second, again, _STEPS - 1)
-    return again.detach()
+def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Optimizer, Tensor]:
+    """Return an optimiser that has taken `_STEPS` steps, and its parameter.
 
-
-def _build(named: NamedOptimiser, parameter: nn.Parameter) -> torch.optim.Optimizer:
-    return named.build([make_group([parameter], named.rate, named.weight_decay)])
-
-
-def _make_parameter() -> nn.Parameter:
-    return nn.Parameter(torch.linspace(-1, 1, _SHAPE[0] * _SHAPE[1]).reshape(_SHAPE))
-
-
-def _take_step(optimiser: torch.optim.Optimizer, parameter: nn.Parameter, number: int) -> None:
-    """Take a step with gradients that differ in size and sign."""
-    angles = torch.arange(parameter.numel()) + 5.0 * number
-    parameter.grad = 0.1 * torch.sin(angles).reshape(_SHAPE)
-    torch.manual_seed(number)
-    optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
+    Args:
+        stops: True if the last step is taken by another optimiser, which got the first one's state.
+    """
+    parameter = nn.Parameter(torch.linspace(-1, 1, math.prod(_SHAPE)).reshape(_SHAPE))
+    optimiser = named.build([make_group([parameter], named.rate, named.weight_decay)])
+    for number in range(_STEPS):
+        if stops and number == _STEPS - 1:
+            state = _saved_and_read(named, optimiser_state(optimiser))
+            parameter = nn.Parameter(parameter.detach().clone())
+            optimiser = named.build([make_group([parameter], named.rate, named.weight_decay)])
+            load_optimiser_state(optimiser, state)
+        # Gradients that differ in size and sign.
+        angles = torch.arange(parameter.numel()) + 5.0 * number
+        parameter.grad = 0.1 * torch.sin(angles).reshape(_SHAPE)
+        torch.manual_seed(number)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    return optimiser, parameter.detach()
 
 
 def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, Any]:
@@ -224,12 +216,3 @@ def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, A
             f"{_OTHERS}"
         ) from error
     return content
-
-
-def _state_shape(optimiser: torch.optim.Optimizer) -> StateShape:
-    tensors = []
-    for moments in optimiser.state.values():
-        tensors += [value for value in moments.values() if isinstance(value, Tensor)]
-    alike = [tensor for tensor in tensors if tensor.shape == _SHAPE]
-    others = [tensor for tensor in tensors if tensor.shape != _SHAPE and tensor.numel() > 1]
-    return StateShape(len(alike), bool(others))

@@ -8,7 +8,7 @@ one that was never interrupted, and may still be set to other rates.
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,16 +97,10 @@ def _class_name(optimiser: torch.optim.Optimizer) -> str:
     return "" if kind in _OURS else kind.__qualname__
 
 
-class _GroupShape(NamedTuple):
-    """What a group of a checkpoint must share with that of an optimiser."""
-
-    has_betas: bool
-    parameters: int
-
-
-def _shapes_of(groups: list[Group]) -> list[_GroupShape]:
+def _shapes_of(groups: list[Group]) -> list[tuple[bool, int]]:
+    """Return what groups of a checkpoint must share with those of an optimiser."""
     # Adam and AdamW have the same moments, and options `betas`, which SGD lacks.
-    return [_GroupShape("betas" in group, len(group["params"])) for group in groups]
+    return [("betas" in group, len(group["params"])) for group in groups]
 
 
 def _divided_moments(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> dict[Any, Any]:

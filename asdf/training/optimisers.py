@@ -52,7 +52,7 @@ def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> St
     """Find the class that `network.optimizer` names and try it out; None for a short name.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such class exists, or it cannot be trained with here.
@@ -71,7 +71,7 @@ def build_optimiser(
     from the decay by a part of their name or of their module's class name.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no parameter is trained, or the optimiser's class does not fit.
@@ -107,10 +107,7 @@ def _choose_fused(trained: list[nn.Parameter], on_cpu: bool) -> bool | None:
     """
     if all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained):
         return True
-    if not on_cpu:
-        return None
     for parameter in trained:
         is_whole = parameter.device.type == "cpu" and not is_part(parameter)
-        if not is_whole or parameter.dtype is not torch.float32:
-            return None
-    return True
+        on_cpu = on_cpu and is_whole and parameter.dtype is torch.float32
+    return True if on_cpu else None

@@ -97,7 +97,7 @@ class _Save:
 
     Attributes:
         ends_epoch: True if it replaces the checkpoint inside the epoch.
-        writing: results in the seconds that writing took; None on the ranks that do not write.
+        writing: Future of the seconds that writing takes; None on the ranks that do not write.
     """
 
     path: Path
@@ -109,7 +109,7 @@ class Saving:
     """Saves the network and optimiser of `step` to files of the run; every rank has one.
 
     Attributes:
-        timer: decides when a checkpoint inside an epoch is late.
+        timer: Timer that decides when a checkpoint inside an epoch is late.
     """
 
     def __init__(self, step: Step, layout: Layout, callbacks: CallbackGroup) -> None:

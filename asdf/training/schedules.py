@@ -151,7 +151,7 @@ def find_schedule(settings: TrainingSections, folder: Path | None) -> Schedule:
     """Return the schedule that `network.schedule` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such function exists.

@@ -97,12 +97,17 @@ class _WindowLosses:
 class Step:
     """The network with its optimiser and loss scale; `take` is one step.
 
+    The loop relies on this: `take` reads one batch of `clips` for each share of the window, changes
+    the weights once or raises, moves `progress` on to the end of the window, and sums `flags` over
+    the ranks. Everything else about a step is its own matter.
+
     Args:
-        network: on the world's device, with what is never trained frozen; one that is to be divided
-            over the processes may still be on the CPU.
-        from_features: the minibatches are cached features of a frozen front end, not waveforms.
-        folder: the recipe's, where a user's own modules lie.
-        frames: the labels of the frames of training clips, for a network with a frame-level head.
+        network: Network on the world's device, in which what is never trained is frozen; one that
+            is to be divided over the processes may still be on the CPU.
+        from_features: True if the minibatches are cached features of a frozen front end, not
+            waveforms.
+        folder: Folder of the recipe, where a user's own modules lie.
+        frames: Labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
         UsageError: the network takes clips of another length, nothing of it is trained, or a class
@@ -211,7 +216,7 @@ class Step:
         """Take the step on `window`, whose minibatches come next from `clips`.
 
         Args:
-            progress: is advanced by the step.
+            progress: Progress of the run, which the step advances.
             flags: numbers to be summed over the ranks: one exchange per step serves all.
 
         Raises:

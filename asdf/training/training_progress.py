@@ -40,7 +40,7 @@ class Progress:
         loss_sum, weight_sum: the first divided by the second is the mean loss of those utterances.
         training_loss: the mean loss of the last whole epoch.
         consecutive_lr_updates, learning_rate_factor: State of the plateau schedule.
-        finished: why training ended before its limits; '' where it did not.
+        finished: Reason why training ended before its limits; '' where it did not.
         world_size, list_digest: Number of processes and digest of the training list so far.
         order_digest: Digest of the order of the last epoch of which a turn has been taken; ''
             where a checkpoint of an earlier version does not say.
@@ -159,6 +159,11 @@ def plan_training(settings: TrainingSections, orders: Orders, world: World) -> T
         settings.computing.sync_batch_norm,
         orders,
     )
+
+
+def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
+    """Return the step, and the epochs with the done part of the current one, for a record."""
+    return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}
 
 
 def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> str:

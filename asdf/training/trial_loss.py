@@ -91,7 +91,11 @@ class LossOnTrials:
             columns[name] = values_at(utterances.columns[name], trials)
         labels_B = torch.from_numpy(utterances.labels[trials]).long()
         targets = Targets(send(labels_B, computed.logits_B2.device), columns)
-        outputs = Outputs(_in_32_bits(computed.embeddings), computed.logits_B2)
+        embeddings = computed.embeddings
+        if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
+            # Outside of autocast, losses do not mix types.
+            embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+        outputs = Outputs(embeddings, computed.logits_B2)
         with numbers_unchanged(self._loss), torch.no_grad():
             self._loss.eval()
             values_B = self._loss.of_minibatch(outputs, targets)
@@ -104,7 +108,8 @@ def loss_on_trials(
     """Return the loss of detection, as a network in training has learnt it, for lists of trials.
 
     Args:
-        network: as it is scored: the loss that is a part of it counts, which may be averaged.
+        network: Network as it is scored: the loss that is a part of it counts, which may be
+            averaged.
 
     Returns:
         None where trials have no loss of their own, as it depends on the other utterances of a
@@ -114,10 +119,3 @@ def loss_on_trials(
         return None
     attached = loss_of(network)
     return LossOnTrials(attached if isinstance(attached, Loss) else objective.loss, settings)
-
-
-def _in_32_bits(embeddings: Any) -> Any:
-    """Return embeddings in float32 or more: outside of autocast, losses do not mix types."""
-    if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
-        return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-    return embeddings

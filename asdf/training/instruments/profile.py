@@ -27,6 +27,12 @@ from asdf.runs.files import atomic_write, write_text
 from asdf.runs.log import LOG
 from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, FORWARD, PARTS, StepClock
 
+_NOTE = (
+    "Times include the profiler's own. Waiting for slower processes is part of the communication; "
+    "what of it happens behind the computing is not counted. Open the .json.gz in "
+    "https://ui.perfetto.dev."
+)
+
 
 class Interval(NamedTuple):
     """From `start` to `end`, in any unit of time."""
@@ -65,13 +71,6 @@ def length_alone(
         if what_count > 0 and without_count <= 0 and inside_count > 0:
             total += following.time - change.time
     return total
-
-
-_NOTE = (
-    "Times include the profiler's own. Waiting for slower processes is part of the communication; "
-    "what of it happens behind the computing is not counted. Open the .json.gz in "
-    "https://ui.perfetto.dev."
-)
 
 
 class StepProfile:

@@ -20,7 +20,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.clock import DATA
 from asdf.training.schedules import follows_plateau
 from asdf.training.step import Step
-from asdf.training.training_progress import Progress
+from asdf.training.training_progress import Progress, position_of
 
 _ACCEPTED_SHARE = 0.1
 _JUDGED_S = 30.0
@@ -81,7 +81,7 @@ class TimeLeft:
     """The time per step, with everything between the steps, and the time to the end.
 
     Args:
-        training: its limits.
+        training: Section with the limits of training.
         clock: Function that returns seconds.
     """
 
@@ -173,7 +173,7 @@ class ProgressLines:
 
         Args:
             rate: the highest learning rate of the step.
-            bar: shows the time to the end.
+            bar: Progress bar, which shows the time to the end.
         """
         if progress.step % self._interval:
             return
@@ -232,8 +232,3 @@ class ProgressLines:
                 last.loss_scale,
             )
         return {"loss_scale": last.loss_scale, "skipped_steps": skipped}
-
-
-def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
-    """Return the step, and the epochs with the done part of the current one, for a record."""
-    return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}

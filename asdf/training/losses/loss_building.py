@@ -42,7 +42,7 @@ def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Los
     """Return the class of the loss.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such class exists, it is not derived from `Loss`, lacks a method, gives no
