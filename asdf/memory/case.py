@@ -17,7 +17,7 @@ from asdf.networks import scoring_length
 from asdf.networks.build import build_network
 from asdf.scoring.scorer import scored_length_of
 from asdf.settings.sections import Computing, Network, Sections
-from asdf.training.precision import choose_precision
+from asdf.training.training_precision import choose_precision
 from asdf.trials.how_scored import ScoredLength
 
 GIB = 2**30

@@ -27,7 +27,7 @@ from asdf.networks.units import check_divisible, encoder_units
 from asdf.settings.sections import FrontEnd, Network
 from asdf.training.joint import differentiate
 from asdf.training.losses import Loss
-from asdf.training.losses.building import outline_loss, targets_without_list
+from asdf.training.losses.loss_building import outline_loss, targets_without_list
 from asdf.training.objective import Objective
 from asdf.training.optimisers import check_named_optimiser
 

@@ -54,7 +54,7 @@ def _try_network(case: Case) -> None:
 
     from asdf.networks.build import build_network
     from asdf.networks.output_check import check_outputs
-    from asdf.training.losses.building import build_loss, find_loss_class, list_of_two
+    from asdf.training.losses.loss_building import build_loss, find_loss_class, list_of_two
     from asdf.training.task import find_tasks
 
     front_end = replace(case.settings.front_end, architecture=case.architecture, weights=None)
@@ -112,7 +112,7 @@ def memory_computed_for_errors(
     Raises:
         AsdfError: the block's `StepTooLarge`, with what `describe_memory` says.
     """
-    from asdf.training.memory_errors import StepTooLarge
+    from asdf.training.step_checks import StepTooLarge
 
     try:
         yield

@@ -447,14 +447,14 @@ class Run:
 
     def _check_own_code(self) -> None:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
-        from asdf.data.orders import find_sampler
+        from asdf.data.sampler_orders import find_sampler
         from asdf.distributed.sharding import divides
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
-        from asdf.training.losses.building import find_loss_class
+        from asdf.training.losses.loss_building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
         from asdf.training.task import find_tasks
@@ -512,7 +512,7 @@ class Run:
 
     def _check_sampler(self) -> None:
         """Request an order of the training sets from the sampler, before any measuring."""
-        from asdf.data.orders import check_sampler
+        from asdf.data.sampler_orders import check_sampler
 
         whole = [self.utterances(name) for name in self.settings.recipe.training_sets]
         parts = training_lists(self.settings.recipe, whole)

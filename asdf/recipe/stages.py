@@ -40,7 +40,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     Args:
         lengths: Lengths of the utterances, in samples after speech activity detection.
     """
-    from asdf.data.orders import build_sampler
+    from asdf.data.sampler_orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
     from asdf.networks.output_check import check_outputs
     from asdf.training.loop import Trainer

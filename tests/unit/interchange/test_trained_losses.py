@@ -22,7 +22,7 @@ from asdf.interchange import (
     write_torchscript,
 )
 from asdf.networks import build_network
-from asdf.training.losses.building import build_loss
+from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import small_settings
 

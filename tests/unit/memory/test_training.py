@@ -9,7 +9,7 @@ from asdf.memory.training_step import WORKSPACE, TrainingMemory, training_memory
 from asdf.networks import build_network, summary
 from asdf.settings import Settings
 from asdf.settings.sections import Lora, Sections
-from asdf.training.losses.building import build_loss
+from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
 from tests.conftest import RECIPE
 

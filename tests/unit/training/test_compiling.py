@@ -15,8 +15,8 @@ from asdf.networks import build_network
 from asdf.networks.front_ends import layers
 from asdf.settings.sections import Sections
 from asdf.training.compiling import Compiled, compile_errors_as_usage_errors, compile_network
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Net
 
 

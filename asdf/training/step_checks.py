@@ -1,4 +1,7 @@
-"""A training step that a device's memory cannot hold, and the message that says what to change."""
+"""What a training step is refused for before it computes, or where it does not fit into the memory.
+
+Each message says what to change.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import torch
+from torch import nn
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
+from asdf.networks import fixed_samples
 from asdf.scoring.memory_errors import memory_errors_as
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Network
+from asdf.training.training_sections import TrainingSections
 
 
 class StepTooLarge(AsdfError):
@@ -17,7 +23,7 @@ class StepTooLarge(AsdfError):
 
 
 def step_memory_errors_as_messages(
-    settings: Sections, step: int, per_process: int, device: torch.device
+    settings: TrainingSections, step: int, per_process: int, device: torch.device
 ) -> AbstractContextManager[None]:
     """Raise one message for a training step that does not fit into the device's memory.
 
@@ -39,7 +45,7 @@ def step_memory_errors_as_messages(
     return memory_errors_as(describe)
 
 
-def _how_to_need_less(settings: Sections) -> Iterator[str]:
+def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
     network, front_end = settings.network, settings.front_end
     whole = network.global_minibatch_size
     name = "minibatch_size" if whole is None else "global_minibatch_size"
@@ -58,3 +64,19 @@ def _how_to_need_less(settings: Sections) -> Iterator[str]:
     yield "The same command with --dry-run computes what each of them would take of a GPU."
     if settings.computing.use_gpu:
         yield "If other programs use the device as well, end them or choose another device."
+
+
+def check_clip_size(network: nn.Module, training: Network) -> None:
+    """Check that the network takes clips of `network.train_clip_size` samples.
+
+    Raises:
+        UsageError: it takes recordings of another length only.
+    """
+    clip = training.train_clip_size
+    samples = fixed_samples(network)
+    if samples is not None and samples != clip:
+        raise UsageError(
+            f"network.train_clip_size is {clip}, but {training.network_class} takes "
+            f"{samples} samples only. Set network.train_clip_size = {samples}, or build the "
+            f"network for {clip} samples (see its docstring)."
+        )

@@ -24,11 +24,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asdf.data.training_plan import Window
+from asdf.data.training_plan import Window, minibatch_per_process
+from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
+from asdf.training.compiling import compile_network
+from asdf.training.exchange import exchange_gradients
 from asdf.training.losses import Targets, TermTargets
-from asdf.training.passes import Passes
+from asdf.training.minibatch_passes import Passes
+from asdf.training.objective import Objective
+from asdf.training.training_precision import Precision
+from asdf.training.training_sections import TrainingSections
 
 # These build what a capture must find: handles of libraries, the loss scale, the optimiser's
 # moments.
@@ -199,3 +205,30 @@ def _refusal(cause: RuntimeError) -> str:
         "A network must not wait for the device in training, nor send it numbers of the host. Set "
         "computing.cuda_graphs = False to train without."
     )
+
+
+def prepare_passes(
+    network: nn.Module,
+    settings: TrainingSections,
+    world: World,
+    objective: Objective,
+    precision: Precision,
+    scaler: torch.amp.GradScaler,
+) -> Passes | GraphedPasses:
+    """Return the passes over a minibatch of this rank, as `settings.computing` describes them.
+
+    All ranks call this together.
+    """
+    whole_minibatch = minibatch_per_process(settings.network, world.size)
+    model = network
+    if settings.computing.compile:
+        LOG.info("the network is compiled in the next step, which takes its time")
+        model = compile_network(model, settings.computing.compile, whole_minibatch)
+    model = exchange_gradients(model, world)
+    passes = Passes(model, precision, scaler, objective)
+    if not settings.computing.cuda_graphs:
+        return passes
+    if world.device.type != "cuda":
+        LOG.info("CUDA graphs not used: no GPU")
+        return passes
+    return GraphedPasses(passes, whole_minibatch)

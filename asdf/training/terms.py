@@ -1,6 +1,10 @@
 """What a further term of the loss is: targets of clips, a value per utterance, and how much it
 counts.
 
+Invariant: a term is a sum over utterances, divided by a number that follows from the utterances of
+the whole optimiser step, its own one. So a step does not depend on how it is divided into
+minibatches and among processes.
+
 Shapes: B utterances.
 """
 

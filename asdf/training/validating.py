@@ -28,11 +28,10 @@ from asdf.runs.network_names import NetworkName
 from asdf.scoring.precision import agree_on_precision
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.profile import StepProfile
-from asdf.training.instruments.progress_lines import position_of
-from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress, position_of
 
 # Scores the validation sets with a network; all ranks call it together. It returns the same on all
 # ranks; None where there is nothing to validate on.
@@ -59,7 +58,14 @@ class Validation:
 
     def score_if_due(self, progress: Progress, finished: str) -> None:
         """Score the validation sets if that is due at this step and has not been done yet."""
-        if not self._is_due(progress, finished):
+        intervals = self.step.settings.network
+        if progress.step == 0 or progress.evaluated():
+            return
+        ends_epochs = progress.position == 0 and (
+            progress.epochs % intervals.epochs_per_train_call == 0
+        )
+        is_requested = divides(intervals.evaluation_interval_steps, progress.step)
+        if not (ends_epochs or is_requested or finished):
             return
         self.profile.end()
         # Each rank scores its share of the sets, so all must have the same running statistics.
@@ -112,15 +118,6 @@ class Validation:
             best = improvement.evaluation.network.file
             shown = "EER" if metric == EER else metric
             progress.finished = f"{since} evaluations without a better {shown} than that of {best}"
-
-    def _is_due(self, progress: Progress, finished: str) -> bool:
-        intervals = self.step.settings.network
-        if progress.step == 0 or progress.evaluated():
-            return False
-        if progress.position == 0 and progress.epochs % intervals.epochs_per_train_call == 0:
-            return True
-        is_requested = divides(intervals.evaluation_interval_steps, progress.step)
-        return is_requested or bool(finished)
 
     def _write(self, progress: Progress) -> None:
         """Write the evaluations and remove the networks that are not to be retained by them."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from asdf.networks.outputs import Outputs
 from asdf.networks.trained_loss import ScoringLoss
-from asdf.settings.sections import Sections
+from asdf.training.training_sections import TrainingSections
 
 # Values of the trial list by the names of its columns, one per utterance.
 Columns = Mapping[str, Sequence[str]]
@@ -107,14 +107,15 @@ class Loss(ScoringLoss, ABC):
     is_joint: ClassVar[bool] = False
     class_weights_2: Tensor
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
+    def __init__(self, settings: TrainingSections, dimension: int) -> None:
         """Build the loss; random weights are drawn from torch's default generator.
 
         Args:
-            settings: Sections, as plain dataclasses.
+            settings: TrainingSections, as plain dataclasses.
             dimension: numbers in an embedding; 0 for a class that needs none.
         """
         super().__init__(settings, dimension)
+        self._options = settings.loss
         self._class_weights = settings.network.class_weights
         weights_2 = torch.tensor(self._class_weights, dtype=torch.float32)
         self.register_buffer("class_weights_2", weights_2, persistent=False)

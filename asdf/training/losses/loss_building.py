@@ -22,22 +22,27 @@ from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import UserErrors, describe_error, find_class, is_ours
-from asdf.settings.sections import Sections
+from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.sections import Network
 from asdf.text import and_more
-from asdf.training.losses.base import Loss, Targets
 from asdf.training.losses.cross_entropy import CrossEntropy, LikelihoodRatio
+from asdf.training.losses.loss import Loss, Targets
+from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList, values_at
 
 SETTING = "network.loss"
 _SHOWN = 4
+_ADVICE = (
+    "It has to return a finite number per utterance; see asdf.training.losses.Loss. This was seen "
+    "on noise, before the first step; nothing was written."
+)
 
 
-def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
+def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Loss]:
     """Return the class of the loss.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such class exists, it is not derived from `Loss`, lacks a method, gives no
@@ -46,7 +51,13 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
     """
     path = class_path_of(SETTING, settings.network.loss)
     kind = find_class(path, folder, SETTING, Loss)  # type: ignore[type-abstract]
-    _check_mixable(kind, settings)
+    mixed = settings.augmentation.mixup_probability
+    if kind.is_joint and mixed:
+        raise UsageError(
+            f"augmentation.mixup_probability = {mixed}: {SETTING} = {settings.network.loss!r} "
+            "compares utterances with each other, and a mixed one is of no class. Set "
+            "augmentation.mixup_probability = 0, or choose another loss."
+        )
     if settings.network.score != "llr":
         return kind
     if kind is not CrossEntropy or settings.loss.label_smoothing:
@@ -59,18 +70,11 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
     return LikelihoodRatio
 
 
-def _check_mixable(kind: type[Loss], settings: Sections) -> None:
-    if kind.is_joint and settings.augmentation.mixup_probability:
-        raise UsageError(
-            f"augmentation.mixup_probability = {settings.augmentation.mixup_probability}: "
-            f"{SETTING} = {settings.network.loss!r} compares utterances with each other, and a "
-            "mixed one is of no class. Set augmentation.mixup_probability = 0, or choose another "
-            "loss."
-        )
-
-
 def build_loss(
-    network: nn.Module, utterances: TrialList, settings: Sections, folder: Path | None = None
+    network: nn.Module,
+    utterances: TrialList,
+    settings: TrainingSections,
+    folder: Path | None = None,
 ) -> Loss:
     """Build the loss; one that has learnt something or scores becomes a part of `network`.
 
@@ -97,7 +101,7 @@ def build_loss(
         return loss
     with left_unchanged(network):
         embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
-        dimension = _dimension_of(embeddings_BE, settings) if takes_embeddings else 0
+        dimension = _dimension_of(embeddings_BE, settings.network) if takes_embeddings else 0
         loss = _construct(kind, settings, dimension).to(device, form)
         # The targets of the first spoof and of the first bona fide utterance.
         labels = np.arange(2)
@@ -105,8 +109,9 @@ def build_loss(
         indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
         columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
         targets = Targets(torch.from_numpy(labels).to(device), columns)
-        values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, settings)
-        _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, settings)
+        name = settings.network.loss
+        values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, name)
+        _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, name)
         # What computes nothing here, such as a vector that masks frames in training, stays trained.
         unused = _inputs_of(logits_B2) - _inputs_of(values_B)
         _freeze(network, unused)
@@ -115,7 +120,7 @@ def build_loss(
 
 
 def outline_loss(
-    network: nn.Module, waveforms_BT: Tensor, settings: Sections, folder: Path | None = None
+    network: nn.Module, waveforms_BT: Tensor, settings: TrainingSections, folder: Path | None = None
 ) -> Loss:
     """Build the loss for a network without numbers, as `build_loss` does for one with them.
 
@@ -132,7 +137,7 @@ def outline_loss(
         return loss
     outputs = as_outputs(network(waveforms_BT))
     embeddings_BE, logits_B2 = outputs
-    loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings))
+    loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings.network))
     targets = targets_without_list(loss, len(waveforms_BT))
     scored_B2 = loss.logits(embeddings_BE, logits_B2)
     values_B = loss.of_minibatch(replace(outputs, logits_B2=scored_B2), targets)
@@ -158,20 +163,20 @@ def list_of_two(kind: type[Loss]) -> TrialList:
     )
 
 
-def _check_reaches(outputs: Any, values_B: Tensor, settings: Sections) -> None:
+def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
     """Make sure that a gradient of the loss reaches the network, if anything in it is trained."""
     # Behind a frozen front end the loss may be all that learns.
     if not isinstance(outputs, Tensor) or not outputs.requires_grad:
         return
     if not _inputs_of(outputs) & _inputs_of(values_B):
         raise _describe_mistake(
-            settings,
+            name,
             "does not depend on the network: a gradient reaches nothing of it. Mind .detach(), "
             ".item() and torch.no_grad()",
         )
 
 
-def _check_computing(kind: type[Loss], settings: Sections) -> None:
+def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
     computing = settings.computing
     reasons = []
     if kind.is_joint and computing.compile:
@@ -187,7 +192,7 @@ def _check_computing(kind: type[Loss], settings: Sections) -> None:
         )
 
 
-def _construct(kind: type[Loss], settings: Sections, dimension: int) -> Loss:
+def _construct(kind: type[Loss], settings: TrainingSections, dimension: int) -> Loss:
     """Return the loss, whose random weights follow from the seed alone."""
     failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
     advice = (
@@ -199,57 +204,49 @@ def _construct(kind: type[Loss], settings: Sections, dimension: int) -> Loss:
         return kind(settings, dimension)
 
 
-def _dimension_of(embeddings: Any, settings: Sections) -> int:
+def _dimension_of(embeddings: Any, training: Network) -> int:
     if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
         return embeddings.shape[1]
     raise UsageError(
-        f"{SETTING} = {settings.network.loss!r} is computed from embeddings (batch, numbers), "
-        f"which {settings.network.network_class} does not return. Choose another loss, or change "
+        f"{SETTING} = {training.loss!r} is computed from embeddings (batch, numbers), "
+        f"which {training.network_class} does not return. Choose another loss, or change "
         "what its forward returns first."
     )
 
 
 def _compute_values(
-    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, settings: Sections
+    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, name: str
 ) -> Tensor:
     """Return the values of two utterances of noise, a spoof and a bona fide one.
 
     Raises:
         AsdfError: the loss fails, or its results are not what they should be.
     """
-    try:
+    with UserErrors(f"{SETTING}: {name} fails", _ADVICE):
         scored_B2 = loss.logits(embeddings_BE, logits_B2)
         values_B = loss.per_utterance(embeddings_BE, scored_B2, targets.labels_B, targets.columns)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise _describe_mistake(settings, f"fails: {describe_error(error, __file__)}") from error
-    _check_numbers(settings, "logits", scored_B2, (2, 2))
-    _check_numbers(settings, "per_utterance", values_B, (2,))
+    _check_numbers(name, "logits", scored_B2, (2, 2))
+    _check_numbers(name, "per_utterance", values_B, (2,))
     if not values_B.requires_grad:
-        raise _describe_mistake(settings, "depends on nothing that is trained")
+        raise _describe_mistake(name, "depends on nothing that is trained")
     return values_B
 
 
-def _check_numbers(settings: Sections, method: str, result: Any, shape: tuple[int, ...]) -> None:
+def _check_numbers(name: str, method: str, result: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(result, Tensor):
-        raise _describe_mistake(settings, f"gives a {type(result).__name__} as {method}")
+        raise _describe_mistake(name, f"gives a {type(result).__name__} as {method}")
     if tuple(result.shape) != shape:
         raise _describe_mistake(
-            settings,
+            name,
             f"gives a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}",
         )
     if not result.isfinite().all():
         numbers = ", ".join(f"{number:.4g}" for number in result.flatten().tolist())
-        raise _describe_mistake(settings, f"gives {numbers} as {method}, which are not all finite")
+        raise _describe_mistake(name, f"gives {numbers} as {method}, which are not all finite")
 
 
-def _describe_mistake(settings: Sections, what: str) -> AsdfError:
-    return AsdfError(
-        f"{SETTING}: {settings.network.loss} {what}. It has to return a finite number per "
-        "utterance; see asdf.training.losses.Loss. This was seen on noise, before the first step; "
-        "nothing was written."
-    )
+def _describe_mistake(name: str, what: str) -> AsdfError:
+    return AsdfError(f"{SETTING}: {name} {what}. {_ADVICE}")
 
 
 def _inputs_of(results: Tensor) -> set[int]:

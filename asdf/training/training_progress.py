@@ -1,7 +1,9 @@
 """How far a run has come: all that a resume needs besides weights, optimiser and loss scale.
 
-Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone
-(`seed_step`), so the random state of a run at any moment follows from the few numbers here.
+Invariants: the random draws of a minibatch follow from the seed, its step and the rank alone
+(`seed_step`), so the random state of a run at any moment follows from the few numbers here. An
+epoch is read in one order from its start to its end, the same on all ranks. Where a checkpoint's
+order is not this run's, its epoch begins anew.
 """
 
 from __future__ import annotations
@@ -13,10 +15,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from asdf.data.sampler_orders import Orders
+from asdf.data.samplers import SETTING
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, evaluations_in
+from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
 from asdf.runs.seeds import derived_seed
 from asdf.text import shorten
+from asdf.training.training_sections import TrainingSections
+from asdf.trials.trial_list import TrialList
 
 
 @dataclass
@@ -30,7 +40,7 @@ class Progress:
         loss_sum, weight_sum: the first divided by the second is the mean loss of those utterances.
         training_loss: the mean loss of the last whole epoch.
         consecutive_lr_updates, learning_rate_factor: State of the plateau schedule.
-        finished: why training ended before its limits; '' where it did not.
+        finished: Reason why training ended before its limits; '' where it did not.
         world_size, list_digest: Number of processes and digest of the training list so far.
         order_digest: Digest of the order of the last epoch of which a turn has been taken; ''
             where a checkpoint of an earlier version does not say.
@@ -135,3 +145,82 @@ def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
         torch.cuda.manual_seed_all(number)
     np.random.seed(number % 2**32)  # numpy takes 32 bits, torch 64
     random.seed(number)
+
+
+def plan_training(settings: TrainingSections, orders: Orders, world: World) -> TrainingPlan:
+    """Return the order in which this rank reads the utterances."""
+    return TrainingPlan(
+        orders.size,
+        minibatch_per_process(settings.network, world.size),
+        settings.network.optimizer_step_interval,
+        world.size,
+        world.rank,
+        settings.recipe.seed,
+        settings.computing.sync_batch_norm,
+        orders,
+    )
+
+
+def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
+    """Return the step, and the epochs with the done part of the current one, for a record."""
+    return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}
+
+
+def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> str:
+    """Return the digest of the order of `epoch`, which must be the same on all ranks.
+
+    Args:
+        sampler: Name of the sampler in the settings.
+
+    Raises:
+        AsdfError: a rank has another order; on every rank.
+    """
+    digest = orders.digest(epoch)
+    others = world.sum([float(digest != world.agree(digest))])[0]
+    if others:
+        raise AsdfError(
+            f"{SETTING} = {sampler!r}: {others:.0f} of the "
+            f"{world.size} processes have another order of epoch {epoch} than the first. "
+            "An order must follow from the seed and the epoch alone, not from the process, the "
+            "clock or hash()."
+        )
+    return digest
+
+
+def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, world: World) -> None:
+    """Adapt a checkpoint's progress to this run's list and processes; warn of differences."""
+    if progress.list_digest != utterances.digest():
+        LOG.warning(
+            "the training list is not the one that the checkpoint was trained on: "
+            "its epoch begins anew"
+        )
+        # A position in the order of another list would skip and repeat utterances.
+        progress.begin_epoch()
+    elif progress.order_digest:
+        _adapt_to_orders(progress, orders)
+    if progress.world_size != world.size:
+        LOG.warning(
+            "trained by %d processes so far, by %d from here on: every turn of this epoch is "
+            "still taken once, but the steps differ from those of an uninterrupted run",
+            progress.world_size,
+            world.size,
+        )
+    progress.world_size = world.size
+    progress.list_digest = utterances.digest()
+
+
+def _adapt_to_orders(progress: Progress, orders: Orders) -> None:
+    """Begin an epoch anew whose order is another one now; warn of it."""
+    last = progress.epochs + bool(progress.position)
+    if progress.order_digest == orders.digest(last):
+        return
+    consequence = "epochs have another order from here on"
+    if progress.position:
+        consequence = "its epoch begins anew"
+        progress.begin_epoch()
+    LOG.warning(
+        "the order of the training utterances is not the one that the checkpoint was trained "
+        "in, as %s, recipe.seed or something else that it follows from has changed: %s",
+        SETTING,
+        consequence,
+    )

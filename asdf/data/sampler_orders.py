@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.data.data_sections import DataSections
 from asdf.data.samplers import SETTING, Indices, Sampler, name_of
 from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class
-from asdf.settings.sections import Sections
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.trials.trial_list import TrialList
 
 
@@ -74,12 +74,8 @@ class Orders:
 
     def _request(self, epoch: int) -> Indices:
         called = f"{self._name}.order({epoch})"
-        try:
+        with UserErrors(f"{called} failed"):
             order = np.asarray(self._sampler.order(epoch))
-        except AsdfError:
-            raise
-        except Exception as error:
-            raise AsdfError(f"{called} failed: {describe_error(error, __file__)}.") from error
         if order.ndim != 1 or not len(order) or not np.issubdtype(order.dtype, np.integer):
             raise AsdfError(
                 f"{called} returned an array of shape {order.shape} and type {order.dtype}; it "
@@ -96,11 +92,11 @@ class Orders:
         return np.array(order, np.int64)
 
 
-def find_sampler(settings: Sections, folder: Path | None) -> type[Sampler]:
+def find_sampler(settings: DataSections, folder: Path | None) -> type[Sampler]:
     """Return the class that `recipe.sampler` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: there is none, or it is not derived from `Sampler`.
@@ -110,7 +106,7 @@ def find_sampler(settings: Sections, folder: Path | None) -> type[Sampler]:
     return find_class(path, folder, SETTING, Sampler)  # type: ignore[type-abstract]
 
 
-def build_sampler(settings: Sections, utterances: TrialList, folder: Path | None) -> Sampler:
+def build_sampler(settings: DataSections, utterances: TrialList, folder: Path | None) -> Sampler:
     """Return the sampler of `utterances` that `recipe.sampler` names.
 
     Raises:
@@ -118,19 +114,12 @@ def build_sampler(settings: Sections, utterances: TrialList, folder: Path | None
             fails.
     """
     kind = find_sampler(settings, folder)
-    try:
+    failed = f"{SETTING}: {name_of(kind)}(settings, utterances) failed"
+    with UserErrors(failed, "Training has not begun. Fix the sampler, or choose another."):
         return kind(settings, utterances)
-    except AsdfError:
-        raise
-    except Exception as error:
-        raise AsdfError(
-            f"{SETTING}: {name_of(kind)}(settings, utterances) failed: "
-            f"{describe_error(error, __file__)}. Training has not begun. Mend the sampler, or "
-            "choose another."
-        ) from error
 
 
-def check_sampler(settings: Sections, parts: Sequence[TrialList], folder: Path | None) -> int:
+def check_sampler(settings: DataSections, parts: Sequence[TrialList], folder: Path | None) -> int:
     """Return the turns of an epoch of these training sets, once the sampler is known to fit them.
 
     Raises:

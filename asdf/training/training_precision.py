@@ -21,8 +21,8 @@ class Precision:
     """The number format of autocast.
 
     Attributes:
-        dtype: None: float32 throughout.
-        reason: a line that says why.
+        dtype: Type of autocast; None: float32 throughout.
+        reason: Line for the log that says why.
         short_norms: True where norms compute in that format as well.
     """
 
