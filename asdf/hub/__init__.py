@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         name_of,
     )
     from asdf.hub.known import KnownDetector, PublishedEer, known_detectors
-    from asdf.hub.names import HubName, parse_name
+    from asdf.hub.names import HubName, hub_name, parse_name
     from asdf.hub.upload import Pushed, push_folder
 
 __all__, __getattr__ = open_door(__name__)

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.threads import Threads
-from asdf.interchange import NetworkFile
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName

@@ -22,8 +22,8 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 STEM = 16
 """Channels of the first convolution."""
@@ -132,7 +132,7 @@ class ResNet18BackEnd(TimedBackEnd):
         self._draw_weights()
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         sizes = settings.back_end
         return cls(front_end.dimension, sizes.resnet_projection, sizes.resnet_embedding)
 
@@ -157,10 +157,8 @@ class ResNet18BackEnd(TimedBackEnd):
                 nn.init.kaiming_uniform_(module.weight)
 
 
-class SSL_ResNet18(SSLDetector):
+class SSL_ResNet18(PairedDetector):
     """wav2vec 2.0 and ResNet-18 with attentive pooling (Zhang et al., IEEE SPL 2021)."""
 
+    back_end_class = ResNet18BackEnd
     paper = "Zhang et al., IEEE SPL 2021"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ResNet18BackEnd.from_settings(settings, self.front_end)
