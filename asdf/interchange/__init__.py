@@ -14,8 +14,8 @@ from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.interchange.antideepfake import antideepfake_state, has_one_class
-    from asdf.interchange.download import bundle_architecture, download_bundle
-    from asdf.interchange.graphs import samples_for, write_torchscript
+    from asdf.interchange.bundles import bundle_architecture, download_bundle
+    from asdf.interchange.exported_graphs import samples_for, write_torchscript
     from asdf.interchange.importing import Imported, import_detector
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.named_networks import (

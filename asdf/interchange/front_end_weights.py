@@ -19,7 +19,7 @@ from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
-from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
+from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.runs.log import LOG

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from asdf.errors import AsdfError
-from asdf.networks.front_ends.layers import WeightedSum
+from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.networks.views import NetworkSections
 

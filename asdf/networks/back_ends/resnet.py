@@ -129,7 +129,11 @@ class ResNet18BackEnd(TimedBackEnd):
         self.fc = nn.Linear(2 * POOLED, embedding)
         self.fc_mu = nn.Linear(embedding, 2)
         self.attention = WeightedFrames(POOLED)
-        self._draw_weights()
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+            elif isinstance(module, nn.Linear):
+                nn.init.kaiming_uniform_(module.weight)
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
@@ -148,13 +152,6 @@ class ResNet18BackEnd(TimedBackEnd):
         frames_BMC = x_BCM.transpose(1, 2)
         embeddings_BE = self.fc(self.attention(frames_BMC))
         return embeddings_BE, in_full_precision(self.fc_mu, embeddings_BE), frames_BMC
-
-    def _draw_weights(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out")
-            elif isinstance(module, nn.Linear):
-                nn.init.kaiming_uniform_(module.weight)
 
 
 class SSL_ResNet18(PairedDetector):

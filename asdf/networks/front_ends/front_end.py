@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.front_ends.layers import WeightedSum
+from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.front_ends.masking import Masking
 from asdf.networks.front_ends.trained_parts import all_parameters, resting_names
 from asdf.networks.interface import repeat_short

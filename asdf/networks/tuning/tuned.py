@@ -27,7 +27,13 @@ def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
             they name.
     """
     front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
-    setting = _setting_about_front_ends(settings)
+    # Settings that only a network with a front end can follow.
+    needed = {
+        "lora.rank": settings.lora.rank,
+        "adapter.width": settings.adapter.width,
+        "front_end.trained_parts": settings.front_end.trained_parts is not None,
+    }
+    setting = next((name for name, is_set in needed.items() if is_set), "")
     if setting and not front_ends:
         class_path = settings.network.network_class
         raise UsageError(
@@ -66,14 +72,3 @@ def _tune_front_end(front_end: FrontEnd, settings: NetworkSections) -> None:
     if settings.front_end.trained_parts is None:
         front_end.resting = base
     front_end.freeze(front_end.frozen)
-
-
-def _setting_about_front_ends(settings: NetworkSections) -> str:
-    """Return the name of a setting that only a network with a front end can follow, or ''."""
-    if settings.lora.rank:
-        return "lora.rank"
-    if settings.adapter.width:
-        return "adapter.width"
-    if settings.front_end.trained_parts is not None:
-        return "front_end.trained_parts"
-    return ""
