@@ -381,13 +381,10 @@ class Run:
         It is built as its file says; pretrained weights that training started from are needed only
         by files that leave them out. Updates of LoRA are merged into the weights.
         """
-        from asdf.interchange import (
-            NETWORK_SECTIONS,
-            build_pretrained,
-            fill_for_scoring,
-            find_base,
-            note_file,
-        )
+        from asdf.checkpoint.base_weights import find_base
+        from asdf.checkpoint.network_file import NETWORK_SECTIONS
+        from asdf.checkpoint.network_reading import fill_for_scoring
+        from asdf.interchange import build_pretrained, note_file
         from asdf.networks.tuning.low_rank import merge_updates
         from asdf.training.checkpoints import read_checkpoint
 

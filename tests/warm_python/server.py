@@ -24,8 +24,8 @@ import torch.distributed.elastic.agent.server.local_elastic_agent
 import torch.distributed.launcher.api
 import torchaudio  # noqa: F401
 
+import asdf.checkpoint.network_reading
 import asdf.commands.score
-import asdf.interchange.network_reading
 import asdf.metrics.summary
 import asdf.recipe.opened_recipe
 import asdf.recipe.stages

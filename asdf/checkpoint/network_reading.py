@@ -8,57 +8,52 @@ there are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
+from asdf.checkpoint.attached_parts import (
+    LOSS,
+    add_heads,
+    add_loss,
+    describe_heads,
+    describe_loss,
+    name_heads,
+    without_parts,
+)
+from asdf.checkpoint.base_weights import check_base, find_base
+from asdf.checkpoint.described_network import Build, DescribedNetwork
+from asdf.checkpoint.fitting import load_layers
+from asdf.checkpoint.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLayoutError
+from asdf.checkpoint.safetensors_network import (
+    is_hub_folder,
+    read_hub_folder,
+    read_safetensors_network,
+)
+from asdf.checkpoint.state_dicts import check_tensors
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange.base import check_base, find_base
-from asdf.interchange.building import build_for, build_on_base
-from asdf.interchange.fitting import load_layers
-from asdf.interchange.heads import add_heads, describe_heads, name_heads, without_heads
-from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
-from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLayoutError
-from asdf.interchange.state_dicts import check_tensors
-from asdf.interchange.trained_losses import LOSS, add_loss, describe_loss
-from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.tuning.low_rank import merge_updates
-from asdf.settings.sections import Sections
 from asdf.text import shorten
 
 _SHOWN = 8
 
 
-def read_network(
-    path: str | Path, folder: Path | None = None, base: str | None = None
+def rebuild_network(
+    path: Path, build: Build, folder: Path | None = None, base: str | None = None
 ) -> tuple[nn.Module, NetworkFile]:
-    """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
-
-    Updates of LoRA are merged into the weights, and layers that the file leaves out are read from
-    its base: what is returned describes the network as it is then.
+    """Rebuild the network of a file, in eval mode on the CPU; return all else that it holds, too.
 
     Args:
-        path: a network file; or a safetensors file or a folder, as `export` writes them.
-        folder: where the module of a user's own network class lies; without it only the project's
-            classes are built.
-        base: the pretrained weights of a file that holds only what was trained; None: where they
-            were when it was trained.
+        build: Function that builds a network on its base, the pretrained weights.
+        path, folder, base: as of `asdf.interchange.read_network`.
 
     Raises:
-        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
-            network it describes; its base is missing or another.
-
-    Examples:
-        >>> import torch
-        >>> from asdf.interchange import read_network
-        >>> network, file = read_network("network.pt")
-        >>> embeddings_BE, logits_B2 = network(torch.zeros(1, 16000))
-        >>> logits_B2.shape, network.training
-        (torch.Size([1, 2]), False)
+        AsdfError: as `asdf.interchange.read_network`.
     """
-    path = Path(path)
     file = read_network_file(path)
     if not file.is_described:
         raise OtherLayoutError(
@@ -68,25 +63,31 @@ def read_network(
     # A layer that is no tensor is named by the check of layers, as one of another shape.
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
-    settings = file.to_sections(folder=folder)
-    network = _build_network(file, settings, folder, base)
-    fill_for_scoring(network, file, folder, settings)
+    described = _describe(file, folder)
+    state = without_parts(file.state, file.all_heads)
+    bare = replace(described, state=state)
+    if file.base is None:
+        network = bare.build()
+    else:
+        # Only the layers of the base are loaded by now.
+        network = bare.build_on_base(find_base(file.base, file.path, base), build)
+    _fill(network, file, described)
     merged = merge_updates(network)
     if merged or file.base is not None:
         file = file.whole(network.state_dict(), updates_merged=bool(merged))
     return network.eval(), file
 
 
-def _build_network(
-    file: NetworkFile, settings: Sections, folder: Path | None, base: str | None
-) -> nn.Module:
-    """Build the network of a file, in which only the layers of the file's base are loaded."""
-    state = without_heads(LOSS.without(file.state), file.all_heads)
-    source = str(file.path)
-    if file.base is None:
-        return build_for(settings, state, source, folder, _advice_for(file), ORIGINAL_NUMBERS)
-    weights = find_base(file.base, file.path, base)
-    return build_on_base(settings, state, source, folder, weights, ORIGINAL_NUMBERS)
+def _describe(file: NetworkFile, folder: Path | None) -> DescribedNetwork:
+    """Return the network of a file with all layers that the file has."""
+    return DescribedNetwork(
+        file.to_sections(folder=folder),
+        file.state,
+        str(file.path),
+        folder,
+        _advice_for(file),
+        ORIGINAL_NUMBERS,
+    )
 
 
 def read_network_file(path: Path, mapped: bool = False) -> NetworkFile:
@@ -129,31 +130,28 @@ def fill_network(network: nn.Module, file: NetworkFile) -> None:
     _load(network, file, file.state)
 
 
-def fill_for_scoring(
-    network: nn.Module,
-    file: NetworkFile,
-    folder: Path | None = None,
-    settings: Sections | None = None,
-) -> None:
+def fill_for_scoring(network: nn.Module, file: NetworkFile, folder: Path | None = None) -> None:
     """Put the weights of `file` into `network`, with a loss that gives the scores as a part of it,
-    and a head that traces sources.
+    and the heads of its tasks.
 
     Args:
-        folder: where the module of a user's own loss lies.
-        settings: Settings of the file, if they are known already.
+        folder: Folder that holds the module of a user's own loss.
 
     Raises:
         AsdfError: the file is of another network, or its loss cannot be built.
     """
+    # The settings of a file that describes no network are of no use, and need not be sound.
+    has_parts = file.loss is not None or bool(file.all_heads)
+    _fill(network, file, _describe(file, folder) if has_parts else None)
+
+
+def _fill(network: nn.Module, file: NetworkFile, described: DescribedNetwork | None) -> None:
+    """Add the parts of `file` to its network, and load all layers."""
     state = file.state
-    source = str(file.path)
-    if file.loss is not None:
-        settings = settings or file.to_sections(folder=folder)
-        if not add_loss(network, file.loss, settings, state, source, folder):
+    if described is not None:
+        if file.loss is not None and not add_loss(network, file.loss, described):
             state = LOSS.without(state)
-    if file.all_heads:
-        settings = settings or file.to_sections(folder=folder)
-        add_heads(network, file.all_heads, settings, file.state, source, folder)
+        add_heads(network, file.all_heads, described)
     _load(network, file, state)
 
 

@@ -15,8 +15,8 @@ import torchaudio
 from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import build_front_end, download
-from asdf.interchange.download import bundle_architecture, download_bundle
+from asdf.interchange import build_front_end, bundles
+from asdf.interchange.bundles import bundle_architecture, download_bundle
 from asdf.networks.front_ends.architectures import KNOWN, stem
 from asdf.settings.sections import FrontEnd
 
@@ -52,7 +52,7 @@ def server(tmp_path, monkeypatch):
     server.folder, server.requests = folder, []
     server.answers, server.ranges = [], []
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(download, "BASE_URL", f"http://127.0.0.1:{server.server_port}/")
+    monkeypatch.setattr(bundles, "BASE_URL", f"http://127.0.0.1:{server.server_port}/")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
     yield server
@@ -116,7 +116,7 @@ def test_a_bundle_that_cannot_be_fetched_is_reported_and_leaves_no_file(server, 
 
 
 def test_an_unreachable_server_is_reported(server, bundle, monkeypatch):
-    monkeypatch.setattr(download, "BASE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setattr(bundles, "BASE_URL", "http://127.0.0.1:1/")
     with pytest.raises(AsdfError, match="run the following where there is one"):
         download_bundle("SMALL_BUNDLE")
 
@@ -148,7 +148,7 @@ def test_a_whole_file_is_noted_and_used_without_the_net(server, bundle, monkeypa
     path = download_bundle("SMALL_BUNDLE")
     assert path.read_bytes() == whole and noted(path)
     assert cached_files(server) == ["small_bundle.pth", "small_bundle.pth.sha256"]
-    monkeypatch.setattr(download, "BASE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setattr(bundles, "BASE_URL", "http://127.0.0.1:1/")
     assert download_bundle("SMALL_BUNDLE") == path
     assert server.requests == ["/small_bundle.pth"]
 
@@ -267,7 +267,7 @@ def test_a_damaged_download_without_the_net_is_reported(server, bundle, monkeypa
     (server.folder / "small_bundle.pth").write_bytes(whole)
     path = download_bundle("SMALL_BUNDLE")
     path.write_bytes(flipped(whole))
-    monkeypatch.setattr(download, "BASE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setattr(bundles, "BASE_URL", "http://127.0.0.1:1/")
     with pytest.raises(AsdfError, match="What is at that path is a damaged download of it"):
         download_bundle("SMALL_BUNDLE")
     assert path.read_bytes() == flipped(whole)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from asdf.checkpoint.network_file import FORMAT, NetworkFile, OtherLayoutError
+from asdf.checkpoint.plain_values import check_plain, read_json
+from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange.hugging_face import CONFIG, read_json
-from asdf.interchange.network_file import FORMAT, NetworkFile, OtherLayoutError
-from asdf.interchange.plain_values import check_plain
-from asdf.interchange.safetensors import read_safetensors, write_safetensors
 from asdf.runs.files import write_text
 
+CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 CARD = "README.md"
 # The entry of a safetensors file's metadata that says how to build the network.

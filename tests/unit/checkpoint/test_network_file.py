@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile, read_network, read_network_file, write_network_file
+from asdf.interchange import read_network
 from asdf.networks import AASIST_L, SSL_AASIST
 from asdf.settings.sections import Sections
 

@@ -7,11 +7,15 @@ takes a kilobyte in a file and prints as 2^60 items.
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+
+from asdf.errors import AsdfError
 
 # A checkpoint of XLS-R 2B with its optimiser has some 10,000 values, and names of layers of 100,000
 # characters in all. Each evaluation of the run is a dozen values more, of which each takes five
@@ -21,6 +25,7 @@ MAX_VALUES = 5_000_000
 _BYTES_PER_VALUE = 4
 MAX_CHARACTERS = 10_000_000
 MAX_LEVELS = 100
+MAX_JSON_BYTES = 20_000_000
 MAX_BITS = 1024
 """Of an integer: 308 decimal digits, as the largest number that is no integer has."""
 
@@ -67,3 +72,24 @@ def _parts_of(value: Any) -> Iterator[Any]:
     if isinstance(value, (Mapping, Namespace, Tensor)):
         # An OrderedDict and a tensor may have attributes as well, which are written with them.
         yield from getattr(value, "__dict__", {}).values()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the dictionary in a JSON file.
+
+    Raises:
+        AsdfError: it cannot be read, or holds something else.
+    """
+    try:
+        # Before it is read: a hostile folder may hold a file of any size.
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ValueError(f"it is larger than {MAX_JSON_BYTES:,} bytes")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no dictionary")
+        check_plain(content)
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise AsdfError(f"{path} is damaged: {error}. Download it again.") from error
+    return content

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange.safetensors import read_safetensors, write_safetensors
 
 TENSORS = {
     "a.weight": torch.arange(6, dtype=torch.float32).view(2, 3),

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from asdf.interchange.plain_values import check_plain
-from asdf.interchange.weights_file import load_plain
+from asdf.checkpoint.plain_values import check_plain
+from asdf.checkpoint.weights_file import load_plain
 
 
 def test_a_checkpoint_of_many_evaluations_can_be_read_again(tmp_path):

@@ -11,6 +11,7 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
 from asdf.interchange import (
     aasist_state,
@@ -18,7 +19,6 @@ from asdf.interchange import (
     find_network,
     import_detector,
     read_detector,
-    read_network_file,
 )
 from asdf.networks.build import build_network
 from asdf.settings.sections import Sections

@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 
+from asdf.checkpoint.file_kinds import other_kind
+from asdf.checkpoint.numpy_numbers import NUMPY_NUMBERS
+from asdf.checkpoint.pickle_sizes import check_sizes
+from asdf.checkpoint.plain_values import check_plain
 from asdf.errors import AsdfError
-from asdf.interchange.file_kinds import other_kind
-from asdf.interchange.numpy_numbers import NUMPY_NUMBERS
-from asdf.interchange.pickle_sizes import check_sizes
-from asdf.interchange.plain_values import check_plain
 from asdf.runs.files import atomic_write, write_advice
 from asdf.runs.log import LOG
 from asdf.text import from_here, printable, shorten

@@ -6,17 +6,11 @@ import pytest
 import torch
 
 import asdf
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.commands import export_network
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    NetworkFile,
-    build_pretrained,
-    fill_network,
-    model_card_text,
-    read_network,
-    read_network_file,
-    write_network_file,
-)
+from asdf.interchange import build_pretrained, model_card_text, read_network
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.networks.front_ends.trained_parts import all_parameters
 from asdf.settings.sections import Adapter, Lora, Sections
@@ -75,7 +69,7 @@ def test_exports_are_whole_and_merged(based, tmp_path, waveforms, capsys):
     assert torch.equal(read(waveforms)[1], network(waveforms)[1])
     assert (file.base, file.merged["rank"], file.settings["lora"]["rank"]) == (None, 3, 0)
     assert str(tmp_path) not in str(file.description())
-    card = model_card_text("net", file, file.to_sections(), 1, {})
+    card = model_card_text("net", file, 1, {})
     assert (
         "The front end was trained by DoRA (rank 3; alpha 16.0; targets attention, feed_forward). "
         "The updates are merged into its weights." in card

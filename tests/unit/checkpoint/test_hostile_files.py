@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 import torch
 
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import read_network_file
+from asdf.checkpoint.pickle_sizes import check_sizes
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile, read_network, read_network_file, recognise
+from asdf.interchange import read_network, recognise
 from asdf.interchange.fairseq import conv_layers
 from asdf.interchange.front_end_weights import read_front_end_weights
 from asdf.interchange.hugging_face import read_architecture
-from asdf.interchange.pickle_sizes import check_sizes
-from asdf.interchange.weights_file import read_weights_file
 from asdf.networks import SSL_AASIST
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.settings.sections import Sections

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.base_weights import compare_with_base
+from asdf.checkpoint.state_dicts import READABLE
 from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
-from asdf.interchange.base import compare_with_base
-from asdf.interchange.state_dicts import READABLE
 from asdf.text import and_more
 
 PUBLISHED_FRONT_END = "ssl_model.model."

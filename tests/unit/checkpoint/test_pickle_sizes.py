@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from asdf.checkpoint.network_reading import read_network_file
+from asdf.checkpoint.pickle_sizes import check_sizes
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange import read_network_file
-from asdf.interchange.pickle_sizes import check_sizes
-from asdf.interchange.state_dicts import state_dict_in
-from asdf.interchange.weights_file import read_weights_file
 
 
 def zipped(path: Path, change) -> Path:

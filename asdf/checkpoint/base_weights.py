@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from asdf.distributed.sharding import whole_tensor
 from asdf.errors import AsdfError
-from asdf.interchange.named_weights import hub_name
+from asdf.hub import hub_name
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.split import tensors_digest
 from asdf.networks.tuning.tuned import adds_to_front_end
+from asdf.networks.views import NetworkSections
 from asdf.runs.log import LOG
-from asdf.settings.sections import Sections
 from asdf.settings.weights_names import BUNDLE
 
 _MODEL = "model."
@@ -52,7 +52,7 @@ class Base:
 _BASES: WeakKeyDictionary[nn.Module, Base] = WeakKeyDictionary()
 
 
-def saves_only_trained(settings: Sections) -> bool:
+def saves_only_trained(settings: NetworkSections) -> bool:
     """Return whether files of the network leave out what `front_end.weights` gives again."""
     if settings.front_end.weights is None:
         return False
@@ -61,7 +61,7 @@ def saves_only_trained(settings: Sections) -> bool:
     return settings.network.save_only_trained
 
 
-def note_base(network: nn.Module, settings: Sections) -> None:
+def note_base(network: nn.Module, settings: NetworkSections) -> None:
     """Remember the base of a network that has just got its pretrained weights."""
     if not saves_only_trained(settings):
         return

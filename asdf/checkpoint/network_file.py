@@ -13,12 +13,11 @@ from typing import Any
 
 from torch import nn
 
+from asdf.checkpoint.attached_parts import describe_heads, describe_loss
+from asdf.checkpoint.base_weights import base_of
+from asdf.checkpoint.state_dicts import OUR_KEY, check_names
+from asdf.checkpoint.weights_file import write_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange.base import base_of
-from asdf.interchange.heads import describe_heads
-from asdf.interchange.state_dicts import OUR_KEY, check_names
-from asdf.interchange.trained_losses import describe_loss
-from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.trained_loss import PREFIX
@@ -95,7 +94,7 @@ class NetworkFile:
         state: the weights by the names of the network's layers.
         format: 'asdf' in all files of ours; None in those of the original ASDF.
         network_class: the class path of the network.
-        loss: Description of a loss that is a part of the network (`trained_losses`).
+        loss: Description of a loss that is a part of the network (`attached_parts`).
         sources: Head of a network that traces sources, described by `describe_heads`.
         heads: Heads of other tasks, likewise, by key.
         settings: plain values of all sections, by section and name.

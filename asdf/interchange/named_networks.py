@@ -12,12 +12,13 @@ from pathlib import Path
 
 from torch import nn
 
+from asdf.checkpoint.fused_file import is_fused_file
+from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
+from asdf.checkpoint.network_reading import rebuild_network
 from asdf.errors import AsdfError
 from asdf.hub import download_network, name_of, parse_name
-from asdf.interchange.fused_file import is_fused_file
 from asdf.interchange.importing import import_detector
-from asdf.interchange.network_file import NetworkFile, OtherLayoutError
-from asdf.interchange.network_reading import read_network
+from asdf.interchange.pretrained import build_pretrained
 from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
@@ -79,6 +80,36 @@ def note_source(file: NetworkFile, path: Path) -> None:
     name = name_of(path)
     if name is not None:
         file.others["source"] = str(name)
+
+
+def read_network(
+    path: str | Path, folder: Path | None = None, base: str | None = None
+) -> tuple[nn.Module, NetworkFile]:
+    """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
+
+    Updates of LoRA are merged into the weights, and layers that the file leaves out are read from
+    its base: what is returned describes the network as it is then.
+
+    Args:
+        path: Network file; or a safetensors file or a folder, as `export` writes them.
+        folder: Folder that holds the module of a user's own network class; without it only the
+            project's classes are built.
+        base: Pretrained weights of a file that holds only what was trained; None: where they
+            were when it was trained.
+
+    Raises:
+        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
+            network it describes; its base is missing or another.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.interchange import read_network
+        >>> network, file = read_network("network.pt")
+        >>> embeddings_BE, logits_B2 = network(torch.zeros(1, 16000))
+        >>> logits_B2.shape, network.training
+        (torch.Size([1, 2]), False)
+    """
+    return rebuild_network(Path(path), build_pretrained, folder, base)
 
 
 def read_detector(

@@ -19,12 +19,12 @@ import torch
 import torchaudio
 from torchaudio.pipelines import Wav2Vec2Bundle
 
+from asdf.checkpoint.fitting import compare_layers
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import load_plain
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.fairseq_names import torchaudio_names
-from asdf.interchange.fitting import compare_layers
 from asdf.interchange.receiving import NotTheFileError, receive
-from asdf.interchange.state_dicts import state_dict_in
-from asdf.interchange.weights_file import load_plain
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.runs.files import one_at_a_time, sha256_of, write_text
 from asdf.runs.log import LOG

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from asdf.hub.names import PREFIX
+from asdf.hub.hub_names import PREFIX
 from asdf.text import did_you_mean
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange.weights_file import read_weights_file
 
 
 class Malicious:

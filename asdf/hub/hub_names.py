@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
+from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
 
 PREFIX = "hub:"
@@ -80,3 +81,14 @@ def parse_name(text: str | Path) -> HubName | None:
     if is_here and not is_explicit:
         return None
     return HubName(repository, revision or None, is_explicit)
+
+
+def hub_name(weights: str | None) -> HubName | None:
+    """Return the repository of the hub that `front_end.weights` names; None of all else.
+
+    Raises:
+        UsageError: it begins with 'hub:', but no name of a repository follows.
+    """
+    if weights is None or weights.startswith(BUNDLE):
+        return None
+    return parse_name(weights)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from asdf.checkpoint.state_dicts import state_dict_in
 from asdf.errors import AsdfError
-from asdf.interchange.state_dicts import state_dict_in
 
 
 @pytest.mark.parametrize("key", [None, "model", "network", "state_dict", "model_state_dict"])
