@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from asdf.errors import AsdfError
-from asdf.scoring.memory_errors import memory_errors_as
+from asdf.scoring.computing import memory_errors_as
 from asdf.settings.sections import Sections
 
 

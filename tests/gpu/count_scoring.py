@@ -21,7 +21,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
 from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
-from asdf.scoring.precision import choose_scoring_precision
+from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections
