@@ -40,24 +40,15 @@ if TYPE_CHECKING:
 class ImportOptions:
     """Options of the command."""
 
-    file: Path = argument(
-        "a detector in any of these layouts",
-        metavar="FILE",
-    )
+    file: Path = argument("a detector in any of these layouts", "FILE")
     words: tuple[str, ...] = argument(
-        "settings that FILE does not state",
-        metavar="section.name=value",
-        default=(),
+        "settings that FILE does not state", "section.name=value", default=()
     )
     output: Path | None = option(
-        "the network file to write, such as network.pt",
-        metavar="OUT",
-        short="-o",
-        needed=True,
+        "the network file to write, such as network.pt", "OUT", short="-o", needed=True
     )
     network_folder: Path | None = option(
-        "folder with the module of your own network class",
-        metavar="FOLDER",
+        "folder with the module of your own network class", "FOLDER"
     )
 
     @property

@@ -55,15 +55,9 @@ class NetworksOptions:
     """Options of the command."""
 
     front_end: str = option(
-        "a value of front_end.architecture",
-        metavar="NAME",
-        default=Sections().front_end.architecture,
+        "a value of front_end.architecture", "NAME", default=Sections().front_end.architecture
     )
-    seconds: float = option(
-        "length of the clip",
-        metavar="S",
-        default=4.0,
-    )
+    seconds: float = option("length of the clip", "S", default=4.0)
 
 
 COMMAND = Command("networks", __doc__, NetworksOptions)

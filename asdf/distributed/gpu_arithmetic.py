@@ -1,7 +1,7 @@
 """How a GPU multiplies float32, as it is or as TF32 of about 3 digits; and whose attention it uses.
 
 Invariant: the program around decides nothing. TF32 is used in training as `computing.tf32` says,
-in scoring as `asdf.scoring.precision` does, for cached features as `front_end.cache_precision`.
+in scoring as `asdf.scoring.computing` does, for cached features as `front_end.cache_precision`.
 cuDNN's attention is never used, which torch prefers on GPUs of compute capability 9.0 and 10: it
 plans each new length of a batch for longer than the batch takes to compute, and gradients of it
 that were not finite are on record. Flash attention is as fast at these lengths.

@@ -29,7 +29,7 @@ def start_run(run: Run, account: str) -> None:
         account: the settings and where each is written, for log.txt.
     """
     from asdf.distributed.resources import start_counting_memory
-    from asdf.scoring.describing import describe_scoring
+    from asdf.scoring.agreement import describe_scoring
 
     world = run.world
     minibatch = world.run_on_main(partial(minibatch_per_process, run.settings.network, world.size))

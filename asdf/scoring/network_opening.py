@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,18 @@ from asdf.interchange import describe_source, find_network, read_detector
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
-from asdf.scoring.copies import FileStates, Origin, read_state
-from asdf.scoring.device import choose_threads, find_device, set_threads
-from asdf.scoring.engine import PACKED, choose_engine
+from asdf.scoring.computing import (
+    AUTO,
+    PACKED,
+    ScoringPrecision,
+    choose_engine,
+    choose_scoring_precision,
+    choose_threads,
+    find_device,
+    set_threads,
+)
+from asdf.scoring.detector_copies import FileStates, Origin, read_state
 from asdf.scoring.fused import FusedScorer
-from asdf.scoring.precision import AUTO, ScoringPrecision, choose_scoring_precision
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
@@ -88,7 +95,11 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
             missing or was changed.
         UsageError: an option cannot be meant, or not be done here.
     """
-    _check_limits(options.limits)
+    limits = {"max_seconds": options.limits.max_seconds, "memory_limit": options.limits.memory}
+    for name, limit in limits.items():
+        # Not `limit <= 0`: of NaN that is False too.
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
     set_threads(options.threads)
     path = find_network(named)
     device = find_device(options.device)
@@ -99,7 +110,13 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     if is_fused_file(path):
         opened = _open_fused(path, options, precision)
     else:
-        opened = _open_alone(named, path, options, precision)
+        # Before it is read: a copy of what is written meanwhile is refused.
+        state = read_state(path)
+        scorer, settings, entry = _read_scorer(path, options, precision)
+        source = describe_source(named, path)
+        remark = _remark_on_training(source, [settings.recipe.training_sets])
+        calibration = read_calibration(entry, path)
+        opened = _Opened(source, scorer, settings, calibration, state, remark=remark)
     threads = choose_threads(options.threads, device, opened.scorer.parameters)
     opened.scorer.use_threads(threads)
     if precision.reason:
@@ -115,8 +132,7 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         "engine": options.engine,
         "base": _base(options),
         "threshold": options.threshold,
-        "max_seconds": options.limits.max_seconds,
-        "memory_limit": options.limits.memory,
+        **limits,
     }
     return OpenedNetwork(
         opened.source,
@@ -149,18 +165,6 @@ class _Opened:
     remark: str = ""
 
 
-def _open_alone(
-    named: AnyPath, path: Path, options: Options, precision: ScoringPrecision
-) -> _Opened:
-    # Before it is read: a copy of what is written meanwhile is refused.
-    state = read_state(path)
-    scorer, settings, entry = _read_scorer(path, options, precision)
-    calibration = read_calibration(entry, path)
-    source = describe_source(named, path)
-    remark = _remark_on_training(source, [settings])
-    return _Opened(source, scorer, settings, calibration, state, remark=remark)
-
-
 def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _Opened:
     system = read_fused_file(path)
     paths = [find_network(locate_network(network, path)) for network in system.networks]
@@ -181,14 +185,15 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion)
-    remark = _remark_on_training(str(path), all_settings)
+    lists = [settings.recipe.training_sets for settings in all_settings]
+    remark = _remark_on_training(str(path), lists)
     return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)
 
 
-def _remark_on_training(source: str, all_settings: Sequence[Sections]) -> str:
+def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
     """Return, and log, what to know of scores of networks that know only computed voices; ''."""
-    for settings in all_settings:
-        names = "+".join(settings.recipe.training_sets).split("+")
+    for training_sets in lists:
+        names = "+".join(training_sets).split("+")
         if all(name.startswith(DEMO_PREFIX) for name in names):
             LOG.warning("%s: %s", source, DEMO_REMARK)
             return DEMO_REMARK
@@ -259,10 +264,3 @@ def _choose_threshold(threshold: float | None, calibration: Calibration | None) 
             "number."
         )
     return float(threshold)
-
-
-def _check_limits(limits: Limits) -> None:
-    for name, limit in (("max_seconds", limits.max_seconds), ("memory_limit", limits.memory)):
-        # Not `limit <= 0`: of NaN that is False too.
-        if limit is not None and not limit > 0:
-            raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")

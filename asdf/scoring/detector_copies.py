@@ -55,29 +55,25 @@ class Pickled:
     digest: str
     options: dict[str, Any]
 
-    def restore(self, make: Callable[..., Any]) -> Any:
-        """Return the detector, by `make(path, **options)`.
-
-        Raises:
-            AsdfError: there is no such file, or it is not the one that the detector was made of.
-        """
-        path = Path(self.path)
-        if not path.exists():
-            raise AsdfError(
-                f"a copy of a detector needs its network, but there is no {path}. A pickle names "
-                "the file and holds no weights: bring the file there, or make the detector from it."
-            )
-        if digest_of(path) != self.digest:
-            raise AsdfError(
-                f"{path} is not the file that this copy of a detector was made of: it was written "
-                "again since. Make the detector from the file."
-            )
-        return make(self.path, **self.options)
-
 
 def restore(make: Callable[..., Any], pickled: Pickled) -> Any:
-    """Return the detector of a pickle. Raises as `Pickled.restore`."""
-    return pickled.restore(make)
+    """Return the detector of a pickle, by `make(path, **options)`.
+
+    Raises:
+        AsdfError: there is no such file, or it is not the one that the detector was made of.
+    """
+    path = Path(pickled.path)
+    if not path.exists():
+        raise AsdfError(
+            f"a copy of a detector needs its network, but there is no {path}. A pickle names the "
+            "file and holds no weights: bring the file there, or make the detector from it."
+        )
+    if digest_of(path) != pickled.digest:
+        raise AsdfError(
+            f"{path} is not the file that this copy of a detector was made of: it was written "
+            "again since. Make the detector from the file."
+        )
+    return make(pickled.path, **pickled.options)
 
 
 def read_state(*paths: Path) -> FileStates:
