@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from asdf.report.detection_text import LEADS
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns
-from asdf.report.task_columns import located_columns, source_columns
 from asdf.report.task_results import TaskResult, TaskResults, sets_of
 from asdf.report.task_results import Value as Result
 from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.labels import labels_of
 from asdf.tables.table import RATE, Columns, Table, counts, each
+from asdf.tasks.localisation.located_record import located_columns
 from asdf.tasks.studies.generalisation_tables import generalisation_to_latex
 from asdf.tasks.studies.left_out_tables import left_out_latex
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import SEEDS_LEAD, seed_sentences, seed_values
+from asdf.tasks.tracing.source_tables import source_columns
 
 _LABEL = 24
 _MEANS = "EER in per cent: mean and standard deviation over seeds"
@@ -97,11 +98,11 @@ def _task_tables(results: TaskResults) -> list[str]:
     tables = []
     for set_name in sets_of(results.traced):
         traced = [entry for entry in results.traced if entry.set == set_name]
-        columns = source_columns(traced)
+        columns = source_columns(each(traced, "result"))
         tables.append(_task_table(f"source tracing on {set_name}", traced, columns))
     for set_name in sets_of(results.located):
         located = [entry for entry in results.located if entry.set == set_name]
-        columns = located_columns(located)
+        columns = located_columns(each(located, "result"))
         origins = dict.fromkeys(entry.result.threshold_of for entry in located)
         note = f"F1 and IoU of seconds, at the threshold of {', '.join(origins)}"
         tables.append(_task_table(f"localisation on {set_name}", located, columns, note))

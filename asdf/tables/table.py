@@ -165,6 +165,16 @@ class Value:
         intervals = {} if spread.interval is None else {"trials": spread.interval}
         return cls(spread.mean, intervals, deviation=spread.deviation, **options)
 
+    @classmethod
+    def with_intervals(
+        cls, numbers: Iterable[float | None], drawn: Iterable[Bounds | None]
+    ) -> list[Value]:
+        """Return numbers with their intervals over trials, where these were drawn."""
+        values = []
+        for number, bounds in zip(numbers, drawn, strict=True):
+            values.append(cls(number, {} if bounds is None else {"trials": bounds}))
+        return values
+
 
 Columns = list[tuple[Column, Sequence[Value]]]
 """Columns with their values, one per row of a table."""
