@@ -58,6 +58,12 @@ class Interval:
         p_value: P value of a difference being zero; None for other values.
         groups: Number of speakers or recordings that were drawn, those of the class with the
             fewest; None where trials were drawn.
+
+    Examples:
+        >>> from asdf.evaluation import Interval
+        >>> eer = Interval(0.05, low=0.03, high=0.08, groups=6)
+        >>> f"{eer.value:.0%} ({eer.low:.0%} to {eer.high:.0%}), {eer.describe_groups('speakers')}"
+        '5% (3% to 8%), 6 speakers only'
     """
 
     value: float

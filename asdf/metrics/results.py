@@ -37,6 +37,13 @@ class Result:
     """The metrics of one system on one set.
 
     `eer` is a fraction; `bona_fide` and `spoof` are numbers of trials.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> f"EER {100 * result.eer:.0f} % of {result.bona_fide + result.spoof} trials"
+        'EER 50 % of 4 trials'
     """
 
     eer: float

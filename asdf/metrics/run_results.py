@@ -55,6 +55,14 @@ def results_table(rows: Sequence[AnyRow]) -> str:
 
     A metric that networks were chosen by has a column behind the EER. Below stands of which sets
     the numbers are not a test.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate, results_table
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> print(results_table([("network 3", "demo-eval", result)]), end="")
+        epoch      set         EER %  minDCF  threshold  bona fide  spoof  scored
+        network 3  demo-eval  50.000  0.5000     1.0000          2      2  not known
     """
     complete = [_as_row(row) for row in rows]
     columns: Columns = [
@@ -84,6 +92,14 @@ def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any
 
     Returns:
         The rows as results.json has them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate, write_results
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> [record] = write_results(".", [("network 3", "demo-eval", result)])
+        >>> record["set"], record["bona_fide"]
+        ('demo-eval', 2)
     """
     records = [_record(_as_row(row)) for row in rows]
     write_text(Path(folder) / RESULTS_JSON, as_json(records))

@@ -42,6 +42,18 @@ class ValidationMetric(ABC):
 
     Args:
         settings: Sections of the run's settings.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.metrics.validation import ValidationMetric
+        >>> from asdf.settings import Sections
+        >>> class Passed(ValidationMetric):
+        ...     lower_is_better = False
+        ...
+        ...     def value(self, bona_fide, spoof):
+        ...         return float(np.mean(bona_fide > spoof.max()))
+        >>> Passed(Sections()).value(np.array([2.0, 1.0]), np.array([-1.0, 1.5]))
+        0.5
     """
 
     lower_is_better = True

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from asdf.audio import cut_to_speech
-from asdf.audio.sources import Limits
+from asdf.audio.recording_sources import Limits
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import EMBEDDING
@@ -77,6 +77,17 @@ class Detector:
             fused system the smallest of its networks'.
         source_classes: Classes that the network traces, as `sources` of its results has them; None:
             none.
+
+    Examples:
+        >>> from asdf import Detector
+        >>> detector = Detector("network.pt", device="cpu")
+        >>> score = detector.score("call.wav")
+        >>> score.seconds, score.verdict is None  # without a threshold there are no verdicts
+        (2.0, True)
+        >>> for scored in detector.score_many(["call.wav", "missing.wav"]):
+        ...     print(scored.name, scored.score == score, bool(scored.error))
+        missing.wav False True
+        call.wav True False
     """
 
     def __init__(  # noqa: PLR0913

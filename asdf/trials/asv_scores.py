@@ -24,7 +24,15 @@ _FilePath = AnyPath
 
 @dataclass(frozen=True, eq=False)
 class AsvScores:
-    """Scores of a speaker verification system: of target, nontarget and spoof trials."""
+    """Scores of a speaker verification system: of target, nontarget and spoof trials.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import AsvScores, asv_rates
+        >>> asv = AsvScores(np.array([3.0, 2.0]), np.array([-1.0, 0.0]), np.array([2.5, 0.5]))
+        >>> asv_rates(asv).spoof_false_alarm
+        1.0
+    """
 
     target: Floats
     nontarget: Floats
@@ -54,6 +62,11 @@ def read_asv_scores(
     Raises:
         AsdfError: names file and line of a malformed line or of a score that is not finite; the two
             files have different numbers of lines; or a key never occurs.
+
+    Examples:
+        >>> from asdf.evaluation import read_asv_scores
+        >>> read_asv_scores("asv.txt").target
+        array([2.5, 3. ])
     """
     # Whole before any key is joined: one line more or less would shift all keys after it.
     lines = list(numbered_lines(path))

@@ -34,6 +34,18 @@ class Scores(TrialList):
 
     Attributes:
         scores: (trials,), the higher, the more bona fide.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores
+        >>> labels = np.array([1, 0, 0])
+        >>> attacks = ["-", "A01", "A02"]
+        >>> values = np.array([2.0, -1.0, 0.5])
+        >>> scores = Scores(list("abc"), labels, values, columns={"attack": attacks})
+        >>> scores.spoof
+        array([-1. ,  0.5])
+        >>> scores.select(np.array([0, 2])).attacks
+        ['-', 'A02']
     """
 
     scores: Floats

@@ -56,6 +56,14 @@ class TrialList:
         origins: Origins of a joined list, the origins of its parts.
         origin: (trials,) int16, the index in `origins` of each trial of a joined list. A path per
             trial would take more memory than everything else.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from asdf.evaluation import TrialList
+        >>> speakers = {"speaker": ["S1", "S2"]}
+        >>> trials = TrialList(["a.flac", "b.flac"], [1, 0], columns=speakers, folder=Path("data"))
+        >>> trials.path(1).as_posix(), trials.columns["speaker"][1], len(trials)
+        ('data/b.flac', 'S2', 2)
     """
 
     ids: Sequence[str]

@@ -167,6 +167,16 @@ def localisation(
         AsdfError: there is no bona fide or no spoofed time, a score is not finite, or a resolution
             is not a multiple of that of the scores.
         ValueError: there is not one threshold per resolution.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import LocatedRecording, localisation
+        >>> from asdf.segments import Segment
+        >>> values = np.array([2.0, 1.5, -1.0, -2.0, 1.0])
+        >>> recording = LocatedRecording(values, 0.02, (Segment(0.04, 0.08),), duration_s=0.1)
+        >>> result = localisation([recording])
+        >>> result.range_eer.rate, round(result.spoof_s, 2)
+        (0.0, 0.04)
     """
     stretches = pooled_stretches(recordings)
     eer_here = range_eer(stretches)

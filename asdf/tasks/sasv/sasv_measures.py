@@ -126,6 +126,17 @@ def sasv_result(
 
     Args:
         chosen: (trials,), which of them; None: all. Each kind must be among them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import SasvScores, SasvTrials, sasv_result
+        >>> kinds = np.array([0, 0, 1, 1, 2, 2], np.int8)  # target, nontarget, spoof
+        >>> trials = SasvTrials(["S1"] * 6, list("abcdef"), kinds)
+        >>> asv = np.array([3.0, 2.0, -1.0, 0.0, 2.5, 1.0])
+        >>> cm = np.array([2.0, 1.0, 1.5, 0.5, -1.0, -2.0])
+        >>> result = sasv_result(SasvScores(trials, cm, asv))
+        >>> result.asv_eer, result.cm_eer, result.spoof
+        (0.0, 0.0, 2)
     """
     kinds = scores.trials.kinds
     if kinds is None:

@@ -36,23 +36,31 @@ from asdf.tasks.tracing.traced import Sources, name_sources
 class ClassHead(Head):
     """A head for the classes of a column: the base class of the project's, and of your own.
 
-    Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder:
-
-        class MyHead(ClassHead):
-            def __init__(self, settings, dimension, classes):
-                super().__init__(settings, dimension, classes)
-                self.layers = torch.nn.Sequential(
-                    torch.nn.Linear(dimension, 64), torch.nn.ReLU(), torch.nn.Linear(64, classes)
-                )
-
-            def logits(self, embeddings_BE):
-                return self.layers(embeddings_BE)
+    Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder.
 
     Attributes:
         dimension: numbers in an embedding.
         column: Column of the trial list, whose values are the classes.
         names: Names of the classes, in the order of the logits.
         bona_fide: Class of the bona fide trials (`source.bona_fide`).
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import ClassHead
+        >>> from asdf.settings import Sections
+        >>> class MyHead(ClassHead):
+        ...     def __init__(self, settings, dimension, classes):
+        ...         super().__init__(settings, dimension, classes)
+        ...         self.layers = torch.nn.Sequential(
+        ...             torch.nn.Linear(dimension, 64), torch.nn.ReLU(),
+        ...             torch.nn.Linear(64, classes),
+        ...         )
+        ...
+        ...     def logits(self, embeddings_BE):
+        ...         return self.layers(embeddings_BE)
+        >>> head = MyHead(Sections(), dimension=8, classes=3)
+        >>> head.logits(torch.zeros(2, 8)).shape
+        torch.Size([2, 3])
     """
 
     key = "sources"

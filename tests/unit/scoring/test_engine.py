@@ -14,7 +14,7 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.packed import is_available, multiplies_bfloat16
-from asdf.networks.packed.linear import PackedLinear
+from asdf.networks.packed.packed_weights import PackedLinear
 from asdf.scoring.engine import choose_engine
 from asdf.scoring.precision import ScoringPrecision
 from asdf.scoring.score_list import build_list_scorer

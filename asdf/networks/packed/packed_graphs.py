@@ -1,11 +1,13 @@
-"""AASIST's graph attention in fewer and cheaper steps.
+"""AASIST's attention, over graphs and over the positions of a map, in fewer and cheaper steps.
 
-Invariant: what `GraphAttention` and `HeterogeneousGraphAttention` compute in `eval()` mode. The
-product of two nodes is that of both their directions, so each pair is projected once; tanh is a
-logistic function whose constants are part of the neighbouring weights, as is the norm.
+Invariant: what `GraphAttention`, `HeterogeneousGraphAttention` and `NodeAttention` compute in
+`eval()` mode. The product of two nodes is that of both their directions, so each pair is projected
+once; tanh is a logistic function whose constants are part of the neighbouring weights, as is the
+norm. A convolution of one position is a linear map of its channels.
 
 Shapes: B utterances; N nodes of the first graph, M of the second, J of both or of one alone, P
-pairs of nodes; C values of a node coming in, D going out; K kinds of pairs; 1 a single value.
+pairs of nodes; C values of a node coming in, D going out; K kinds of pairs; 1 a single value. In
+`PackedNodeAttention`: C channels, S spectral and N temporal nodes, H hidden values.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
+from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.cpu_gradients import Pairs
-from asdf.networks.fast_selu import selu
+from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
 from asdf.networks.full_precision import without_autocast
-from asdf.networks.packed.norms import fold_norm, is_foldable
+from asdf.networks.packed.packed_weights import LinearWeight, fold_norm, is_foldable
 
 
 class PackedGraphAttention(nn.Module):
@@ -78,6 +81,29 @@ class PackedHeterogeneousAttention(nn.Module):
         return pairs.spread_kinds(self._edges.score(pairs.multiply(x_BJC)), nodes)
 
 
+class PackedNodeAttention(nn.Module):
+    """Two linear maps around SELU and a batch norm, of AASIST behind a front end."""
+
+    def __init__(self, attention: NodeAttention) -> None:
+        super().__init__()
+        first, _, norm, second = attention
+        assert isinstance(first, nn.Conv2d) and first.bias is not None
+        assert isinstance(second, nn.Conv2d) and second.bias is not None
+        self._first = LinearWeight(first.weight[:, :, 0, 0] * LOG2_E, first.bias * LOG2_E)
+        weight_CH = second.weight[:, :, 0, 0]
+        scale = SCALE * ALPHA
+        # What comes in is 1 + SELU / scale.
+        factor_H, shift_H = fold_norm(norm, -scale)
+        bias_C = second.bias + weight_CH @ shift_H
+        self._second = LinearWeight(weight_CH * factor_H * scale, bias_C)
+
+    def forward(self, x_BCSN: Tensor) -> Tensor:
+        """Return scores of the same shape."""
+        x_BSNC = x_BCSN.permute(0, 2, 3, 1).contiguous()
+        hidden_BSNH = unscaled_selu_(self._first.apply(x_BSNC))
+        return self._second.apply(hidden_BSNH).permute(0, 3, 1, 2)
+
+
 class _Edges:
     """Scores of pairs of nodes: a projection, tanh, and a weight for each kind, by temperature."""
 
@@ -120,13 +146,24 @@ def _copies_of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
     return layer.weight.detach().clone(), layer.bias.detach().clone()
 
 
-def is_known_graph(graph: GraphAttention | HeterogeneousGraphAttention) -> bool:
-    """Return whether its parts are those that a packed one can be made of."""
+def pack_attention(attention: NodeAttention, dtype: torch.dtype) -> PackedNodeAttention | None:
+    """Return the attention packed; None where it has other parts."""
+    first, _, norm, second = attention
+    is_known = is_foldable(norm) and type(first) is nn.Conv2d and type(second) is nn.Conv2d
+    return PackedNodeAttention(attention) if is_known else None
+
+
+def pack_graph(
+    graph: GraphAttention | HeterogeneousGraphAttention, dtype: torch.dtype
+) -> PackedGraphAttention | PackedHeterogeneousAttention | None:
+    """Return attention over one graph or two, packed; None where it has other parts."""
     for name, part in graph.named_children():
         if name == "bn":
             if not is_foldable(part):
-                return False
+                return None
         elif "proj" in name and (type(part) is not nn.Linear or part.bias is None):
             # Low-rank updates are linear layers of another kind.
-            return False
-    return True
+            return None
+    if isinstance(graph, GraphAttention):
+        return PackedGraphAttention(graph)
+    return PackedHeterogeneousAttention(graph)

@@ -79,15 +79,12 @@ def _find_recordings(folder: Path, part: str) -> Iterator[Path]:
             is_recording = Path(name).suffix.lower() in AUDIO_SUFFIXES
             if not is_recording or name.startswith("."):
                 continue
-            if _is_chosen(name, chosen, part):
+            # Without a list the name has to do.
+            is_chosen = part == "noise" or "noise" not in name.lower()
+            if chosen is not None:
+                is_chosen = name in chosen
+            if is_chosen:
                 yield Path(parent, name)
-
-
-def _is_chosen(name: str, chosen: frozenset[str] | None, part: str) -> bool:
-    """Whether a recording is for `part`: by a list, or without one by its name."""
-    if chosen is not None:
-        return name in chosen
-    return part == "noise" or "noise" not in name.lower()
 
 
 def _refuse(error: OSError) -> None:

@@ -1,13 +1,19 @@
-"""What the user's own parts and vocoders are held to before a run: pickling, a second of noise."""
+"""What the user's own parts and vocoders are held to: pickling, a second of noise before a run."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.settings.class_path import searched_first
+
+Holder = TypeVar("Holder")
 
 TRIAL = "'a second of noise', before training"
 """What messages call it."""
@@ -36,3 +42,11 @@ def check_sendable(part: object, name: str, method: str) -> None:
             f"no open files and no lambdas. Make what else it needs in `{method}`, when it is "
             "first needed."
         ) from error
+
+
+def unpickle_from(
+    kind: Callable[[Any, Path | None], Holder], pickled: bytes, folder: Path | None
+) -> Holder:
+    """Return `kind(objects, folder)` of pickled objects whose classes may lie in `folder`."""
+    with searched_first(folder):
+        return kind(pickle.loads(pickled), folder)

@@ -1,27 +1,38 @@
-"""What follows the samples of a file of chunks (WAV, AIFF, CAF, W64), or an AU or MP4 file.
+"""What follows the samples of a file (WAV, AIFF, CAF, W64, AU, MP4), or is missing at its end (AVI,
+Matroska, WebM).
 
 Invariant: metadata, tags and zeros may follow, sound may not. libsndfile reads as many samples as a
 header states and says nothing of those behind, nor of a second file that was joined to the first;
-other programs may play all of them.
+other programs may play all of them. A file with fewer bytes than its outermost element states is
+never taken for a shorter recording: FFmpeg decodes it up to where it ends without a word.
 
 Sources: Microsoft's and IBM's "Multimedia Programming Interface" (RIFF), EBU Tech 3306 (RF64),
 Apple's "Audio Interchange File Format" and "Core Audio Format", the W64 description of Sonic
-Foundry; ISO/IEC 14496-12; for tags ID3 2.4.0 and APEv2.
+Foundry; ISO/IEC 14496-12; RFC 8794, section 4 (EBML); for tags ID3 2.4.0 and APEv2.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+from typing import BinaryIO, NamedTuple
 
 from asdf.audio.file_bytes import FileBytes
 
-# Sizes of samples from here on are placeholders of programs that wrote to a pipe: all is read.
+# Sizes from here on are placeholders of programs that wrote to a pipe, as is 0.
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
 # Bytes that are neither a chunk nor a tag: chunks that were cut off, lines of text, what was in a
 # recorder's buffer. They cannot be told from samples, and a set with such files would be refused
 # for at most 32 ms of 16 bits at 16 kHz at their ends, which change no score that counts.
 _MAX_UNKNOWN = 1024
+
+_EBML = bytes.fromhex("1A45DFA3")
+_SEGMENT = bytes.fromhex("18538067")
+# The most bytes of a size in EBML, and of the header of a RIFF file before its content.
+_SIZE_BYTES = 8
+_RIFF_HEADER = 8
+# Of each byte of a size in EBML, one bit in all is taken by the length of the size.
+_BITS_OF_SIZE_BYTE = 7
 
 _BLOCK = 2**16
 _MP4_NAME = 4
@@ -202,20 +213,16 @@ def describe_rest(content: FileBytes, position: int) -> str:
 def skip_tags(content: FileBytes, position: int) -> int:
     """Return where zeros and tags that begin at a position end."""
     while position < content.size:
-        after = _skip_zeros(content, position)
+        after = position
+        while block := content.read(after, _BLOCK):
+            rest = block.lstrip(b"\0")
+            after += len(block) - len(rest)
+            if rest:
+                break
         after += _tag_length(content, after)
         if after == position:
             break
         position = after
-    return position
-
-
-def _skip_zeros(content: FileBytes, position: int) -> int:
-    while block := content.read(position, _BLOCK):
-        rest = block.lstrip(b"\0")
-        position += len(block) - len(rest)
-        if rest:
-            break
     return position
 
 
@@ -247,3 +254,51 @@ def id3v2_length(head: bytes) -> int:
         size = size << 7 | byte & 0x7F
     has_footer = bool(head[5] & _ID3V2_FOOTER_FLAG)
     return _ID3V2_HEADER * (1 + has_footer) + size
+
+
+def missing_bytes(file: BinaryIO) -> str:
+    """Return what is missing at the end of a file, in words; '' for nothing that is known."""
+    present = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    promised = _read_promised_bytes(file)
+    # Programs leave out the byte that fills a RIFF file up to an even length.
+    if present >= promised - 1:
+        return ""
+    return f"{promised:,} bytes are promised by the header, {present:,} are there"
+
+
+def _read_promised_bytes(file: BinaryIO) -> int:
+    """Return how long the file is by its header; 0 where it does not say."""
+    name = file.read(4)
+    if name == _EBML:
+        return _find_end_of_segment(file)
+    if name != b"RIFF":
+        return 0
+    size = int.from_bytes(file.read(4), "little")
+    if 0 < size < _PLACEHOLDER_BYTES:
+        return _RIFF_HEADER + size
+    return 0
+
+
+def _find_end_of_segment(file: BinaryIO) -> int:
+    """Return where the segment that follows EBML's header ends; 0 where that is not stated."""
+    header = _read_size(file)
+    if header is None:
+        return 0
+    file.seek(header, os.SEEK_CUR)
+    if file.read(4) != _SEGMENT:
+        return 0
+    size = _read_size(file)
+    return 0 if size is None else file.tell() + size
+
+
+def _read_size(file: BinaryIO) -> int | None:
+    """Return the size of an element; None when it is unknown, as in a live recording."""
+    first = file.read(1)
+    if not first or not first[0]:
+        return None
+    # The leading zeros of the first byte give the length of the size.
+    length = _SIZE_BYTES + 1 - first[0].bit_length()
+    largest = 2 ** (_BITS_OF_SIZE_BYTE * length) - 1
+    value = int.from_bytes(first + file.read(length - 1), "big") & largest
+    return None if value == largest else value

@@ -8,8 +8,8 @@ import torch
 import torchaudio
 from numpy.testing import assert_allclose
 
-from asdf.audio import resampling
-from asdf.audio.resampling import resample, resampled_length, source_span
+from asdf.audio import sample_rates
+from asdf.audio.sample_rates import resample, resampled_length, source_span
 
 
 def noise(length: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_equals_torchaudio(rate: int) -> None:
 def test_without_a_table_the_filter_is_the_same(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = noise(3001)
     with_table = resample(x, rate)
-    monkeypatch.setattr(resampling, "_LARGEST_TABLE", 0)
+    monkeypatch.setattr(sample_rates, "_LARGEST_TABLE", 0)
     # torchaudio computes the table in float32.
     assert_allclose(resample(x, rate), with_table, atol=1e-4)
 
@@ -75,7 +75,7 @@ def test_source_span_holds_all_that_an_output_depends_on(rate: int) -> None:
 def test_without_a_table_memory_is_that_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     x = noise(20011)
     whole = resample(x, 1009)
-    monkeypatch.setattr(resampling, "_AT_ONCE", 1000)
+    monkeypatch.setattr(sample_rates, "_AT_ONCE", 1000)
     assert np.array_equal(resample(x, 1009), whole)
     tracemalloc.start()
     try:

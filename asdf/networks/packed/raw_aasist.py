@@ -1,14 +1,18 @@
-"""AASIST's residual blocks, in stretches of time that stay in a core's cache.
+"""Raw AASIST's layers before its graphs, in stretches of time that stay in a core's cache.
 
-Invariant: what `ResidualEncoder` computes in `eval()` mode, utterance by utterance. A stretch knows
-its neighbours' times, so that its edges show nowhere.
+Invariant: what `SincFilters`, `MagnitudePool` and `ResidualEncoder` compute in `eval()` mode,
+utterance by utterance. A stretch knows its neighbours' times, so that its edges show nowhere.
+
+The filters are symmetric: adding the two samples that a tap is multiplied with before the product
+saves half of it.
 
 The batch norm between the convolutions is part of the first one's weights, and SELU's constants are
 part of both. The whole map of a recording of 4 s has 16 million numbers; each step over it would
 read and write them in memory, which takes as long as computing them.
 
-Shapes: 1 utterance, C channels, F frequencies, T times; "padded" maps have `_HALO` more times at
-either end, which are zero.
+Shapes: B utterances, T samples, F filters, K taps, H the first half of the taps and the middle one,
+P pooled filters, N pooled times. In the blocks: 1 utterance, C channels, F frequencies, T times;
+"padded" maps have `_HALO` more times at either end, which are zero.
 """
 
 from __future__ import annotations
@@ -17,10 +21,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.aasist import POOL
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, ResidualEncoder
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
-from asdf.networks.packed.arithmetic import ConvolutionWeight
-from asdf.networks.packed.norms import fold_norm
+from asdf.networks.packed.packed_weights import ConvolutionWeight, fold_norm
+from asdf.networks.sinc import SincFilters
+
+# Times of a stretch, of the filters and of the pooling.
+_FILTERED = 8192
+_POOLED = 2048
 
 # Two convolutions of three times each.
 _HALO = 2
@@ -31,6 +40,62 @@ _FREQUENCIES = 23
 # Of a map behind a front end, of 4 s.
 _SPECTRAL_NODES = 42
 _TEMPORAL_NODES = 67
+
+
+class PackedFilters(nn.Module):
+    """Symmetric filters."""
+
+    def __init__(self, filters: SincFilters) -> None:
+        super().__init__()
+        self.length = filters.length
+        middle = self.length // 2
+        self._half_FH = filters.filters[:, 0, : middle + 1].detach().clone()
+
+    def forward(self, waveforms_BT: Tensor, mask: bool = False) -> Tensor:
+        """Return filtered waveforms (batch, filters, samples - length + 1); none are masked."""
+        assert not mask
+        batch, samples = waveforms_BT.shape
+        times = samples - self.length + 1
+        result_BFT = torch.empty(batch, len(self._half_FH), times)
+        folded_HT = torch.empty(self._half_FH.shape[1], min(_FILTERED, times))
+        for row_T, result_FT in zip(waveforms_BT.float(), result_BFT, strict=True):
+            for start in range(0, times, _FILTERED):
+                end = min(start + _FILTERED, times)
+                part_HT = folded_HT[:, : end - start]
+                samples_T = row_T[start : end + self.length - 1]
+                for tap in range(self.length // 2):
+                    early_T = samples_T[tap : tap + end - start]
+                    late_T = samples_T[self.length - 1 - tap :][: end - start]
+                    torch.add(early_T, late_T, out=part_HT[tap])
+                part_HT[-1] = samples_T[self.length // 2 :][: end - start]
+                torch.mm(self._half_FH, part_HT, out=result_FT[:, start:end])
+        return result_BFT
+
+
+class PackedMagnitudePool(nn.Module):
+    """The largest magnitude of each `POOL` filters and times."""
+
+    def forward(self, x_BFT: Tensor) -> Tensor:
+        """Return (batch, 1, filters // POOL, times // POOL) of (batch, filters, times)."""
+        batch, filters, times = x_BFT.shape
+        count = filters // POOL
+        result_BPN = torch.empty(batch, count, times // POOL)
+        for x_FT, result_PN in zip(x_BFT.float(), result_BPN, strict=True):
+            for start in range(0, times // POOL, _POOLED):
+                target_PN = result_PN[:, start : start + _POOLED]
+                first = start * POOL
+                stretch_FT = x_FT[: count * POOL, first : first + target_PN.shape[1] * POOL]
+                # Filters first: their times are neighbours in memory.
+                rows_PT = _max_of_three(stretch_FT.abs().unflatten(0, (count, POOL)).unbind(1))
+                columns = rows_PT.unflatten(1, (-1, POOL)).unbind(2)
+                target_PN.copy_(_max_of_three(columns))
+        return result_BPN.unsqueeze(1)
+
+
+def _max_of_three(tensors: tuple[Tensor, ...]) -> Tensor:
+    first, second, third = tensors
+    largest = torch.maximum(first, second)
+    return torch.maximum(largest, third, out=largest)
 
 
 class PackedEncoder(nn.Module):
@@ -122,7 +187,10 @@ class _PoolingBlock:
             end = min(start + width, used)
             stretch_1CFT = self._compute(padded_1CFT, start, end)
             target_1CFT = result_1CFT[..., _HALO + start // _POOL : _HALO + end // _POOL]
-            _pool_times(stretch_1CFT, target_1CFT)
+            # In the order in memory, in which a maximum is twice as fast.
+            stretch_1FTC = stretch_1CFT.permute(0, 2, 3, 1)
+            pooled_1FTC = stretch_1FTC.unflatten(2, (-1, _POOL)).amax(dim=3)
+            target_1CFT.permute(0, 2, 3, 1).copy_(pooled_1FTC)
         return result_1CFT
 
     def _compute(self, padded_1CFT: Tensor, start: int, end: int) -> Tensor:
@@ -164,20 +232,24 @@ def _cut_times(x_1CFT: Tensor, start: int, end: int) -> Tensor:
     return part_1CFT.contiguous(memory_format=torch.channels_last)
 
 
-def _pool_times(x_1CFT: Tensor, target_1CFT: Tensor) -> None:
-    """Write the maximum of each `_POOL` times to `target_1CFT`."""
-    # In the order in memory, in which a maximum is twice as fast.
-    x_1FTC = x_1CFT.permute(0, 2, 3, 1)
-    target_1CFT.permute(0, 2, 3, 1).copy_(x_1FTC.unflatten(2, (-1, _POOL)).amax(dim=3))
+def pack_filters(filters: SincFilters, dtype: torch.dtype) -> PackedFilters | None:
+    """Return the filters packed; None where a filter's taps differ from either end."""
+    taps_FK = filters.filters[:, 0]
+    is_symmetric = taps_FK.shape[1] % 2 == 1 and torch.equal(taps_FK, taps_FK.flip(1))
+    return PackedFilters(filters) if is_symmetric else None
 
 
-def is_known_encoder(encoder: ResidualEncoder) -> bool:
-    """Return whether all blocks are the project's, each by itself in a Sequential, and alike."""
+def pack_encoder(encoder: ResidualEncoder, dtype: torch.dtype) -> PackedEncoder | None:
+    """Return the blocks packed.
+
+    None unless all are the project's, each by itself in a Sequential, and alike.
+    """
     blocks = _blocks_of(encoder)
     if len(blocks) != len(encoder) or not blocks:
-        return False
+        return None
     # What comes into the second block is then a new tensor, which may be overwritten.
-    return blocks[0].changes_channels and len({block.pool for block in blocks}) == 1
+    is_known = blocks[0].changes_channels and len({block.pool for block in blocks}) == 1
+    return PackedEncoder(encoder) if is_known else None
 
 
 def _blocks_of(encoder: ResidualEncoder) -> list[ResidualBlock]:

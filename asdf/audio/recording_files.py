@@ -17,11 +17,11 @@ from typing import NamedTuple
 import soundfile
 
 from asdf.archives import find_folder, not_ordinary
-from asdf.audio import after_sound, fallbacks, flac_frames, mp3, pyav
+from asdf.audio import fallbacks, file_ends, flac, mp3, pyav
 from asdf.audio.file_bytes import FileBytes, FirstBytes
-from asdf.audio.long_track import LongTrack
 from asdf.audio.ogg import is_chained, missing_end
-from asdf.audio.sources import (
+from asdf.audio.pyav import LongTrack
+from asdf.audio.recording_sources import (
     AnySource,
     limits_of,
     open_file,
@@ -71,7 +71,7 @@ class _Inspection(NamedTuple):
     """What a file's container shows that libsndfile does not; '' for nothing.
 
     Attributes:
-        misread: why libsndfile, which opens the file, reads it wrongly.
+        misread: Reason why libsndfile, which opens the file, reads it wrongly.
         missing_end: Part that is missing at its end.
         unheard: Sound in it that libsndfile would not read.
         end: Position behind the samples, where libsndfile would read on; None where it would not.
@@ -135,7 +135,7 @@ def _inspect_container(
 ) -> _Inspection:
     """Look at what libsndfile does not in a file of its format."""
     if file.format == "FLAC":
-        return _Inspection(unheard=flac_frames.describe_unheard(opened))
+        return _Inspection(unheard=flac.describe_unheard(opened))
     if file.format == "OGG":
         with open_file(path) as content:
             # PyAV, which then reads it, looks for a missing end itself.
@@ -147,17 +147,17 @@ def _inspect_container(
             if mp3.is_estimated(content):
                 return _Inspection(misread=_ESTIMATED)
         return _Inspection(unheard=mp3.describe_unheard(opened, file.frames))
-    if not file.frames and after_sound.states_no_samples(opened):
+    if not file.frames and file_ends.states_no_samples(opened):
         return _Inspection(misread=_UNSTATED)
-    unheard = after_sound.describe_unheard(opened)
-    return _Inspection(unheard=unheard, end=after_sound.end_to_heed(opened))
+    unheard = file_ends.describe_unheard(opened)
+    return _Inspection(unheard=unheard, end=file_ends.end_to_heed(opened))
 
 
 def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
     """Decode a file with PyAV, and open the samples as libsndfile would have opened the file.
 
     Args:
-        reason: why libsndfile did not.
+        reason: Reason why libsndfile did not.
     """
     if not size_of(path):
         raise AsdfError(
@@ -178,9 +178,11 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
     if decoded.cut_off:
         raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
     # FFmpeg too reads as far as the header says; without a length it reads all.
-    unheard = "" if reason == _UNSTATED else _look_after_sound(path)
-    if unheard:
-        raise AsdfError(f"{path} {_heard_in_part(unheard)}")
+    if reason != _UNSTATED:
+        with open_file(path) as opened:
+            unheard = file_ends.describe_unheard(FileBytes(opened))
+        if unheard:
+            raise AsdfError(f"{path} {_heard_in_part(unheard)}")
     file_path = path_of(path)
     # A service would note the names of recordings that no one asks for again.
     if file_path is not None:
@@ -193,11 +195,6 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
     soundfile.write(content, decoded.as_float(), decoded.rate, format="W64", subtype="FLOAT")
     content.seek(0)
     return soundfile.SoundFile(content)
-
-
-def _look_after_sound(path: AnySource) -> str:
-    with open_file(path) as content:
-        return after_sound.describe_unheard(FileBytes(content))
 
 
 def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
@@ -219,11 +216,6 @@ def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
         )
     if file.format in _CHECKED_BY_DECODING:
         return ""
-    return _find_shortening(file)
-
-
-def _find_shortening(file: soundfile.SoundFile | LongTrack) -> str:
-    """Return the message on a file that libsndfile says to have shortened; '' for others."""
     shortened = _SHORTENED.search(file.extra_info)
     if shortened is None:
         return ""
@@ -258,7 +250,10 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
         )
     is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     is_folder = isinstance(error, IsADirectoryError)
-    if is_folder or (is_missing and _is_folder_of_archive(path)):
+    if is_missing:
+        inside = find_folder(path)
+        is_folder = inside is not None and inside.archive.is_folder(inside.name)
+    if is_folder:
         return (
             f"{path} is a folder, not a recording. A line of the list is likely cut off: "
             "correct it."
@@ -277,11 +272,6 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
         return not_ordinary(path)
     reason = error.strerror or error
     return f"{path} cannot be opened: {reason}. Is its disk or file server at work?"
-
-
-def _is_folder_of_archive(path: Path) -> bool:
-    folder = find_folder(path)
-    return folder is not None and folder.archive.is_folder(folder.name)
 
 
 def _why_not_decoded(path: AnySource, reason: str, by_ffmpeg: pyav.NotDecoded) -> str:

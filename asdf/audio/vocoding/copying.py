@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.noise_trial import TRIAL, check_sendable, second_of_noise
-from asdf.audio.vocoding.vocoder import Vocoder
+from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpickle_from
+from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import UserErrors, find_class, is_ours, searched_first
-from asdf.settings.sections import Sections
+from asdf.settings.class_path import UserErrors, find_class, is_ours
 
 SETTING = "vocoding.vocoders"
 _STEPS = 2**15
@@ -39,7 +38,7 @@ class Vocoders:
     folder: Path | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Vocoders], tuple[Any, ...]]:
-        return _unpickle_vocoders, (pickle.dumps(self.by_name), self.folder)
+        return unpickle_from, (Vocoders, pickle.dumps(self.by_name), self.folder)
 
     def copy(
         self, name: str, speech: np.ndarray, rng: Generator, recording: object = ""
@@ -47,7 +46,7 @@ class Vocoders:
         """Copy speech (T,) float32 at 16 kHz through the vocoder `name`: (T,) float32.
 
         Args:
-            recording: its name, for messages.
+            recording: Name of the recording, for messages.
 
         Raises:
             AsdfError: the vocoder fails, or returns something else than such samples.
@@ -59,17 +58,24 @@ class Vocoders:
         with UserErrors(f"{where} failed"):
             copy = self.by_name[name].vocode(speech, rng)
         _check_copy(copy, len(speech), where)
-        return _fit_level(copy, power)
+        exact = copy.astype(np.float64)
+        power_of_copy = _measure_power(exact)
+        if power_of_copy > 0:
+            exact = exact * np.sqrt(power / power_of_copy)
+        # Rounded to 16 bits, as recordings are.
+        steps = np.rint(exact * _STEPS).clip(-_STEPS, _STEPS - 1)
+        rounded: np.ndarray = steps / _STEPS
+        return rounded.astype(np.float32)
 
 
-def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
+def open_vocoders(settings: VocoderSettings, folder: Path | None) -> Vocoders:
     """Build the vocoders of the settings.
 
     Args:
-        folder: the recipe's, where a user's own are looked for first.
+        folder: Folder of the recipe, where a user's own are looked for first.
 
     Raises:
-        UsageError: one of them does not exist, is no `Vocoder`, or holds what pickle cannot copy.
+        UsageError: one of them does not exist, is not a `Vocoder`, or pickle cannot copy it.
         AsdfError: a user's own fails.
     """
     by_name: dict[str, Vocoder] = {}
@@ -82,7 +88,7 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
     return Vocoders(by_name, folder)
 
 
-def try_vocoders(settings: Sections, folder: Path | None) -> None:
+def try_vocoders(settings: VocoderSettings, folder: Path | None) -> None:
     """Copy a second of noise through each vocoder of the user's own, and look at the copy.
 
     Raises:
@@ -92,12 +98,6 @@ def try_vocoders(settings: Sections, folder: Path | None) -> None:
     for name, vocoder in vocoders.by_name.items():
         if not is_ours(f"{type(vocoder).__module__}."):
             vocoders.copy(name, second_of_noise(), np.random.default_rng(0), TRIAL)
-
-
-def _unpickle_vocoders(pickled: bytes, folder: Path | None) -> Vocoders:
-    with searched_first(folder):
-        by_name: Mapping[str, Vocoder] = pickle.loads(pickled)
-    return Vocoders(by_name, folder)
 
 
 def _check_copy(copy: object, samples: int, where: str) -> None:
@@ -113,17 +113,6 @@ def _check_copy(copy: object, samples: int, where: str) -> None:
     else:
         return
     raise AsdfError(f"{where} {problem}. A copy has the samples of its speech: (T,) floats.")
-
-
-def _fit_level(copy: np.ndarray, power: float) -> np.ndarray:
-    """Return a copy with this mean square, rounded to 16 bits: (T,) float32."""
-    exact = copy.astype(np.float64)
-    power_of_copy = _measure_power(exact)
-    if power_of_copy > 0:
-        exact = exact * np.sqrt(power / power_of_copy)
-    steps = np.rint(exact * _STEPS).clip(-_STEPS, _STEPS - 1)
-    rounded: np.ndarray = steps / _STEPS
-    return rounded.astype(np.float32)
 
 
 def _measure_power(samples: np.ndarray) -> float:

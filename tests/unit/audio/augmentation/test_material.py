@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.audio.augmentation.files import find_noises, find_responses
+from asdf.audio.augmentation.material import find_noises, find_responses
 from asdf.errors import UsageError
 
 

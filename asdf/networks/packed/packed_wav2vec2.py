@@ -4,8 +4,15 @@ Invariant: what torchaudio's layers compute in `eval()` mode. Frames come first 
 channels last, so that a convolution is one product of windows with a matrix, and a layer norm looks
 at neighbouring numbers.
 
+The convolution that encodes positions spans 128 frames, so that a product of spectra needs a fifth
+of its operations. Frames are cut into segments that overlap by a kernel; what wraps around in a
+segment is thrown away (overlap-save). Source: Oppenheim and Schafer, "Discrete-Time Signal
+Processing", section 8.7.3.
+
 Shapes: B utterances, T samples, L frames, C channels, O those that go out; W values of a window, V
-of one with a 1 behind it; H heads of D values.
+of one with a 1 behind it; H heads of D values. In the convolution over positions: G groups of I
+channels coming in and O going out, K values of a kernel, S segments of N frames, F frequencies; 1 a
+single value.
 """
 
 from __future__ import annotations
@@ -14,9 +21,11 @@ import math
 from abc import ABC, abstractmethod
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torchaudio.models.wav2vec2.components import (
     ConvLayerBlock,
+    ConvolutionalPositionalEmbedding,
     FeatureExtractor,
     FeedForward,
     LayerNorm,
@@ -24,7 +33,11 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.full_precision import without_autocast
-from asdf.networks.packed.arithmetic import LinearWeight
+from asdf.networks.packed.packed_weights import LinearWeight, is_large
+
+# Length of a segment of positions, in kernels. Shorter ones overlap more, longer ones are larger
+# than a recording of 4 s.
+_KERNELS = 3
 
 
 class PackedStem(nn.Module):
@@ -34,9 +47,14 @@ class PackedStem(nn.Module):
         super().__init__()
         self._layers: list[_StemLayer] = []
         for layer in stem.conv_layers:
-            # The samples themselves keep all their digits: of one channel, a product is small.
             is_first = layer.conv.in_channels == 1
-            self._layers.append(_pack(layer, torch.float32 if is_first else dtype))
+            packed: type[_StemLayer] = _NormedOverChannels
+            if isinstance(layer.layer_norm, nn.GroupNorm):
+                packed = _NormedOverTime
+            elif layer.layer_norm is not None and is_first:
+                packed = _SamplesNormedOverChannels
+            # The samples themselves keep all their digits: of one channel, a product is small.
+            self._layers.append(packed(layer, torch.float32 if is_first else dtype))
 
     def forward(self, x_BT: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return frames (batch, frames, channels), and how many of them are of each utterance."""
@@ -101,6 +119,50 @@ class PackedFeedForward(nn.Module):
         return self._second.apply(hidden_BLC)
 
 
+class PackedPositions(nn.Module):
+    """The convolution, with its weight norm computed once, and GELU."""
+
+    def __init__(self, positions: ConvolutionalPositionalEmbedding) -> None:
+        super().__init__()
+        conv = positions.conv
+        (self._kernel,) = conv.kernel_size
+        (self._padding,) = conv.padding
+        self._groups = conv.groups
+        self._removed = positions.num_remove
+        self._length = _KERNELS * self._kernel
+        self._step = self._length - self._kernel + 1
+        # Turned around: products of spectra are those of a convolution, the layer's a correlation.
+        kernels_CIK = conv.weight.detach().double().flip(2)
+        spectra_CIF = torch.fft.rfft(kernels_CIK, self._length).to(torch.complex64)
+        spectra_GOIF = spectra_CIF.unflatten(0, (self._groups, -1))
+        self._spectra_IGO1F = spectra_GOIF.permute(2, 0, 1, 3).unsqueeze(3).contiguous()
+        self._bias_C = conv.bias.detach().clone()
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        """Map (batch, frames, channels) to the same shape."""
+        frames = x_BLC.shape[1] + 2 * self._padding - self._kernel + 1
+        y_BLC = self._convolve(x_BLC.float(), frames)[:, : frames - self._removed]
+        result_BLC: Tensor = F.gelu(y_BLC + self._bias_C)
+        return result_BLC
+
+    def _convolve(self, x_BLC: Tensor, frames: int) -> Tensor:
+        """Return so many frames of all channels, without the bias."""
+        segments = -(-frames // self._step)
+        end = (segments - 1) * self._step + self._length
+        padding = (self._padding, end - x_BLC.shape[1] - self._padding)
+        x_BCSN = F.pad(x_BLC.transpose(1, 2), padding).unfold(2, self._length, self._step)
+        x_BGISF = torch.fft.rfft(x_BCSN).unflatten(1, (self._groups, -1))
+        inputs = x_BGISF.unsqueeze(3).unbind(2)
+        y_BGOSF: Tensor = inputs[0] * self._spectra_IGO1F[0]
+        for x_BG1SF, spectra_GO1F in zip(inputs[1:], self._spectra_IGO1F[1:], strict=True):
+            y_BGOSF.addcmul_(x_BG1SF, spectra_GO1F)
+        y_BCSN = torch.fft.irfft(y_BGOSF.flatten(1, 2), self._length)
+        # The first ones of each segment wrapped around.
+        y_BCL = y_BCSN[..., self._kernel - 1 :].flatten(2)
+        y_BLC: Tensor = y_BCL[..., :frames].transpose(1, 2)
+        return y_BLC
+
+
 class _StemLayer(ABC):
     """A convolution over time, its norm, and GELU, computed from windows of frames."""
 
@@ -112,7 +174,13 @@ class _StemLayer(ABC):
     def apply(self, x_LC: Tensor) -> Tensor:
         """Map (frames, channels) to fewer frames."""
         # Before windows are cut: they overlap.
-        return self._compute(self._cut_windows(x_LC.to(self._dtype)))
+        x_LC = x_LC.to(self._dtype)
+        length, channels = x_LC.shape
+        count = (length - self._kernel) // self._stride + 1
+        step = self._stride * channels
+        windows_LW = x_LC.as_strided((count, self._kernel * channels), (step, 1))
+        # Overlapping ones are copied, which takes a twentieth of the product.
+        return self._compute(windows_LW.contiguous())
 
     def frames(self, inputs: Tensor) -> Tensor:
         """Return how many frames are made of `inputs` ones."""
@@ -122,14 +190,6 @@ class _StemLayer(ABC):
     @abstractmethod
     def _compute(self, windows_LW: Tensor) -> Tensor:
         """Return frames (frames, channels) of windows (frames, values)."""
-
-    def _cut_windows(self, x_LC: Tensor) -> Tensor:
-        length, channels = x_LC.shape
-        count = (length - self._kernel) // self._stride + 1
-        step = self._stride * channels
-        windows_LW = x_LC.as_strided((count, self._kernel * channels), (step, 1))
-        # Overlapping ones are copied, which takes a twentieth of the product.
-        return windows_LW.contiguous()
 
 
 class _NormedOverChannels(_StemLayer):
@@ -208,28 +268,39 @@ class _SamplesNormedOverChannels(_StemLayer):
         return self._weight.apply(scaled_LV, "gelu")
 
 
-def _pack(layer: ConvLayerBlock, dtype: torch.dtype) -> _StemLayer:
-    conv = layer.conv
-    if isinstance(layer.layer_norm, nn.GroupNorm):
-        return _NormedOverTime(layer, dtype)
-    if layer.layer_norm is not None and conv.in_channels == 1:
-        return _SamplesNormedOverChannels(layer, dtype)
-    return _NormedOverChannels(layer, dtype)
-
-
 def _by_window(conv: nn.Conv1d) -> Tensor:
     """Return a convolution's weight as a matrix: in a window, a frame's channels stand together."""
     return conv.weight.detach().permute(0, 2, 1).flatten(1)
 
 
-def is_known_stem(stem: FeatureExtractor) -> bool:
-    """Return whether all norms of a stem are of a kind that `PackedStem` knows."""
-    return all(_is_known_norm(layer.layer_norm, layer.conv) for layer in stem.conv_layers)
+def pack_stem(stem: FeatureExtractor, dtype: torch.dtype) -> PackedStem | None:
+    """Return the stem packed; None where a layer has a norm of another kind."""
+    for layer in stem.conv_layers:
+        norm = layer.layer_norm
+        if type(norm) is nn.GroupNorm:
+            # One group per channel, of samples: covariances of windows of channels would be large.
+            is_per_channel = norm.num_groups == norm.num_channels
+            is_known = is_per_channel and norm.affine and layer.conv.in_channels == 1
+        else:
+            is_known = norm is None or (type(norm) is LayerNorm and norm.weight is not None)
+        if not is_known:
+            return None
+    return PackedStem(stem, dtype)
 
 
-def _is_known_norm(norm: nn.Module | None, conv: nn.Conv1d) -> bool:
-    if type(norm) is nn.GroupNorm:
-        # One group per channel, of samples: covariances of windows of channels would be large.
-        is_per_channel = norm.num_groups == norm.num_channels
-        return is_per_channel and norm.affine and conv.in_channels == 1
-    return norm is None or (type(norm) is LayerNorm and norm.weight is not None)
+def pack_self_attention(layer: SelfAttention, dtype: torch.dtype) -> PackedSelfAttention | None:
+    """Return the attention packed; None where that does not pay, or its maps are of other kinds."""
+    are_known = _are_linear(layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
+    return PackedSelfAttention(layer, dtype) if are_known and is_large(layer.out_proj) else None
+
+
+def pack_feed_forward(layer: FeedForward, dtype: torch.dtype) -> PackedFeedForward | None:
+    """Return the layer packed; None where that does not pay, or its maps are of other kinds."""
+    are_known = _are_linear(layer.intermediate_dense, layer.output_dense)
+    is_packed = are_known and is_large(layer.intermediate_dense)
+    return PackedFeedForward(layer, dtype) if is_packed else None
+
+
+def _are_linear(*layers: nn.Module) -> bool:
+    # Low-rank updates are linear layers of another kind.
+    return all(type(layer) is nn.Linear for layer in layers)

@@ -5,8 +5,7 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.audio.blocks import read_blocks
-from asdf.audio.streaming import StreamResampler
+from asdf.audio.streaming import StreamResampler, read_blocks
 from asdf.errors import AsdfError
 
 

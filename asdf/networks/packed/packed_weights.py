@@ -1,4 +1,4 @@
-"""oneDNN's products with weights that it has laid out before: linear maps and convolutions.
+"""Weights of linear maps and convolutions, laid out for oneDNN, and the norms folded into them.
 
 Invariant: a row's result does not depend on the number of rows, and weights are laid out the same
 on all processes of a machine, so that a score is the same in each of them.
@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from typing import Any
+from typing import TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 _OPERATIONS = (
     "_linear_pointwise",
@@ -28,6 +29,11 @@ _PROCESSORS = ("x86_64", "AMD64")
 # A layout that suits as many rows suits others too.
 _ROWS = 512
 _CHECK_TOLERANCE = 1e-5
+# Stride, dilation and groups of every convolution here.
+_GEOMETRY = ([1, 1], [1, 1], 1)
+
+MIN_NUMBERS = 2**16
+"""Numbers of a weight from which on it is packed: torch is faster for 128 times 128."""
 
 NO_BFLOAT16 = (
     "bf16 not used: torch has no bf16 for all operations on this CPU, it needs AVX-512 or "
@@ -133,20 +139,14 @@ class ConvolutionWeight:
         weight = weight.detach().contiguous(memory_format=torch.channels_last)
         self._padding = list(padding)
         self._packed: Tensor = torch.ops.mkldnn._reorder_convolution_weight(
-            weight, self._padding, [1, 1], [1, 1], 1, list(input_size)
+            weight, self._padding, *_GEOMETRY, list(input_size)
         )
         self._bias = None if bias is None else bias.detach().clone()
 
     def apply(self, x_BCFT: Tensor) -> Tensor:
         """Return (B, out, F', T') with its channels last in memory."""
         result: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            x_BCFT.float(),
-            self._packed,
-            self._bias,
-            *self._geometry(),
-            "none",
-            [],
-            "",
+            x_BCFT.float(), self._packed, self._bias, self._padding, *_GEOMETRY, "none", [], ""
         )
         return result
 
@@ -157,7 +157,8 @@ class ConvolutionWeight:
             x_BCFT,
             self._packed,
             self._bias,
-            *self._geometry(),
+            self._padding,
+            *_GEOMETRY,
             "add",
             1.0,
             None,
@@ -166,9 +167,61 @@ class ConvolutionWeight:
         )
         return result
 
-    def _geometry(self) -> tuple[Any, ...]:
-        """Return padding, stride, dilation and groups."""
-        return self._padding, [1, 1], [1, 1], 1
+
+class PackedLinear(nn.Module):
+    """What `nn.Linear` computes.
+
+    It holds no parameters. Code that looks at its weight gets a copy, or the network's own
+    parameter where that is still there.
+    """
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self._weight = LinearWeight(linear.weight, linear.bias, dtype)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight (out, in), as a copy."""
+        return self._weight.unpacked()
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias (out,)."""
+        return self._weight.bias_O
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., in) to (..., out)."""
+        return self._weight.apply(x)
+
+
+def pack_linear(linear: nn.Linear, dtype: torch.dtype) -> PackedLinear | None:
+    """Return the layer packed; None where that does not pay."""
+    return PackedLinear(linear, dtype) if is_large(linear) else None
+
+
+def is_large(linear: nn.Linear) -> bool:
+    """Return whether packing its weight pays."""
+    return linear.weight.numel() >= MIN_NUMBERS
+
+
+def is_foldable(norm: nn.Module) -> TypeGuard[_BatchNorm]:
+    """Return whether `norm` is a batch norm with statistics and weights of its own.
+
+    In a run of several processes it is one over the minibatches of all.
+    """
+    if not isinstance(norm, _BatchNorm):
+        return False
+    return norm.running_mean is not None and norm.weight is not None
+
+
+def fold_norm(norm: nn.Module, bias_C: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Return what the norm of x + `bias_C` is: a factor (C,) of x, and a constant (C,)."""
+    assert is_foldable(norm) and norm.running_mean is not None and norm.running_var is not None
+    factor_C = norm.weight.detach() / torch.sqrt(norm.running_var + norm.eps)
+    constant_C = (bias_C - norm.running_mean) * factor_C + norm.bias.detach()
+    return factor_C, constant_C
 
 
 def _gives_right_numbers() -> bool:
