@@ -53,7 +53,7 @@ def test_a_closed_standard_input_is_an_error():
 
 def test_standard_input_without_an_end_is_refused():
     limited = TWICE.replace(
-        "try:", "import asdf.trials.text_lines\nasdf.trials.lines.MOST_CHARACTERS = 9\ntry:"
+        "try:", "import asdf.trials.text_lines\nasdf.trials.text_lines.MOST_CHARACTERS = 9\ntry:"
     )
     command = ["bash", "-c", '"$@"', "bash", sys.executable, "-c", limited, "-"]
     ended = subprocess.run(command, input=b"x\n" * 5, capture_output=True)
