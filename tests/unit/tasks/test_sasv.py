@@ -20,9 +20,8 @@ from asdf.tasks.sasv.sasv_measures import (
     summarise_sasv,
     tandem_path,
 )
+from tests.unit.metrics import official
 from tests.unit.metrics.strategies import triples
-
-from . import official
 
 SIZES = [60, 80, 120]
 # What the functions of the evaluation package return for the scores below.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials import lines as room
+from asdf.trials import text_lines as room
 from asdf.trials.text_lines import LONGEST_LINE, numbered_lines
 
 TWICE = """
