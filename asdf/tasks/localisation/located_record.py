@@ -73,9 +73,9 @@ def located_text(records: Sequence[Mapping[str, Any]]) -> str:
     columns: Columns = [texts("set", [str(entry["set"]) for entry in records], is_left=True)]
     for key, name in (("range_eer", "range EER"), ("point_eer", "point EER")):
         finer = rate(key, name, 3, states_unit=True)
-        columns.append((finer, list(map(Value, each(results, key)))))
+        columns.append(finer.with_values(each(results, key)))
     for key, name in (("f1", "F1"), ("iou", "IoU")):
-        columns.append((Column(key, name), list(map(Value, each(results, key)))))
+        columns.append(Column(key, name).with_values(each(results, key)))
     columns.append(texts("threshold of", each(results, "threshold_of"), is_left=True))
     networks = [str(entry["network"]) for entry in records]
     return "\n".join(as_lines(Table(networks, columns, "network")))

@@ -15,7 +15,7 @@ import numpy as np
 from asdf.metrics.intervals import read_intervals
 from asdf.tables.matrices import Matrix
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import Columns, Table, Value, counts, rate
+from asdf.tables.table import Columns, Table, Value, counts, each, rate
 from asdf.tasks.tracing.source_measures import (
     CLOSED_METRICS,
     FALSE_POSITIVE_RATES,
@@ -207,8 +207,7 @@ def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
     name, trials, *rates = headings
     columns: Columns = [counts(trials, [entry.trials for entry in known])]
     for key, heading in zip(("precision", "recall", "f1"), rates, strict=True):
-        values = [Value(getattr(entry, key)) for entry in known]
-        columns.append((rate(key, heading, 3, states_unit=True), values))
+        columns.append(rate(key, heading, 3, states_unit=True).with_values(each(known, key)))
     return Table([entry.name for entry in known], columns, name)
 
 
