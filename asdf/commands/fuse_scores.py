@@ -22,7 +22,7 @@ from asdf.commands.judged_files import (
 from asdf.commands.options import argument, option
 from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
-from asdf.metrics.leading import speakers_of
+from asdf.metrics.several_systems import speakers_of
 from asdf.runs.streams import descriptor_of
 from asdf.trials.formats import read_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored

@@ -83,7 +83,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
 
     Args:
         leading: metric -> index of the system that is significantly the best by it (see
-            `leading.leaders`).
+            `several_systems.leaders`).
     """
     names = labels_of(each(summaries, "name"), _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]

@@ -35,7 +35,7 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
 
     Args:
         leading: metric -> index of the system that is significantly the best by it (see
-            `leading.leaders`), whose value is bold.
+            `several_systems.leaders`), whose value is bold.
     """
     leading = leading or {}
     names = labels_of(each(summaries, "name"), _LABEL)

@@ -19,7 +19,6 @@ from asdf.metrics.bootstrap import BestPoint
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import Rates
-from asdf.metrics.leading import speakers_of
 from asdf.metrics.replicates import (
     block_draws,
     speaker_block_draws,
@@ -28,6 +27,7 @@ from asdf.metrics.replicates import (
     trial_draws,
     weighted_metrics,
 )
+from asdf.metrics.several_systems import speakers_of
 from asdf.runs.seeds import generator
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
