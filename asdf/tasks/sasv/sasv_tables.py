@@ -68,6 +68,7 @@ def sasv_text(summary: SasvSummary) -> str:
     for metric in _METRICS:
         number = metric.of(summary.result)
         if number is not None:
+            # The unit stands behind the value here, as in tables of detection.
             unit = " %" if metric.percent else ""
             intervals = {}
             for kind, drawn in drawn_of.items():

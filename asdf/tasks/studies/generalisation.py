@@ -193,6 +193,7 @@ class _Table:
         for known in self._configurations:
             draws = [self._draws_on(known, name) for name in set_names]
             of_sets = [part for part in draws if part is not None]
+            # With other seeds on some sets, an average would be of different networks.
             have_same_seeds = len({part.seeds for part in of_sets}) == 1
             if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)

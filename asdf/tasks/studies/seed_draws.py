@@ -112,6 +112,7 @@ def draw_seeds(
     speakers = speakers_of(first, trials)
     # From the trials: sets are drawn independently of each other, whatever their order.
     rng = generator(seed, "trials", trials_key)
+    # Draws of blocks are those of one network alone, and far quicker than draws of trials.
     if is_compared or len(curves) > 1:
         drawn = _shared_draws(curves, first, speakers, replicates, rng, cost)
     else:

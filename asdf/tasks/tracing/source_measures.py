@@ -305,6 +305,7 @@ def _open_set(trials: _Trials, rejection: str) -> OpenSet:
     assert trials.curve is not None
     known = trials.is_known
     thresholds = np.unique(trials.scores)[::-1]
+    # From the highest threshold to the lowest, so that both rates rise along the curve.
     false_positives = _rate_at_or_above(trials.scores[~known], thresholds, (~known).sum())
     correct_rates = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
     correct_at = []
