@@ -123,7 +123,7 @@ def _calibrate(
     """Return the calibration of scores, with what it was learnt from."""
     from asdf.metrics.calibration import calibrate
     from asdf.metrics.detection import eer
-    from asdf.metrics.leading import speakers_of
+    from asdf.metrics.several_systems import speakers_of
     from asdf.tasks.fusion.gain import calibrated_cllr
     from asdf.tasks.fusion.trial_folds import make_folds
 

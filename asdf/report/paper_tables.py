@@ -1,29 +1,66 @@
-"""Tables of runs for papers: configurations by set, as mean and standard deviation over seeds.
+"""Tables for papers: results of detection by metric, and configurations of runs by set.
 
-Invariant: as for all tables in LaTeX, see `latex`; a mean is bold only where a test over seeds says
-that it is significantly the lowest.
+Invariant: as for all tables in LaTeX, see `asdf.tables.booktabs`; a mean is bold only where a test
+over seeds says that it is significantly the lowest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from asdf.metrics.metric_columns import metric_columns
+from asdf.metrics.summary import Summary
+from asdf.report.by_condition import columns_of, eer_columns, macro_f1_columns
 from asdf.report.detection_text import LEADS
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns
-from asdf.report.task_columns import located_columns, source_columns
 from asdf.report.task_results import TaskResult, TaskResults, sets_of
 from asdf.report.task_results import Value as Result
 from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.labels import labels_of
-from asdf.tables.table import RATE, Columns, Table, counts, each
+from asdf.tables.table import RATE, Columns, Table, counts, each, texts
+from asdf.tasks.localisation.located_record import located_columns
 from asdf.tasks.studies.generalisation_tables import generalisation_to_latex
 from asdf.tasks.studies.left_out_tables import left_out_latex
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import SEEDS_LEAD, seed_sentences, seed_values
+from asdf.tasks.tracing.source_tables import source_columns
 
 _LABEL = 24
 _MEANS = "EER in per cent: mean and standard deviation over seeds"
+
+
+def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = None) -> str:
+    """Return a table of systems by metric and, for each column, one of their EERs by condition.
+
+    Args:
+        leading: metric -> index of the system that is significantly the best by it (see
+            `several_systems.leaders`), whose value is bold.
+    """
+    leading = leading or {}
+    names = labels_of(each(summaries, "name"), _LABEL)
+    columns: Columns = [*metric_columns(summaries, leading)]
+    lengths = [summary.scored.describe() for summary in summaries]
+    scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"
+    notes = [scored]
+    drawn_from = [(s.intervals, s.decisions and s.decisions.intervals) for s in summaries]
+    if any(scores is not None or decisions for scores, decisions in drawn_from):
+        notes.append("in brackets: 95 % intervals over trials")
+    if leading:
+        notes.append(f"bold: {LEADS}")
+    if len(set(lengths)) > 1:
+        columns.append(texts("Scored", lengths))
+    parts = [as_latex(Table(names, columns, "System", notes))]
+    for column in columns_of(summaries):
+        if not all(summary.is_hard for summary in summaries):
+            eers = eer_columns(summaries, column, "pooled", _LABEL)
+            table = as_latex(Table(names, eers, "System", [scored]))
+            parts.append(f"% EER in per cent by {column}\n{table}")
+        if any(summary.decisions for summary in summaries):
+            f1s = macro_f1_columns(summaries, column, _LABEL)
+            table = as_latex(Table(names, f1s, "System", [scored]))
+            parts.append(f"% macro-F1 in per cent by {column}\n{table}")
+    return PACKAGES + "\n".join(parts)
 
 
 def runs_to_latex(gathered: Gathered) -> str:
@@ -97,11 +134,11 @@ def _task_tables(results: TaskResults) -> list[str]:
     tables = []
     for set_name in sets_of(results.traced):
         traced = [entry for entry in results.traced if entry.set == set_name]
-        columns = source_columns(traced)
+        columns = source_columns(each(traced, "result"))
         tables.append(_task_table(f"source tracing on {set_name}", traced, columns))
     for set_name in sets_of(results.located):
         located = [entry for entry in results.located if entry.set == set_name]
-        columns = located_columns(located)
+        columns = located_columns(each(located, "result"))
         origins = dict.fromkeys(entry.result.threshold_of for entry in located)
         note = f"F1 and IoU of seconds, at the threshold of {', '.join(origins)}"
         tables.append(_task_table(f"localisation on {set_name}", located, columns, note))

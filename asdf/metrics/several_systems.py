@@ -1,4 +1,4 @@
-"""Which of several systems is the best one, if the trials are enough to say so.
+"""Several systems on one set: what keeps them from being compared, and which of them is the best.
 
 Invariant: the lowest number alone is never called the best. A system leads only where the paired
 bootstrap, drawn over speakers where they are known, says at 5 % that the next one is worse on the
@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, paired_test
 from asdf.metrics.results import Result
+from asdf.metrics.score_checks import Finding
+from asdf.metrics.summary import Summary
+from asdf.trials.how_scored import ScoredLength, different_precisions
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
@@ -64,3 +67,46 @@ def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
     if len(set(speakers)) < 2:
         return None
     return speakers
+
+
+def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored on different numbers of its trials."""
+    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
+    if len(sizes) < 2:
+        return []
+    numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
+    message = (
+        f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
+        "numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
+
+
+def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set are known to be scored from different lengths of recordings."""
+    lengths: list[ScoredLength] = []
+    for summary in summaries:
+        length = summary.scored.length
+        if length is not None and length not in lengths:
+            lengths.append(length)
+    # What agrees with the first agrees with each other: the first stands for all.
+    if all(length.agrees_with(lengths[0]) for length in lengths):
+        return []
+    described_lengths = "; ".join(length.describe() for length in lengths)
+    message = (
+        f"the systems were scored from different lengths of the recordings "
+        f"({described_lengths}), so their numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
+
+
+def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored in different precisions."""
+    precisions = different_precisions(summary.scored for summary in summaries)
+    if not precisions:
+        return []
+    message = (
+        f"the systems were scored in different precisions ({precisions}), which moves scores a "
+        "little: score all in fp32 where a small difference counts."
+    )
+    return [Finding("warning", message)]

@@ -44,7 +44,12 @@ def attack_of(vocoder: str) -> str:
 def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     """Return `trials` and, after them, their copies."""
     count = len(copies.sources)
-    prefixes = _make_prefixes(copies.vocoders)
+    # What the ids of copies begin with: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ...
+    prefixes = []
+    for position, vocoder in enumerate(copies.vocoders):
+        earlier = copies.vocoders[:position].count(vocoder)
+        number = f"-{earlier + 1}" if earlier else ""
+        prefixes.append(f"{attack_of(vocoder)}{number}:")
     origins = trials.origins
     if trials.origin is None:
         origins = (Origin(trials.folder, 0, trials.name),)
@@ -70,16 +75,6 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         origins=tuple(all_origins),
         origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
     )
-
-
-def _make_prefixes(vocoders: Sequence[str]) -> list[str]:
-    """Return what the ids of copies begin with: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ..."""
-    prefixes = []
-    for position, vocoder in enumerate(vocoders):
-        earlier = vocoders[:position].count(vocoder)
-        number = f"-{earlier + 1}" if earlier else ""
-        prefixes.append(f"{attack_of(vocoder)}{number}:")
-    return prefixes
 
 
 def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[str]]:
