@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asdf.corpora.known import Reading, recordings
+from asdf.corpora.known_corpus import Reading, recordings
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.trees import Tree

@@ -6,15 +6,16 @@ from functools import partial
 
 import numpy as np
 
-from asdf.corpora.known import (
+from asdf.corpora.known_corpus import (
     KnownCorpus,
+    Origin,
     Reading,
     first_there,
     join_name,
     recordings,
 )
 from asdf.errors import AsdfError
-from asdf.facts import PUBLISHED, Published
+from asdf.facts import Published
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
@@ -58,8 +59,11 @@ def _read(variant: str, tree: Tree, subset: str) -> Reading:
     return Reading(trials, audio=(f"{folder}/real", f"{folder}/fake"))
 
 
-def _corpus(variant: str, published: dict[str, Published], source: str) -> KnownCorpus:
+def _corpus(
+    name: str, variant: str, published: dict[str, Published] | None = None, source: str = ""
+) -> KnownCorpus:
     return KnownCorpus(
+        name=name,
         title=f"Fake-or-Real, for-{variant}",
         homepage="https://bil.eecs.yorku.ca/datasets",
         licence="see its page",
@@ -69,16 +73,22 @@ def _corpus(variant: str, published: dict[str, Published], source: str) -> Known
         read=partial(_read, variant),
         subsets=SUBSETS,
         usual="testing",
-        published=published,
+        published=published or {},
         source=source,
+        origin=Origin(("LJSpeech",), "the corpus's paper"),
     )
 
 
 FOR_NORM = _corpus(
+    "for",
     "norm",
-    PUBLISHED["for-norm"],
+    {
+        "training": Published(53_868, 26_941),
+        "validation": Published(10_798, 5_400),
+        "testing": Published(4_634, 2_264),
+    },
     "counts of the folders in public code bases",
 )
-FOR_2SEC = _corpus("2sec", {}, "")
-FOR_REREC = _corpus("rerec", {}, "")
-FOR_ORIGINAL = _corpus("original", {}, "")
+FOR_2SEC = _corpus("for-2sec", "2sec")
+FOR_REREC = _corpus("for-rerec", "rerec")
+FOR_ORIGINAL = _corpus("for-original", "original")

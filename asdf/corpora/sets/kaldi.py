@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from asdf.corpora.known import KnownCorpus, Reading, is_there, join_name
+from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there, join_name
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
@@ -84,6 +84,7 @@ def _relative(tree: Tree, path: str) -> str:
 
 
 KALDI = KnownCorpus(
+    name="kaldi",
     title="A folder of lists as Kaldi and WeDefense have them",
     homepage="https://github.com/zlin0/wedefense",
     licence="that of the corpus",

@@ -21,9 +21,9 @@ class Reading:
     """What a reader returns.
 
     Attributes:
-        trials: their ids are names in the tree.
-        audio: the folders that the recordings lie in.
-        others: names in the tree of recordings that the label file has, but in another subset.
+        trials: Trials, whose ids are names in the tree.
+        audio: Folders that the recordings lie in.
+        others: Names in the tree of recordings that the label file has, but in another subset.
         notes: Sentences that the user should know of the corpus at hand.
     """
 
@@ -33,25 +33,48 @@ class Reading:
     notes: Sequence[str] = ()
 
 
+class Origin(NamedTuple):
+    """Whose speech a corpus has, and who says so."""
+
+    speech: tuple[str, ...]
+    source: str
+
+
+class Taken(NamedTuple):
+    """Why a corpus holds recordings of another one, and who says so."""
+
+    reason: str
+    source: str
+
+
+ANTI_DEEPFAKE = "the table of sources in nii-yamagishilab/AntiDeepfake, protocols/README.md"
+VCTK = Origin(("VCTK",), ANTI_DEEPFAKE)
+
+
 @dataclass(frozen=True)
 class KnownCorpus:
-    """A corpus as it is distributed.
+    """A corpus as it is distributed: all that is known of it.
 
     Attributes:
-        homepage, licence: where it comes from, and under which licence as far as is known.
+        name: Name of the corpus in settings and commands.
+        homepage, licence: Address it comes from, and its licence as far as is known.
         needs: Files that have to lie in its folder.
-        folders: where it is looked for below paths.database_folder; the first one that has one of
-            `marks` is taken.
-        marks: files or folders that the corpus is known by.
-        read: the reader; it gets one of `subsets`, any value of `subset_of`, or '' for everything.
-        subsets: the names of its subsets, if they are fixed.
-        usual: the subset that published numbers are of.
+        folders: Folders below paths.database_folder where it is looked for; the first one that has
+            one of `marks` is taken.
+        marks: Files or folders that the corpus is known by.
+        read: Reader; it gets one of `subsets`, any value of `subset_of`, or '' for everything.
+        subsets: Names of its subsets, if they are fixed.
+        usual: Subset that published numbers are of.
         subset_of: Column that a subset may be named by, too: 'language', 'system'; then a name
             without a subset means everything.
-        published: numbers of trials, by subset ('' for everything); see `asdf.facts`.
-        source: where these numbers are from.
+        published: Numbers of trials, by subset ('' for everything); those that other rooms need too
+            are in `asdf.facts`.
+        source: Source of these numbers.
+        origin: Speech that it has, as far as a source states it.
+        taken: Corpora, or subsets of them, of which it holds recordings.
     """
 
+    name: str
     title: str
     homepage: str
     licence: str
@@ -64,15 +87,17 @@ class KnownCorpus:
     subset_of: str = ""
     published: Mapping[str, Published] = field(default_factory=dict)
     source: str = ""
+    origin: Origin | None = None
+    taken: Mapping[str, Taken] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SubsetFiles:
-    """Where a subset lies, the likeliest path first.
+    """Paths of a subset, the likeliest first.
 
     Attributes:
-        labels: names of its label file.
-        audio: folders of its recordings.
+        labels: Names of its label file.
+        audio: Folders of its recordings.
     """
 
     labels: tuple[str, ...]
@@ -131,7 +156,7 @@ class _Location(NamedTuple):
 
     Attributes:
         prefix: Beginning of the names of `tree` in the outer tree.
-        name: the name in `tree`.
+        name: Name in `tree`.
     """
 
     tree: Tree

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from asdf.corpora.known import KnownCorpus, Reading, is_there, recordings
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Origin,
+    Reading,
+    is_there,
+    recordings,
+)
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
@@ -83,6 +89,7 @@ def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
 
 
 M_AILABS = KnownCorpus(
+    name="m-ailabs",
     title="M-AILABS Speech Dataset",
     homepage="https://www.caito.de/2019/01/03/the-m-ailabs-speech-dataset/",
     licence="its own, free of charge; see its page",
@@ -91,4 +98,5 @@ M_AILABS = KnownCorpus(
     marks=tuple(f"{language}/by_book" for language in LANGUAGES),
     read=_read,
     subset_of="language",
+    origin=Origin(("M-AILABS",), "itself"),
 )

@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from asdf.corpora.known import KnownCorpus, Reading, is_there, with_files
+from asdf.corpora.known_corpus import (
+    VCTK,
+    KnownCorpus,
+    Origin,
+    Reading,
+    Taken,
+    is_there,
+    with_files,
+)
 from asdf.corpora.protocols import choose_subset, read_from
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED, Published
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
+_EVAL_PACKAGE = "the eval package of ASVspoof 2021, README.md"
+_RE_EVALUATIONS = "the corpus's keys; bona fide of eval: re-evaluations published with code"
 SUBSETS = ("eval", "progress", "hidden", "all")
 # The archives of the audio, each of which unpacks into the same folder: 4 of DF, 7 of PA.
 _PARTS = 7
@@ -76,10 +86,17 @@ def _read(track: str, tree: Tree, subset: str) -> Reading:
 
 
 def _corpus(
-    track: str, homepage: str, licence: str, published: dict[str, Published], source: str
+    track: str,
+    homepage: str,
+    licence: str,
+    published: dict[str, Published],
+    source: str,
+    origin: Origin = VCTK,
+    taken: str = "",
 ) -> KnownCorpus:
     audio = f"ASVspoof2021_{track}_eval"
     return KnownCorpus(
+        name=f"asvspoof21-{track.lower()}",
         title=f"ASVspoof 2021 {track}",
         homepage=homepage,
         licence=licence,
@@ -98,6 +115,8 @@ def _corpus(
         usual="eval",
         published=published,
         source=source,
+        origin=origin,
+        taken={"asvspoof19:eval": Taken(taken, _EVAL_PACKAGE)} if taken else {},
     )
 
 
@@ -106,19 +125,27 @@ ASVSPOOF21_LA = _corpus(
     "https://zenodo.org/record/4837263, keys: https://www.asvspoof.org/index2021.html",
     "ODC-By",
     PUBLISHED["asvspoof21-la"],
-    "the corpus's keys; bona fide of eval: re-evaluations published with code",
+    _RE_EVALUATIONS,
+    taken="2021 LA has the attacks of 2019 LA eval (A07 to A19), sent through codecs",
 )
 ASVSPOOF21_DF = _corpus(
     "DF",
     "https://zenodo.org/record/4835108, keys: https://www.asvspoof.org/index2021.html",
     "see its LICENSE.txt",
     PUBLISHED["asvspoof21-df"],
-    "the corpus's keys; bona fide of eval: re-evaluations published with code",
+    _RE_EVALUATIONS,
+    taken="the part 'asvspoof' of 2021 DF is from 2019 LA, compressed",
 )
 ASVSPOOF21_PA = _corpus(
     "PA",
     "https://zenodo.org/record/4834716, keys: https://www.asvspoof.org/index2021.html",
     "see its LICENSE.txt",
-    PUBLISHED["asvspoof21-pa"],
+    {
+        "eval": Published(721_332),
+        "progress": Published(87_048),
+        "hidden": Published(134_730),
+        "all": Published(943_110),
+    },
     "counts of the corpus's keys in a public repository",
+    Origin(("VCTK",), "the challenge's paper"),
 )

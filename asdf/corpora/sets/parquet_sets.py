@@ -21,10 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from asdf.archives import ParquetArchive, ParquetTable, find_folder, open_table
-from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there, join_name, with_files
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Reading,
+    first_there,
+    is_there,
+    join_name,
+    with_files,
+)
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError, UsageError
-from asdf.facts import PUBLISHED
+from asdf.facts import Published
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
@@ -327,6 +334,7 @@ def _read_labels(tree: Tree, name: str, under: str) -> Reading:
 _ARENA = "SpeechAntiSpoofingBenchmarks"
 _LABEL_TABLE = "data/labels.parquet"
 ARENA = KnownCorpus(
+    name="arena",
     title="A set of the Speech Anti-Spoofing Arena, in parquet",
     homepage=f"https://huggingface.co/{_ARENA}",
     licence="that of the set; see its page",
@@ -336,10 +344,16 @@ ARENA = KnownCorpus(
     marks=(),
     read=_read_arena,
     subset_of="set",
-    published=PUBLISHED["arena"],
+    published={
+        "ASVspoof2019_LA": Published(71_237, 7_355),
+        "ASVspoof2021_LA": Published(181_566),
+        "ASVspoof2021_DF": Published(611_829),
+        "InTheWild": Published(31_779, 19_963),
+    },
     source="the corpora's label files, and the pages of the sets",
 )
 PARQUET = KnownCorpus(
+    name="parquet",
     title="Any data set in parquet",
     homepage="https://huggingface.co/docs/hub/datasets-audio",
     licence="that of the data set; see its page",

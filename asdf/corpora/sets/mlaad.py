@@ -11,7 +11,15 @@ from collections import defaultdict
 
 import numpy as np
 
-from asdf.corpora.known import KnownCorpus, Reading, is_there, join_name, recordings
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    KnownCorpus,
+    Origin,
+    Reading,
+    is_there,
+    join_name,
+    recordings,
+)
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
@@ -107,6 +115,7 @@ def _file_name(path: str) -> str:
 
 
 MLAAD = KnownCorpus(
+    name="mlaad",
     title="MLAAD",
     homepage="https://huggingface.co/datasets/mueller91/MLAAD",
     licence="CC BY-NC 4.0",
@@ -117,4 +126,5 @@ MLAAD = KnownCorpus(
     marks=("fake",),
     read=_read,
     subset_of="language",
+    origin=Origin(("M-AILABS",), ANTI_DEEPFAKE),
 )

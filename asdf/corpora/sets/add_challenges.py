@@ -11,9 +11,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from asdf.corpora.known import KnownCorpus, SubsetFiles
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Origin,
+    SubsetFiles,
+)
 from asdf.corpora.label_lists import Format, Lists, read_lists
 
+_AISHELL_3 = Origin(("AISHELL-3",), "the Arena's pages of the ADD sets")
 _TWO_COLUMNS = Format(("utterance", "key"))
 
 _ADD22_HOMES = ("", "ADD_train_dev/", "ADD_train_dev/ADD_train_dev/", "ADD2022/ADD_train_dev/")
@@ -56,6 +61,7 @@ _ADD22 = Lists(
     "Lines are 'ADD_T_00000000.wav genuine'. Put it next to the folder of its recordings.",
 )
 ADD22 = KnownCorpus(
+    name="add22",
     title="ADD 2022, tracks 1 and 3.2 (Yi et al., ICASSP 2022)",
     homepage="https://zenodo.org/records/10843991 (track 1), "
     "https://zenodo.org/records/12188055 (track 3)",
@@ -70,6 +76,7 @@ ADD22 = KnownCorpus(
     read=partial(read_lists, _ADD22),
     subsets=tuple(_ADD22.files),
     usual="track1",
+    origin=_AISHELL_3,
 )
 
 
@@ -94,6 +101,7 @@ _ADD23 = Lists(
     "Lines are 'ADD2023_T1.2_T_00000000.wav genuine'.",
 )
 ADD23 = KnownCorpus(
+    name="add23",
     title="ADD 2023, track 1.2 (Yi et al., DADA workshop 2023)",
     homepage="https://zenodo.org/records/12175884 (R1), https://zenodo.org/records/12176326 (R2)",
     licence="CC BY-NC-ND 4.0",
@@ -103,6 +111,7 @@ ADD23 = KnownCorpus(
     read=partial(read_lists, _ADD23),
     subsets=tuple(_ADD23.files),
     usual="test-r2",
+    origin=_AISHELL_3,
 )
 
 _ADD23_TRACK3 = Lists(
@@ -115,6 +124,7 @@ _ADD23_TRACK3 = Lists(
     "Lines are a recording and the number of its algorithm, 0 for none.",
 )
 ADD23_TRACK3 = KnownCorpus(
+    name="add23-track3",
     title="ADD 2023, track 3: which algorithm made it",
     homepage="https://arxiv.org/abs/2305.13774",
     licence="CC BY-NC-ND 4.0",
@@ -124,4 +134,5 @@ ADD23_TRACK3 = KnownCorpus(
     read=partial(read_lists, _ADD23_TRACK3),
     subsets=("train", "dev", "test"),
     usual="test",
+    origin=_AISHELL_3,
 )

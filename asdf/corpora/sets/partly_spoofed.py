@@ -19,10 +19,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from asdf.corpora.known import KnownCorpus, Reading, find_labels, first_there, with_files
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Origin,
+    Reading,
+    Taken,
+    find_labels,
+    first_there,
+    with_files,
+)
 from asdf.corpora.protocols import read_from
 from asdf.errors import AsdfError
-from asdf.facts import PUBLISHED
+from asdf.facts import Published
 from asdf.segments import (
     COLUMN,
     UNKNOWN,
@@ -134,6 +142,7 @@ def _read_segments(tree: Tree, home: str, subset: str) -> tuple[str, dict[str, T
 
 
 PARTIAL_SPOOF = KnownCorpus(
+    name="partial-spoof",
     title="PartialSpoof",
     homepage="https://zenodo.org/records/5766198",
     licence="see its page",
@@ -144,8 +153,18 @@ PARTIAL_SPOOF = KnownCorpus(
     read=_read_partial_spoof,
     subsets=("train", "dev", "eval"),
     usual="eval",
-    published=PUBLISHED["partial-spoof"],
+    published={
+        "train": Published(25_380, 2_580),
+        "dev": Published(24_844, 2_548),
+        "eval": Published(71_237, 7_355),
+    },
     source="the paper's table, which are those of ASVspoof 2019 LA",
+    origin=Origin(("VCTK",), "the corpus's paper: it is made of ASVspoof 2019 LA"),
+    taken={
+        "asvspoof19": Taken(
+            "PartialSpoof is made of the recordings of ASVspoof 2019 LA", "the corpus's paper"
+        ),
+    },
 )
 
 _HAD_HOMES = ("", "HAD/")
@@ -163,6 +182,7 @@ def _read_had(tree: Tree, subset: str) -> Reading:
 
 
 HAD = KnownCorpus(
+    name="had",
     title="HAD",
     homepage="https://zenodo.org/records/10377492",
     licence="see its page",
@@ -173,6 +193,7 @@ HAD = KnownCorpus(
     read=_read_had,
     subsets=_HAD_SUBSETS,
     usual="test",
+    origin=Origin(("AISHELL-3",), "the corpus's paper"),
 )
 
 _LLAMA_HOMES = ("", "LlamaPartialSpoof/")
@@ -213,6 +234,7 @@ def _columns_of(names: list[str]) -> dict[str, list[str]]:
 
 
 LLAMA_PARTIAL_SPOOF = KnownCorpus(
+    name="llama-partial-spoof",
     title="LlamaPartialSpoof",
     homepage="https://zenodo.org/records/14214149",
     licence="see its page",
@@ -223,6 +245,12 @@ LLAMA_PARTIAL_SPOOF = KnownCorpus(
     read=_read_llama,
     subsets=("a", "b", "full", "partial"),
     usual="a",
-    published=PUBLISHED["llama-partial-spoof"],
+    published={
+        "a": Published(76_228, 10_573),
+        "b": Published(64_388, 0),
+        "full": Published(44_034, 10_573),
+        "partial": Published(42_767, 10_573),
+    },
     source="the paper's table; its sums are the lines of the label files",
+    origin=Origin(("LibriTTS",), "the corpus's paper"),
 )

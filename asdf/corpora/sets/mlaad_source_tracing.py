@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from asdf.corpora.known import (
+from asdf.corpora.known_corpus import (
     KnownCorpus,
     Reading,
     find_labels,
@@ -92,6 +92,7 @@ def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 MLAAD_SOURCE_TRACING = KnownCorpus(
+    name="mlaad-source-tracing",
     title="MLAAD, protocols for source tracing",
     homepage="https://deepfake-total.com/sourcetracing",
     licence="CC BY-NC 4.0",

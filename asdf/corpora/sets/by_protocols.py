@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from asdf.corpora.known import (
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    VCTK,
     KnownCorpus,
+    Origin,
     Reading,
     SubsetFiles,
     find_labels,
@@ -23,7 +26,7 @@ from asdf.corpora.known import (
     with_files,
 )
 from asdf.corpora.protocols import read_from
-from asdf.facts import PUBLISHED
+from asdf.facts import PUBLISHED, Published
 from asdf.trials.trees import Tree
 
 
@@ -73,7 +76,9 @@ def read_protocols(protocols: Protocols, tree: Tree, subset: str) -> Reading:
 _2019_SUFFIXES = {"train": "train.trn", "dev": "dev.trl", "eval": "eval.trl"}
 
 
-def _asvspoof_2019(track: str, key: str) -> KnownCorpus:
+def _asvspoof_2019(
+    track: str, name: str, published: Mapping[str, Published], origin: Origin
+) -> KnownCorpus:
     protocols = f"ASVspoof2019_{track}_cm_protocols"
     files = {}
     for subset, suffix in _2019_SUFFIXES.items():
@@ -83,6 +88,7 @@ def _asvspoof_2019(track: str, key: str) -> KnownCorpus:
         )
     read = Protocols(files, f"Unpack {track}.zip there.", homes=(f"{track}/", ""))
     return KnownCorpus(
+        name=name,
         title=f"ASVspoof 2019 {track}",
         homepage="https://datashare.ed.ac.uk/handle/10283/3336",
         licence="ODC-By",
@@ -97,13 +103,23 @@ def _asvspoof_2019(track: str, key: str) -> KnownCorpus:
         read=partial(read_protocols, read),
         subsets=("train", "dev", "eval"),
         usual="eval",
-        published=PUBLISHED[key],
+        published=published,
         source="the corpus's protocols",
+        origin=origin,
     )
 
 
-ASVSPOOF19 = _asvspoof_2019("LA", "asvspoof19")
-ASVSPOOF19_PA = _asvspoof_2019("PA", "asvspoof19-pa")
+ASVSPOOF19 = _asvspoof_2019("LA", "asvspoof19", PUBLISHED["asvspoof19"], VCTK)
+ASVSPOOF19_PA = _asvspoof_2019(
+    "PA",
+    "asvspoof19-pa",
+    {
+        "train": Published(54_000, 5_400),
+        "dev": Published(29_700, 5_400),
+        "eval": Published(134_730, 18_090),
+    },
+    Origin(("VCTK",), "the corpus's paper"),
+)
 
 
 def _asvspoof_5_files(subset: str, protocol: str, folder: str) -> SubsetFiles:
@@ -132,6 +148,7 @@ _ASVSPOOF5 = Protocols(
     },
 )
 ASVSPOOF5 = KnownCorpus(
+    name="asvspoof5",
     title="ASVspoof 5, track 1",
     homepage="https://zenodo.org/records/14498691",
     licence="ODC-By 1.0",
@@ -142,8 +159,13 @@ ASVSPOOF5 = KnownCorpus(
     read=partial(read_protocols, _ASVSPOOF5),
     subsets=("train", "dev", "eval"),
     usual="eval",
-    published=PUBLISHED["asvspoof5"],
+    published={
+        "train": Published(182_357, 18_797),
+        "dev": Published(140_950, 31_334),
+        "eval": Published(680_774, 138_688),
+    },
     source="counts of the protocols in several public code bases, which agree",
+    origin=Origin(("MLS",), ANTI_DEEPFAKE),
 )
 
 _SPOOFCELEB = Protocols(
@@ -161,6 +183,7 @@ _SPOOFCELEB = Protocols(
     suffix="",
 )
 SPOOFCELEB = KnownCorpus(
+    name="spoofceleb",
     title="SpoofCeleb",
     homepage="https://jungjee.github.io/spoofceleb",
     licence="CC BY 4.0",
@@ -170,6 +193,7 @@ SPOOFCELEB = KnownCorpus(
     read=partial(read_protocols, _SPOOFCELEB),
     subsets=("train", "dev", "eval"),
     usual="eval",
+    origin=Origin(("VoxCeleb1",), ANTI_DEEPFAKE),
 )
 
 _WILD_FOLDER = "release_in_the_wild"
@@ -180,6 +204,7 @@ _IN_THE_WILD = Protocols(
     suffix="",
 )
 IN_THE_WILD = KnownCorpus(
+    name="in-the-wild",
     title="In-the-Wild",
     homepage="https://deepfake-total.com/in_the_wild",
     licence="Apache 2.0",

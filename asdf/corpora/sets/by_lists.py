@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from asdf.corpora.known import KnownCorpus, SubsetFiles
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    KnownCorpus,
+    Origin,
+    SubsetFiles,
+    Taken,
+)
 from asdf.corpora.label_lists import Format, Lists, Row, read_lists
-from asdf.facts import PUBLISHED
+from asdf.facts import Published
 
 _CODECFAKE_TESTS = (*(f"C{number}" for number in range(1, 8)), "A1", "A2", "A3")
 
@@ -34,6 +40,7 @@ _CODECFAKE_XIE = Lists(
     "The folder label comes with the training set; lines are 'F01_SSB13650058.wav fake 1'.",
 )
 CODECFAKE_XIE = KnownCorpus(
+    name="codecfake-xie",
     title="Codecfake (Xie et al., IEEE/ACM TASLP 2025)",
     homepage="https://zenodo.org/records/13838106",
     licence="CC BY-NC-ND 4.0",
@@ -43,11 +50,21 @@ CODECFAKE_XIE = KnownCorpus(
     read=partial(read_lists, _CODECFAKE_XIE),
     subsets=("train", "dev", *_CODECFAKE_TESTS),
     usual="C7",
-    published=PUBLISHED["codecfake-xie"],
+    published={
+        "train": Published(740_747),
+        "dev": Published(92_596),
+        **{f"C{number}": Published(26_456) for number in range(1, 7)},
+        "C7": Published(145_505),
+        "A1": Published(8_902),
+        "A2": Published(8_902),
+        "A3": Published(99_112),
+    },
     source="the README of its repository",
+    origin=Origin(("VCTK", "LibriTTS", "AISHELL-3"), ANTI_DEEPFAKE),
 )
 
 _DECRO_SUBSETS = ("ch_train", "ch_dev", "ch_eval", "en_train", "en_dev", "en_eval")
+_DECRO_README = "the README of DECRO's repository"
 _DECRO_HOMES = ("", "petrichorwq-DECRO-dataset-6fc9884/", "DECRO-dataset/")
 
 
@@ -64,6 +81,7 @@ _DECRO = Lists(
     "It lies next to the folder of its recordings.",
 )
 DECRO = KnownCorpus(
+    name="decro",
     title="DECRO (Ba et al., WWW 2023)",
     homepage="https://zenodo.org/records/7603208",
     licence="CC BY 4.0",
@@ -73,8 +91,23 @@ DECRO = KnownCorpus(
     read=partial(read_lists, _DECRO),
     subsets=_DECRO_SUBSETS,
     usual="en_eval",
-    published=PUBLISHED["decro"],
+    published={
+        "en_train": Published(22_541, 5_129),
+        "en_dev": Published(13_552, 3_049),
+        "en_eval": Published(19_190, 4_306),
+        "ch_train": Published(26_850, 9_000),
+        "ch_dev": Published(18_124, 6_109),
+        "ch_eval": Published(18_124, 6_109),
+    },
     source="the README of its repository",
+    origin=Origin(("VCTK", "AISHELL-1", "AISHELL-3", "MAGICDATA"), ANTI_DEEPFAKE),
+    taken={
+        "asvspoof19": Taken(
+            "DECRO's English bona fide is of ASVspoof 2019 LA, redivided", _DECRO_README
+        ),
+        "wavefake": Taken("DECRO has spoofs of WaveFake", _DECRO_README),
+        "cfad": Taken("DECRO has spoofs of CFAD", _DECRO_README),
+    },
 )
 
 _CTRSVDD = Lists(
@@ -86,6 +119,7 @@ _CTRSVDD = Lists(
     "It comes next to the archives of the recordings.",
 )
 CTRSVDD = KnownCorpus(
+    name="ctrsvdd",
     title="CtrSVDD, singing (Zang et al., Interspeech 2024)",
     homepage="https://zenodo.org/doi/10.5281/zenodo.10467604",
     licence="CC BY-NC-ND 4.0; its bona fide parts have others",
@@ -96,7 +130,7 @@ CTRSVDD = KnownCorpus(
     read=partial(read_lists, _CTRSVDD),
     subsets=("train", "dev", "test"),
     usual="test",
-    published=PUBLISHED["ctrsvdd"],
+    published={"test": Published(92_769, 13_596)},
     source="the page of DeepFense's list",
 )
 
@@ -136,6 +170,7 @@ _DIFFSSD = Lists(
     "It comes next to generated_speech.tar.",
 )
 DIFFSSD = KnownCorpus(
+    name="diffssd",
     title="DiffSSD (Bhagtani et al., 2024)",
     homepage="https://huggingface.co/datasets/purdueviperlab/diffssd",
     licence="CC BY-NC-ND 4.0",
@@ -146,6 +181,7 @@ DIFFSSD = KnownCorpus(
     read=partial(read_lists, _DIFFSSD),
     subsets=("train", "val", "test"),
     usual="test",
+    origin=Origin(("LibriSpeech", "LJSpeech"), ANTI_DEEPFAKE),
 )
 
 
@@ -166,6 +202,7 @@ _DEEPFAKE_EVAL = Lists(
     "It lies next to the folder audio-data.",
 )
 DEEPFAKE_EVAL_2024 = KnownCorpus(
+    name="deepfake-eval-2024",
     title="Deepfake-Eval-2024, its audio (Chandra et al., 2025)",
     homepage="https://huggingface.co/datasets/nuriachandra/Deepfake-Eval-2024",
     licence="on request; see its page",

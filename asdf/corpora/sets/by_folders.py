@@ -11,9 +11,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from asdf.corpora.folders import Groups, Layout, read_folders
-from asdf.corpora.known import KnownCorpus
-from asdf.facts import PUBLISHED
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    VCTK,
+    KnownCorpus,
+    Origin,
+)
+from asdf.corpora.path_layouts import Groups, Layout, read_folders
+from asdf.facts import Published
 
 _CFAD_VERSIONS = ("clean", "noisy", "codec")
 _CFAD_PARTS = ("train", "dev", "test_seen", "test_unseen")
@@ -26,6 +31,7 @@ _CFAD = Layout(
     renamed={"attack": "source"},
 )
 CFAD = KnownCorpus(
+    name="cfad",
     title="CFAD (Ma et al., Speech Communication 2024)",
     homepage="https://zenodo.org/records/8122764",
     licence="see its page",
@@ -35,6 +41,7 @@ CFAD = KnownCorpus(
     read=partial(read_folders, _CFAD),
     subsets=tuple(f"{version}-{part}" for version in _CFAD_VERSIONS for part in _CFAD_PARTS),
     usual="clean-test_unseen",
+    origin=Origin(("AISHELL-1", "AISHELL-3", "THCHS-30", "MAGICDATA"), ANTI_DEEPFAKE),
 )
 
 _DFADD = Layout(
@@ -44,6 +51,7 @@ _DFADD = Layout(
     subset_of=lambda groups: groups["subset"],
 )
 DFADD = KnownCorpus(
+    name="dfadd",
     title="DFADD (Du et al., SLT 2024)",
     homepage="https://huggingface.co/datasets/isjwdu/DFADD",
     licence="see its page",
@@ -54,6 +62,7 @@ DFADD = KnownCorpus(
     read=partial(read_folders, _DFADD),
     subsets=("train", "valid", "test"),
     usual="test",
+    origin=VCTK,
 )
 
 _ODSS = Layout(
@@ -63,6 +72,7 @@ _ODSS = Layout(
     bona_fide={"natural"},
 )
 ODSS = KnownCorpus(
+    name="odss",
     title="ODSS (Yaroshchuk et al., WIFS 2023)",
     homepage="https://zenodo.org/records/8370669",
     licence="see its page",
@@ -70,6 +80,7 @@ ODSS = KnownCorpus(
     folders=("ODSS", "odss"),
     marks=("natural", "odss/natural", "ODSS/natural"),
     read=partial(read_folders, _ODSS),
+    origin=Origin(("VCTK",), "the folders of its recordings, in DeepFense's list"),
 )
 
 _HABLA = Layout(
@@ -80,6 +91,7 @@ _HABLA = Layout(
     columns={"language": "es"},
 )
 HABLA = KnownCorpus(
+    name="habla",
     title="HABLA (Tamayo Flórez et al., Interspeech 2023)",
     homepage="https://huggingface.co/datasets/ArturoHurtado7/AntiSpoofing",
     licence="see its page",
@@ -87,7 +99,7 @@ HABLA = KnownCorpus(
     folders=("HABLA", "habla", "Latin_America_Spanish_anti_spoofing_dataset"),
     marks=("FinalDataset_16khz", "CycleGAN"),
     read=partial(read_folders, _HABLA),
-    published=PUBLISHED["habla"],
+    published={"": Published(80_816)},
     source="counts of its folders in public repositories, which agree",
 )
 
@@ -99,6 +111,7 @@ _LIBRISEVOC = Layout(
     columns={"language": "en"},
 )
 LIBRISEVOC = KnownCorpus(
+    name="librisevoc",
     title="LibriSeVoc (Sun et al., CVPR workshops 2023)",
     homepage="https://github.com/csun22/Synthetic-Voice-Detection-Vocoder-Artifacts",
     licence="see its page",
@@ -106,8 +119,9 @@ LIBRISEVOC = KnownCorpus(
     folders=("LibriSeVoc", "librisevoc"),
     marks=("gt", "LibriSeVoc/gt"),
     read=partial(read_folders, _LIBRISEVOC),
-    published=PUBLISHED["librisevoc"],
+    published={"": Published(92_407, 13_201)},
     source="counts of its folders in public repositories, which agree",
+    origin=Origin(("LibriTTS",), "the README of its repository"),
 )
 
 _SONAR = Layout(
@@ -117,6 +131,7 @@ _SONAR = Layout(
     bona_fide={"real_samples"},
 )
 SONAR = KnownCorpus(
+    name="sonar",
     title="SONAR (Li et al., 2024)",
     homepage="https://github.com/Jessegator/SONAR",
     licence="see its page",
@@ -133,6 +148,7 @@ _CODECFAKE_WU = Layout(
     columns={"language": "en"},
 )
 CODECFAKE_WU = KnownCorpus(
+    name="codecfake-wu",
     title="CodecFake (Wu et al., Interspeech 2024): VCTK through neural codecs",
     homepage="https://huggingface.co/datasets/rogertseng/CodecFake",
     licence="CC BY 4.0",
@@ -141,6 +157,7 @@ CODECFAKE_WU = KnownCorpus(
     folders=("CodecFake", "CodecFake_Wu", "codecfake-wu"),
     marks=("processed",),
     read=partial(read_folders, _CODECFAKE_WU),
+    origin=VCTK,
 )
 
 _FAKEAVCELEB = Layout(
@@ -151,6 +168,7 @@ _FAKEAVCELEB = Layout(
     subset_of=lambda groups: f"{groups['video'].lower()}-video",
 )
 FAKEAVCELEB = KnownCorpus(
+    name="fakeavceleb",
     title="FakeAVCeleb, its sound (Khalid et al., NeurIPS 2021)",
     homepage="https://github.com/DASH-Lab/FakeAVCeleb",
     licence="on request; see its page",
@@ -160,6 +178,7 @@ FAKEAVCELEB = KnownCorpus(
     marks=("RealVideo-RealAudio", "FakeAVCeleb/RealVideo-RealAudio"),
     read=partial(read_folders, _FAKEAVCELEB),
     subset_of="kind of video",
+    origin=Origin(("VoxCeleb2",), "the corpus's paper"),
 )
 
 
@@ -190,6 +209,7 @@ _WAVEFAKE = Layout(
     derived=_describe_wavefake,
 )
 WAVEFAKE = KnownCorpus(
+    name="wavefake",
     title="WaveFake",
     homepage="https://zenodo.org/records/5642694",
     licence="see its page",
@@ -198,6 +218,7 @@ WAVEFAKE = KnownCorpus(
     marks=("generated_audio", "ljspeech_melgan", "jsut_multi_band_melgan"),
     read=partial(read_folders, _WAVEFAKE),
     subset_of="system",
-    published=PUBLISHED["wavefake"],
+    published={"": Published(117_985, 0)},
     source="the data set's datasheet",
+    origin=Origin(("LJSpeech", "JSUT"), ANTI_DEEPFAKE),
 )
