@@ -83,7 +83,10 @@ def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
     if not any(len(result.seeds) > 1 for result in results):
         return None
     columns = over_seeds_columns(over, results, _HEADINGS, "–")
-    chosen_by = [result.best and (result.best.chosen_by or "this set itself") for result in results]
+    chosen_by = []
+    for result in results:
+        best = result.best
+        chosen_by.append(None if best is None else best.chosen_by or "this set itself")
     columns.insert(5, Column("chosen_by", "Chosen by").with_texts(chosen_by))
     names = each(results, "name")
     table = Table(names, columns, "Systems", labels=labels_of(names, _LABEL))
