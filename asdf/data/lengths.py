@@ -28,7 +28,7 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import measure_speech, needs_whole_recording
 from asdf.audio.speech_activity import identity
-from asdf.data.ffmpeg_log import log_fallbacks
+from asdf.data.loaders import log_fallbacks
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
