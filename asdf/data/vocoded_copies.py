@@ -17,8 +17,8 @@ from asdf.data.data_sections import DataSections
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Vocoding
+from asdf.trials.copied_trials import Copies, append_copies
 from asdf.trials.trial_list import TrialList, join
-from asdf.trials.vocoded_copies import Copies, append_copies
 
 
 class WithCopies(NamedTuple):

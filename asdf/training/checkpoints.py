@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_file import write_network_file as write_checkpoint
+from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.distributed.sharding import gathered, is_part, is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile, fill_network, read_network_file
-from asdf.interchange import write_network_file as write_checkpoint
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections

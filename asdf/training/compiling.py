@@ -19,7 +19,7 @@ from torchaudio.models.wav2vec2.components import Transformer
 
 from asdf.errors import UsageError
 from asdf.networks.attached import completed
-from asdf.networks.front_ends.layers import layers_compiled
+from asdf.networks.front_ends.encoder_layers import layers_compiled
 from asdf.settings.sections import Computing, FrontEnd
 
 _EXPLAINS = "Explanation: "

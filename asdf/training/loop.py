@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.loaders import BatchLoader, log_fallbacks
 from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import Window
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.threads import Threads
-from asdf.interchange import NetworkFile
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName

@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Window
@@ -26,7 +27,6 @@ from asdf.distributed.sharding import divides
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 from asdf.networks.split import FromFeatures
 from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG

@@ -13,7 +13,7 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
-from asdf.scoring.memory_errors import memory_errors_as
+from asdf.scoring.computing import memory_errors_as
 from asdf.settings.sections import Network
 from asdf.training.training_sections import TrainingSections
 

@@ -25,7 +25,7 @@ from asdf.runs.evaluations import (
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
-from asdf.scoring.precision import agree_on_precision
+from asdf.scoring.agreement import agree_on_precision
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.profile import StepProfile
 from asdf.training.retention import remove_networks

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.distributed.sharding import divided_like, local_part
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 
 
 class WeightAverage:

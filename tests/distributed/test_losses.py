@@ -13,11 +13,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile, fill_network
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections, assign
 from asdf.training.checkpoints import HostCopies, collect_checkpoint

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile
 from asdf.networks import build_network
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName

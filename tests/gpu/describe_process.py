@@ -15,7 +15,7 @@ import torch
 
 from asdf.data import loaders
 from asdf.distributed import world as worlds
-from asdf.distributed.seen_gpus import visible_gpus
+from asdf.distributed.devices import visible_gpus
 from asdf.settings.sections import Computing
 from asdf.training.training_precision import choose_precision
 

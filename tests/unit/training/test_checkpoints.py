@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
@@ -177,7 +177,7 @@ FULL = """
 import resource, sys, torch
 from pathlib import Path
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.training.checkpoints import write_checkpoint
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:
