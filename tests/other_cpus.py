@@ -36,6 +36,7 @@ NUMBERS = (
     "tests/unit/data",
     "tests/unit/metrics",
     "tests/unit/checkpoint",
+    "tests/unit/tasks",
     "tests/unit/interchange",
     "tests/unit/benchmarks/test_same_work.py",
     "tests/recipes/test_whole_run.py",

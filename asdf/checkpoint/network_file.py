@@ -29,11 +29,11 @@ from asdf.settings.catalogue import (
     our_catalogue,
     section_types,
 )
-from asdf.settings.checks import check_value
 from asdf.settings.class_path import is_ours, module_file
 from asdf.settings.declared import declared_by
 from asdf.settings.mistakes import Complaint
 from asdf.settings.sections import Sections, assign
+from asdf.settings.value_checks import check_value
 from asdf.text import shorten
 
 FORMAT = "asdf"
@@ -110,6 +110,14 @@ class NetworkFile:
         averaged: names of the files whose weights were averaged.
         others: further entries, by their keys.
         path: where it was read from, for messages.
+
+    Examples:
+        >>> from asdf.interchange import read_network
+        >>> _, file = read_network("network.pt")
+        >>> file.network_class, file.format, file.calibration is None
+        ('asdf.networks.AASIST_L', 'asdf', True)
+        >>> file.settings["network"]["network_class"]
+        'asdf.networks.AASIST_L'
     """
 
     state: dict[str, Any]

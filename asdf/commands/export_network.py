@@ -57,31 +57,14 @@ GRAPHS = ("onnx", "torchscript")
 class ExportOptions(WeightsOptions):
     """Options of the command."""
 
-    network: str = argument(
-        NETWORK_HELP,
-        metavar="NETWORK",
-    )
-    named: Path | None = argument(
-        "the file to write",
-        metavar="OUT",
-        default=None,
-        hidden=True,
-    )
-    format: str = option(
-        ", ".join(FORMATS),
-        metavar="FORMAT",
-        default=MISSING,
-        choices=FORMATS,
-    )
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    named: Path | None = argument("the file to write", "OUT", default=None, hidden=True)
+    format: str = option(", ".join(FORMATS), "FORMAT", default=MISSING, choices=FORMATS)
     output: Path | None = option(
-        "the file to write; for hub the folder",
-        metavar="OUT",
-        short="-o",
-        needed=True,
+        "the file to write; for hub the folder", "OUT", short="-o", needed=True
     )
     samples: int | None = option(
-        "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)",
-        metavar="N",
+        "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
     )
     int8: bool = flag("onnx: quantise the weights of large linear layers")
 

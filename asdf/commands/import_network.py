@@ -40,24 +40,15 @@ if TYPE_CHECKING:
 class ImportOptions:
     """Options of the command."""
 
-    file: Path = argument(
-        "a detector in any of these layouts",
-        metavar="FILE",
-    )
+    file: Path = argument("a detector in any of these layouts", "FILE")
     words: tuple[str, ...] = argument(
-        "settings that FILE does not state",
-        metavar="section.name=value",
-        default=(),
+        "settings that FILE does not state", "section.name=value", default=()
     )
     output: Path | None = option(
-        "the network file to write, such as network.pt",
-        metavar="OUT",
-        short="-o",
-        needed=True,
+        "the network file to write, such as network.pt", "OUT", short="-o", needed=True
     )
     network_folder: Path | None = option(
-        "folder with the module of your own network class",
-        metavar="FOLDER",
+        "folder with the module of your own network class", "FOLDER"
     )
 
     @property
@@ -111,7 +102,7 @@ def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
         UsageError: a setting that does not exist, or a value that does not fit it.
     """
     from asdf.settings.catalogue import our_catalogue
-    from asdf.settings.layers import read_overrides, steps_of
+    from asdf.settings.config_layers import read_overrides, steps_of
     from asdf.settings.mistakes import Collector, raise_all
 
     mistakes = Collector()

@@ -10,7 +10,7 @@ from typing import Any
 
 from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FRAME_SAMPLES, assign
-from asdf.trials.scored_length import PUBLISHED, ScoredLength
+from asdf.trials.how_scored import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
 _MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"

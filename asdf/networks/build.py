@@ -24,7 +24,7 @@ from asdf.networks.ssl_detector import (
 from asdf.networks.tuning.tuned import tune_front_ends
 from asdf.networks.views import NetworkSections
 from asdf.settings.class_path import describe_error, find_class
-from asdf.settings.frame_heads import THAT_KEEP_TIME
+from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 SETTING = "network.network_class"

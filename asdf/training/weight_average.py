@@ -84,11 +84,6 @@ class WeightAverage:
             local_part(average).copy_(local_part(parameter.detach()))
 
 
-def average_weights(network: nn.Module, decay: float | None) -> WeightAverage | None:
-    """Return the average that `network.ema_decay` requests, if any."""
-    return None if decay is None else WeightAverage(network, decay)
-
-
 @torch.no_grad()
 def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
     """Put the entry that `WeightAverage.save_in` wrote into the network.

@@ -26,10 +26,9 @@ from asdf.errors import AsdfError
 from asdf.networks import build_network, frame_hop
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import collect_checkpoint
-from asdf.training.host_copies import HostCopies
-from asdf.training.progress import Progress
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs

@@ -24,9 +24,9 @@ from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections, assign
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import read_checkpoint
-from asdf.training.progress import Progress
 from asdf.training.saving import Saving
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results

@@ -27,7 +27,7 @@ import torchaudio  # noqa: F401
 import asdf.checkpoint.network_reading
 import asdf.commands.score
 import asdf.metrics.summary
-import asdf.recipe.opening
+import asdf.recipe.opened_recipe
 import asdf.recipe.stages
 import asdf.scoring.detector
 import asdf.training.loop  # noqa: F401

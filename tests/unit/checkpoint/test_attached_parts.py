@@ -14,7 +14,7 @@ from asdf.commands import export_network
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import read_network, recognise, write_onnx, write_torchscript
 from asdf.networks import build_network
-from asdf.training.losses.building import build_loss
+from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import small_settings
 

@@ -27,7 +27,7 @@ from asdf.networks import SSL_AASIST
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import newest_checkpoint, read_checkpoint
-from asdf.training.progress import Progress
+from asdf.training.training_progress import Progress
 
 WAYS: dict[str, Callable[[Path], Any]] = {
     "score and export": read_network,

@@ -14,7 +14,7 @@ from asdf.networks import back_ends
 from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
 from asdf.networks.interface import DetectorNetwork
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings import frame_heads
+from asdf.settings import relations
 from asdf.settings.sections import BACK_ENDS
 from asdf.settings.sections import BackEnd as BackEndSettings
 from tests.conftest import ROOT
@@ -53,7 +53,7 @@ def test_a_class_is_at_the_door_and_on_the_page(kind):
 @pytest.mark.parametrize("kind", ENDS, ids=lambda kind: kind.__name__)
 def test_the_settings_know_whether_a_back_end_keeps_time(kind):
     name = SHORT_NAMES[kind.__name__]
-    assert (name in frame_heads.THAT_KEEP_TIME.split(", ")) == (kind.frame_step is not None)
+    assert (name in relations.THAT_KEEP_TIME.split(", ")) == (kind.frame_step is not None)
 
 
 def test_the_settings_know_which_networks_keep_no_time():
@@ -65,7 +65,7 @@ def test_the_settings_know_which_networks_keep_no_time():
             continue
         if not issubclass(kind, PairedDetector) or kind.back_end_class.frame_step is None:
             without.append(f"asdf.networks.{name}")
-    assert sorted(without) == sorted(frame_heads._NETWORKS_WITHOUT_TIME)
+    assert sorted(without) == sorted(relations._NETWORKS_WITHOUT_TIME)
 
 
 @pytest.mark.parametrize("kind", ENDS, ids=lambda kind: kind.__name__)

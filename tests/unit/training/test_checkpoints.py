@@ -15,15 +15,15 @@ from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
 from asdf.training import checkpoints
 from asdf.training.checkpoints import (
+    HostCopies,
     collect_checkpoint,
     fill_network,
     newest_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from asdf.training.host_copies import HostCopies
 from asdf.training.optimisers import build_optimiser
-from asdf.training.progress import Progress
+from asdf.training.training_progress import Progress
 
 EVALUATION = Evaluation(17, 2.5, NetworkName("epoch.3.step.17"), {"dev": 0.1}, "bf16")
 
