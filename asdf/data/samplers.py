@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.arrays import AnyIntegers
+from asdf.data.data_sections import DataSections
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
-from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.trials.trial_list import TrialList
 
@@ -33,9 +33,24 @@ class Sampler(ABC):
     Args:
         settings: all sections of the run's settings.
         utterances: the training list, with its columns; `utterances.corpora()` are their corpora.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.data.samplers import Sampler
+        >>> from asdf.evaluation import TrialList
+        >>> from asdf.runs.seeds import generator
+        >>> from asdf.settings import Sections
+        >>> class BonaFideTwice(Sampler):
+        ...     def order(self, epoch):
+        ...         labels = self.utterances.labels
+        ...         turns = np.repeat(np.arange(len(labels)), 1 + labels)
+        ...         return generator(self.seed, "bona fide twice", epoch).permutation(turns)
+        >>> sampler = BonaFideTwice(Sections(), TrialList(list("abc"), [1, 0, 0]))
+        >>> sorted(sampler.order(1).tolist())
+        [0, 0, 1, 2]
     """
 
-    def __init__(self, settings: Sections, utterances: TrialList) -> None:
+    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
         self.settings = settings
         self.utterances = utterances
         self.seed = settings.recipe.seed
@@ -67,9 +82,9 @@ class Group:
     """Utterances that have a share of the turns together.
 
     Attributes:
-        name: in the log, and for the group's draws.
+        name: Name in the log, and for the group's draws.
         utterances: indices into the list, at least one.
-        weight: its turns are in proportion to the weights of the groups.
+        weight: Weight of the group; turns are in proportion to the weights.
     """
 
     name: str
@@ -82,9 +97,23 @@ class GroupedSampler(Sampler):
 
     An epoch has as many turns as the list has utterances. Within a group the turns go on from epoch
     to epoch: none has its next turn before all others of the group have had theirs.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.data.samplers import Group, GroupedSampler
+        >>> from asdf.evaluation import TrialList
+        >>> from asdf.settings import Sections
+        >>> class Thirds(GroupedSampler):
+        ...     def groups(self):
+        ...         labels = self.utterances.labels
+        ...         bona_fide = Group("bona fide", np.flatnonzero(labels == 1), weight=1)
+        ...         return [bona_fide, Group("spoof", np.flatnonzero(labels == 0), weight=2)]
+        >>> sampler = Thirds(Sections(), TrialList(list("abcdef"), [1, 1, 1, 1, 0, 0]))
+        >>> sampler.describe()
+        '6 turns per epoch: 2 of the 4 of bona fide, 4 of the 2 of spoof'
     """
 
-    def __init__(self, settings: Sections, utterances: TrialList) -> None:
+    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
         super().__init__(settings, utterances)
         self._groups = self.groups()
         _check_groups(self._groups, name_of(type(self)))

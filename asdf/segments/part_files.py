@@ -30,7 +30,7 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.segments.spoofed_seconds import Segment, clipped, merged
 from asdf.text import AnyPath, read_number, shorten
-from asdf.trials.lines import NumberedLines, numbered_lines, peek
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 
 _MICROSECOND = 6
 # The labels of whole recordings: 1 and 0 are HAD's.

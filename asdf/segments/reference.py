@@ -17,8 +17,8 @@ from asdf.segments.label_arrays import read_label_arrays
 from asdf.segments.part_files import Timed, parse_rttm, parse_text
 from asdf.segments.spoofed_seconds import COLUMN, format_spoofed
 from asdf.text import AnyPath
-from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
+from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trial_list import TrialList
 
 

@@ -27,8 +27,8 @@ from asdf.arrays import Floats, Integers, Singles
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, read_number
-from asdf.trials.collecting import find_repeats
-from asdf.trials.lines import NumberedLines, numbered_lines, peek
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
+from asdf.trials.trial_list import find_repeats
 
 _MOST_BYTES = 2**32
 _ARRAYS = ("ids", "offsets", "scores", "hop_s", "durations_s")

@@ -45,6 +45,22 @@ class Part(ABC):
     Args:
         settings: Plain copy of the run's settings; a class of the user's own gets all sections.
         base: Folder that those in the settings are relative to.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from asdf.audio.augmentation import Part
+        >>> from asdf.settings import Sections
+        >>> class Clipping(Part):
+        ...     probability = 0.5
+        ...
+        ...     def apply(self, clip, rng):
+        ...         peak = np.abs(clip).max()
+        ...         return np.clip(rng.uniform(1, 4) * clip, -peak, peak).astype(np.float32)
+        >>> part = Clipping(Sections(), Path())
+        >>> clip = np.array([0.1, -0.5], np.float32)
+        >>> part.apply(clip, np.random.default_rng(0)).tolist()[1]
+        -0.5
     """
 
     own_settings: ClassVar[type[OwnSettings] | None] = None

@@ -28,6 +28,19 @@ class Vocoder(ABC):
 
     Args:
         settings: All sections, those of the user's own among them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.audio.vocoding import Vocoder
+        >>> from asdf.settings import Sections
+        >>> class Noisy(Vocoder):
+        ...     def vocode(self, samples, rng):
+        ...         magnitudes = np.abs(np.fft.rfft(samples))
+        ...         phases = rng.uniform(0, 2 * np.pi, len(magnitudes))
+        ...         return np.fft.irfft(magnitudes * np.exp(1j * phases), len(samples))
+        >>> speech = np.random.default_rng(0).normal(0, 0.1, 400).astype(np.float32)
+        >>> Noisy(Sections()).vocode(speech, np.random.default_rng(1)).shape
+        (400,)
     """
 
     def __init__(self, settings: VocoderSettings) -> None: ...  # noqa: B027

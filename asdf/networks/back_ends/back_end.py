@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import BackEnd as BackEndSettings
 
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
@@ -33,6 +34,26 @@ class BackEnd(nn.Module, ABC):
 
     One that `back_end.back_end_class` names is built from all sections and the front end that
     precedes it: its constructor takes these two, or it has another `from_settings`.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import BackEnd, Wav2Vec2FrontEnd
+        >>> from asdf.settings import Sections
+        >>> class Mean(BackEnd):
+        ...     def __init__(self, settings, front_end):
+        ...         super().__init__()
+        ...         self.output = torch.nn.Linear(front_end.dimension, 2)
+        ...
+        ...     def forward(self, features_BLC):
+        ...         embeddings_BE = features_BLC.mean(dim=1)
+        ...         return embeddings_BE, self.output(embeddings_BE)
+        >>> settings = Sections()
+        >>> settings.front_end.architecture = "tiny"
+        >>> front_end = Wav2Vec2FrontEnd(settings.front_end)
+        >>> back_end = Mean.from_settings(settings, front_end)
+        >>> embeddings_BE, logits_B2 = back_end(front_end(torch.zeros(2, 8000)))
+        >>> logits_B2.shape
+        torch.Size([2, 2])
     """
 
     takes: ClassVar[Takes] = "features"
@@ -42,7 +63,7 @@ class BackEnd(nn.Module, ABC):
     frame_dimension: int = 0
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         """Build it for `front_end`, whose `dimension` and `layers` are known.
 
         Raises:
@@ -51,7 +72,7 @@ class BackEnd(nn.Module, ABC):
         return cls(settings, front_end)
 
     @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return its smallest number of layers, which settings show before it is built."""
         return 0
 
@@ -79,5 +100,5 @@ class SizedBackEnd(BackEnd):
     """A back end whose constructor takes the features' dimension and the section `back_end`."""
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension, settings.back_end)

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.front_ends.layers import WeightedSum
+from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.front_ends.masking import Masking
 from asdf.networks.front_ends.trained_parts import all_parameters, resting_names
 from asdf.networks.interface import repeat_short
 from asdf.networks.traced_sizes import normalize_rows
+from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
@@ -31,18 +32,7 @@ from asdf.settings.sections import Sections
 class FrontEnd(nn.Module, ABC):
     """A front end of any kind; ours, and a model for yours.
 
-    A class of your own states its sizes, makes the module of its weights, and computes states:
-
-        class FilterBank(FrontEnd):
-            dimension = 40
-            window = 400
-            hop = 160
-
-            def make_model(self, settings):
-                return MyFilters()
-
-            def states(self, waveforms_BT):
-                yield self.mask(self.model(waveforms_BT))
+    A class of your own states its sizes, makes the module of its weights, and computes states.
 
     Settings of its own, of a section that it declares as `own_settings`, are in `self.sections`:
     `self.sections.my_section.bands`, from `set_sizes` on.
@@ -64,6 +54,24 @@ class FrontEnd(nn.Module, ABC):
             'hub:ORG/NAME@COMMIT'; None: of none, or not known.
         resting: names of parameters that never learn, as `front_end.trained_parts` says.
         frozen: see `freeze`.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import FrontEnd
+        >>> from asdf.settings import Sections
+        >>> class Frames(FrontEnd):
+        ...     dimension = 40
+        ...     window = 320
+        ...     hop = 320
+        ...
+        ...     def make_model(self, settings):
+        ...         return torch.nn.Linear(320, 40)
+        ...
+        ...     def states(self, waveforms_BT):
+        ...         yield self.mask(self.model(waveforms_BT.unfold(1, 320, 320)))
+        >>> front_end = Frames(Sections().front_end)
+        >>> front_end(torch.zeros(2, 16000)).shape
+        torch.Size([2, 50, 40])
     """
 
     dimension: int
@@ -72,7 +80,7 @@ class FrontEnd(nn.Module, ABC):
     encoder_layers: int = 0
     cacheable: ClassVar[bool] = False
 
-    def __init__(self, settings: FrontEndSettings, sections: Sections | None = None) -> None:
+    def __init__(self, settings: FrontEndSettings, sections: NetworkSections | None = None) -> None:
         """Build it with random weights; `asdf.interchange.load_pretrained` loads those named.
 
         Args:
@@ -105,7 +113,7 @@ class FrontEnd(nn.Module, ABC):
         self.freeze(settings.frozen)
 
     @classmethod
-    def from_settings(cls, sections: Sections) -> FrontEnd:
+    def from_settings(cls, sections: NetworkSections) -> FrontEnd:
         """Build it from all sections, also where its constructor takes `sections.front_end` alone.
 
         Raises:
