@@ -29,14 +29,14 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
-from asdf.tables.table import Column, Columns, Table, Value, rate, texts
-from asdf.tables.text import as_lines
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Column, Columns, Table, each, rate, texts
 from asdf.text import quoted_and_more, read_number
 
 if TYPE_CHECKING:
     from asdf.segments import Reference, ScoredFrames
-    from asdf.tasks.localisation.intervals import LocalisationIntervals
-    from asdf.tasks.localisation.measures import Agreement, Localisation, LocatedRecording
+    from asdf.tasks.localisation.located_intervals import LocalisationIntervals
+    from asdf.tasks.localisation.located_measures import Agreement, Localisation, LocatedRecording
 
 _SHOWN = 5
 
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
     thresholds = _thresholds(args.threshold, resolutions)
     # numpy comes after the options, as it takes a moment to load.
     from asdf.segments import read_frame_scores, read_reference
-    from asdf.tasks.localisation.measures import localisation
+    from asdf.tasks.localisation.located_measures import localisation
 
     frames = read_frame_scores(args.frames, args.hop)
     reference = read_reference(args.reference)
@@ -115,8 +115,8 @@ def _intervals(
     replicates: int,
 ) -> LocalisationIntervals | None:
     from asdf.runs.progress import track
-    from asdf.tasks.localisation.intervals import localisation_intervals
-    from asdf.tasks.localisation.measures import pooled_stretches
+    from asdf.tasks.localisation.located_intervals import localisation_intervals
+    from asdf.tasks.localisation.located_measures import pooled_stretches
 
     if not replicates:
         return None
@@ -184,7 +184,7 @@ def _locate(
     None for the speakers where one is not known.
     """
     from asdf.segments import spoofed_parts
-    from asdf.tasks.localisation.measures import LocatedRecording
+    from asdf.tasks.localisation.located_measures import LocatedRecording
 
     recordings = []
     speakers = []
@@ -255,12 +255,11 @@ def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     thresholds = [result.threshold, *(point.threshold for point in points)]
     agreements = [result.agreement, *(point.agreement for point in points)]
     columns: Columns = [
-        (rate("eer", "EER", 4, states_unit=True), list(map(Value, eers))),
+        rate("eer", "EER", 4, states_unit=True).with_values(eers),
         texts("threshold", [f"{threshold:.6g}" for threshold in thresholds]),
     ]
     for metric in ("F1", "IoU", "precision", "recall"):
-        values = [Value(getattr(agreement, metric.lower())) for agreement in agreements]
-        columns.append((Column(metric, metric), values))
+        columns.append(Column(metric, metric).with_values(each(agreements, metric.lower())))
     counted = [f"{point.bona_fide:,}" for point in points]
     columns.append(texts("bona fide", [f"{result.bona_fide_s:.1f} s", *counted]))
     counted = [f"{point.spoof:,}" for point in points]

@@ -18,18 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.commands.judged_files import Protocol, read_system_scores
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_inputs, input_name, output_name, show
-from asdf.commands.score_files import Protocol, read_system_scores
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.summary import known_columns
 from asdf.runs.streams import STREAM
 from asdf.text import quoted_and_more
 from asdf.trials.formats import read_score_file
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores
-from asdf.trials.submission import check_submission, write_submission
+from asdf.trials.submission_files import check_submission, write_submission
 from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, formats_table
+from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5
@@ -39,35 +39,12 @@ _SHOWN = 5
 class SubmissionOptions:
     """Options of the command."""
 
-    scores: Path | None = argument(
-        "a score file of any format",
-        metavar="SCORES",
-        default=None,
-    )
-    trials: Path = option(
-        "the challenge's trials",
-        metavar="LIST",
-        default=MISSING,
-    )
-    format: str = option(
-        "that of the challenge, see above",
-        default=MISSING,
-        choices=FORMATS,
-    )
-    output: Path | None = option(
-        "the file or .zip to write",
-        metavar="OUT",
-        short="-o",
-        needed=True,
-    )
-    threshold: float | None = option(
-        "real from this score on",
-        metavar="X",
-    )
-    check: Path | None = option(
-        "check this file instead",
-        metavar="FILE",
-    )
+    scores: Path | None = argument("a score file of any format", "SCORES", default=None)
+    trials: Path = option("the challenge's trials", "LIST", default=MISSING)
+    format: str = option("that of the challenge, see above", default=MISSING, choices=FORMATS)
+    output: Path | None = option("the file or .zip to write", "OUT", short="-o", needed=True)
+    threshold: float | None = option("real from this score on", "X")
+    check: Path | None = option("check this file instead", "FILE")
 
 
 COMMAND = Command("submission", f"{__doc__}\nformats:\n{formats_table()}", SubmissionOptions)

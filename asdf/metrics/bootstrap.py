@@ -21,9 +21,8 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, Weights, into_blocks
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import (
     Interval,
     Rates,
@@ -31,7 +30,7 @@ from asdf.metrics.intervals import (
     rate_interval,
     tested_interval,
 )
-from asdf.metrics.resampling import (
+from asdf.metrics.replicates import (
     block_draws,
     speaker_block_draws,
     speaker_draws,

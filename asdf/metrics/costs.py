@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asdf.metrics.blocks import into_blocks
-from asdf.metrics.detection import DetCurve, as_scores
+from asdf.metrics.detection import DetCurve, as_scores, into_blocks
 
 
 @dataclass(frozen=True)

@@ -22,26 +22,25 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, confidence_intervals
-from asdf.metrics.checks import Finding, find_errors, find_warnings
-from asdf.metrics.conditions import (
-    Average,
-    Condition,
-    average,
-    average_decisions,
-    conditions_of,
-    trials_of,
-)
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
-from asdf.metrics.known_sets import another_subset
-from asdf.metrics.results import Result, result_of
+from asdf.metrics.results import (
+    Average,
+    Condition,
+    Result,
+    average,
+    average_decisions,
+    conditions_of,
+    result_of,
+    trials_of,
+)
+from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions
+from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
-from asdf.trials.scored_length import ScoredLength
 from asdf.trials.trial_list import TrialList
 
 __all__ = [
@@ -49,10 +48,7 @@ __all__ = [
     "Condition",
     "Summary",
     "Tandem",
-    "different_lengths",
-    "different_trials",
     "known_columns",
-    "mixed_precisions",
     "summarise",
 ]
 
@@ -289,49 +285,6 @@ def _list_conditions(
         conditions += of_column
         findings += left_out
     return conditions, findings
-
-
-def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored on different numbers of its trials."""
-    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
-    if len(sizes) < 2:
-        return []
-    numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
-    message = (
-        f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
-        "numbers cannot be compared."
-    )
-    return [Finding("warning", message)]
-
-
-def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set are known to be scored from different lengths of recordings."""
-    lengths: list[ScoredLength] = []
-    for summary in summaries:
-        length = summary.scored.length
-        if length is not None and length not in lengths:
-            lengths.append(length)
-    # What agrees with the first agrees with each other: the first stands for all.
-    if all(length.agrees_with(lengths[0]) for length in lengths):
-        return []
-    described_lengths = "; ".join(length.describe() for length in lengths)
-    message = (
-        f"the systems were scored from different lengths of the recordings "
-        f"({described_lengths}), so their numbers cannot be compared."
-    )
-    return [Finding("warning", message)]
-
-
-def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored in different precisions."""
-    precisions = different_precisions(summary.scored for summary in summaries)
-    if not precisions:
-        return []
-    message = (
-        f"the systems were scored in different precisions ({precisions}), which moves scores a "
-        "little: score all in fp32 where a small difference counts."
-    )
-    return [Finding("warning", message)]
 
 
 def known_columns(

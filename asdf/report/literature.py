@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.report.measurement import Measurement
-from asdf.report.references import (
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, each, texts
+from asdf.tasks.studies.references import (
     KNOWN_SETS,
     KnownSet,
     Reference,
     comparable,
     of_the_same_length,
 )
-from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import Column, Columns, Table, Value, each, texts
-from asdf.trials.scored_length import described
+from asdf.trials.how_scored import described
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTa
         cost = reference.min_tdcf
         costs.append(Value(cost, text=None if cost is None else f"{cost:g}"))
     columns: Columns = [
-        (Column("eer", "EER %", paper_digits=2), list(map(Value, each(references, "eer")))),
+        Column("eer", "EER %", paper_digits=2).with_values(each(references, "eer")),
         (Column("min_tdcf", "min t-DCF"), costs),
         texts("Scored", [described(known.scored) for known in references]),
         texts("Source", each(references, "paper")),

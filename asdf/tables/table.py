@@ -79,6 +79,14 @@ class Column:
         """The name, with the unit if it is stated there."""
         return f"{self.name} %" if self.percent and self.states_unit else self.name
 
+    def with_values(self, numbers: Iterable[float | None]) -> tuple[Column, list[Value]]:
+        """Return the column with a value per row of a table."""
+        return self, list(map(Value, numbers))
+
+    def with_texts(self, cells: Iterable[str | None]) -> tuple[Column, list[Value]]:
+        """Return the column with a text per row of a table."""
+        return self, [Value(text=cell) for cell in cells]
+
     def format(
         self, number: float | None, *, paper: bool = False, absent: str = "-", sign: str = ""
     ) -> str:
@@ -100,6 +108,13 @@ class Column:
         low = self.format(bounds.low, paper=paper)
         return f"{low}{between}{self.format(bounds.high, paper=paper)}"
 
+    def format_intervals(self, intervals: Mapping[str, Bounds]) -> str:
+        """Return intervals by what they are over, with the space before them; '' without any."""
+        shown = []
+        for over, interval in intervals.items():
+            shown.append(f"{self.format_bounds(interval, ' .. ')} over {over}")
+        return f"   95 %: {', '.join(shown)}" if shown else ""
+
     def format_difference(self, difference: Difference, *, paper: bool = False) -> list[str]:
         """Return a difference with its sign, its interval and its p-value."""
         value = self.format(difference.value, paper=paper, sign="+")
@@ -110,7 +125,7 @@ class Column:
 
 
 class Spread(Protocol):
-    """A mean over seeds, such as `asdf.metrics.over_seeds.Spread`."""
+    """A mean over seeds, with its deviation."""
 
     @property
     def mean(self) -> float: ...
@@ -158,6 +173,16 @@ class Value:
         intervals = {} if spread.interval is None else {"trials": spread.interval}
         return cls(spread.mean, intervals, deviation=spread.deviation, **options)
 
+    @classmethod
+    def with_intervals(
+        cls, numbers: Iterable[float | None], drawn: Iterable[Bounds | None]
+    ) -> list[Value]:
+        """Return numbers with their intervals over trials, where these were drawn."""
+        values = []
+        for number, bounds in zip(numbers, drawn, strict=True):
+            values.append(cls(number, {} if bounds is None else {"trials": bounds}))
+        return values
+
 
 Columns = list[tuple[Column, Sequence[Value]]]
 """Columns with their values, one per row of a table."""
@@ -194,13 +219,13 @@ def each(rows: Iterable[object], attribute: str) -> list[Any]:
 
 def texts(key: str, cells: Sequence[str], **options: Any) -> tuple[Column, list[Value]]:
     """Return a column of texts, whose heading is its key; `options` are attributes of a column."""
-    return Column(key, key, lower_is_better=None, **options), [Value(text=cell) for cell in cells]
+    return Column(key, key, lower_is_better=None, **options).with_texts(cells)
 
 
 def counts(key: str, numbers: Sequence[int], **options: Any) -> tuple[Column, list[Value]]:
     """Return a column of numbers of trials, seeds and the like, whose heading is its key."""
     column = Column(key, key, is_count=True, lower_is_better=None, **options)
-    return column, list(map(Value, numbers))
+    return column.with_values(numbers)
 
 
 def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:

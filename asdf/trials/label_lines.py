@@ -7,13 +7,13 @@ files say `bonafide` or `a00` there, and stands in the file once.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
-from asdf.trials.lines import NumberedLines, peek
+from asdf.trials.text_lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
@@ -80,7 +80,13 @@ def parse_protocol(
             trials = _read_csv(lines, path, header)
         else:
             trials = _read_columns(lines, path, _find_layout(first))
-    return _without_empty_columns(trials)
+    columns = {}
+    for name, values in trials.columns.items():
+        # A column of '-' alone says nothing, as the third one of ASVspoof 2019 LA. But who reads
+        # attacks may rely on theirs: in a list of bona fide alone all of it is '-'.
+        if name == "attack" or set(values) != {"-"}:
+            columns[name] = values
+    return replace(trials, columns=columns)
 
 
 def is_csv_list(first_line: str) -> bool:
@@ -90,16 +96,6 @@ def is_csv_list(first_line: str) -> bool:
     """
     header = [name.lower() for name in _cells_of_csv(first_line)]
     return "label" in header and any(name in header for name in _PATHS)
-
-
-def _without_empty_columns(trials: TrialList) -> TrialList:
-    """Leave out columns of '-' alone, such as the third one of ASVspoof 2019 LA."""
-    columns = {}
-    for name, values in trials.columns.items():
-        # Who reads attacks may rely on the column: in a list of bona fide alone all of it is '-'.
-        if name == "attack" or set(values) != {"-"}:
-            columns[name] = values
-    return replace(trials, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -156,7 +152,9 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
         cells = _cells_of_csv(line)
         label = None
         if len(cells) == len(header) and cells[layout.utterance]:
-            label = _label_of_csv(cells[layout.key], key, words)
+            cell = cells[layout.key]
+            # SpoofCeleb numbers its attacks, and bona fide is the first number.
+            label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
         if label is None:
             known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
             raise AsdfError(
@@ -165,14 +163,6 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
             )
         collector.add(number, cells[layout.utterance], label, layout.values(cells, label))
     return collector.trials()
-
-
-def _label_of_csv(cell: str, key: str, words: Mapping[str, int]) -> int | None:
-    """Return the label that a cell of the column `key` means; None where it means none."""
-    if key == "label":
-        return words.get(cell.lower())
-    # SpoofCeleb numbers its attacks, and bona fide is the first number.
-    return int(cell == "a00")
 
 
 def _cells_of_csv(line: str) -> list[str]:

@@ -21,10 +21,9 @@ from asdf.arrays import AnyIntegers, Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.collecting import find_repeats
-from asdf.trials.lines import numbered_lines
-from asdf.trials.scored_entry import check_trials
-from asdf.trials.trial_list import TrialList, same_recording, values_at
+from asdf.trials.how_scored import check_trials
+from asdf.trials.text_lines import numbered_lines
+from asdf.trials.trial_list import TrialList, find_repeats, same_recording, values_at
 
 _SHOWN = 5
 

@@ -7,12 +7,20 @@ values, so that it can be sent to the loader's processes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.vocoding.frames import Array
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Vocoding
+
+
+class VocoderSettings(Protocol):
+    """What our vocoders see of the settings; a user's own gets all sections."""
+
+    @property
+    def vocoding(self) -> Vocoding: ...
 
 
 class Vocoder(ABC):
@@ -35,7 +43,7 @@ class Vocoder(ABC):
         (400,)
     """
 
-    def __init__(self, settings: Sections) -> None: ...  # noqa: B027
+    def __init__(self, settings: VocoderSettings) -> None: ...  # noqa: B027
 
     @abstractmethod
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:

@@ -23,8 +23,13 @@ from asdf.networks.extras import HeadExtra
 from asdf.networks.full_precision import in_full_precision, without_autocast
 from asdf.networks.heads import Head, heads_of
 from asdf.networks.outputs import Outputs
-from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
-from asdf.tasks.tracing.classes import BONA_FIDE_RULES, BonaFideRule, SourceClasses
+from asdf.settings.sections import MAX_LAYER_WIDTH
+from asdf.tasks.tracing.classes import (
+    BONA_FIDE_RULES,
+    BonaFideRule,
+    SourceClasses,
+    TracingSettings,
+)
 from asdf.tasks.tracing.traced import Sources, name_sources
 
 
@@ -63,7 +68,7 @@ class ClassHead(Head):
     names: tuple[str, ...]
     bona_fide: BonaFideRule
 
-    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
         """Build the head; random weights are drawn from torch's default generator.
 
         Args:
@@ -104,7 +109,7 @@ class ClassHead(Head):
         }
 
     @classmethod
-    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> ClassHead:
+    def restore(cls, entry: Mapping[str, Any], settings: TracingSettings) -> ClassHead:
         """Return the head of an entry. Raises a ValueError where it describes no classes."""
         texts = [entry.get(key) for key in ("column", "bona_fide")]
         classes = entry.get("classes")
@@ -146,7 +151,7 @@ class Traced(HeadExtra):
 class LinearClassHead(ClassHead):
     """A linear layer, trained by cross-entropy."""
 
-    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
         super().__init__(settings, dimension, classes)
         self.output = nn.Linear(dimension, classes)
 
@@ -165,7 +170,7 @@ class CosineClassHead(ClassHead):
         weight_KE: the vectors, of any length.
     """
 
-    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
         super().__init__(settings, dimension, classes)
         self._scale = settings.source.scale
         self._margin = settings.source.margin

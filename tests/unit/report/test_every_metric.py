@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from asdf.__main__ import main
-from asdf.metrics.catalogue import METRICS
-from asdf.tables.latex import latex_text
+from asdf.metrics.metric_columns import METRICS
+from asdf.tables.booktabs import latex_text
 from tests.conftest import ROOT
 from tests.proofs.test_results import write_detection
 from tests.unit.report.folders import make_run
@@ -25,10 +25,10 @@ EVALUATE = [
 # A program that registers a metric, and then is the command line.
 WITH_ANOTHER = """
 import sys
-from asdf.metrics import catalogue
+from asdf.metrics import metric_columns
 
-mine = catalogue.Metric(key="mine", name="my metric", of=lambda summary: 0.4375)
-catalogue.METRICS = (*catalogue.METRICS, mine)
+mine = metric_columns.Metric(key="mine", name="my metric", of=lambda summary: 0.4375)
+metric_columns.METRICS = (*metric_columns.METRICS, mine)
 from asdf.__main__ import main
 
 sys.exit(main(sys.argv[1:]))

@@ -10,17 +10,16 @@ import pytest
 from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.evaluation import eer, paired_test, write_scores
-from asdf.metrics.leading import speakers_of
+from asdf.metrics.several_systems import speakers_of
 from asdf.report.comparison import (
     chosen_network,
     different_environments,
     different_results,
     different_settings,
 )
-from asdf.trials.how_scored import HowScored
+from asdf.trials.how_scored import PUBLISHED, HowScored, ScoredLength
 from asdf.trials.run_folder import RunFolder, open_run_folder, read_records
 from asdf.trials.scored_files import write_how_scored
-from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 
