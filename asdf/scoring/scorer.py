@@ -36,8 +36,7 @@ from asdf.scoring.computing import (
 from asdf.scoring.forks import new_computing_lock
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.settings.sections import Network
-from asdf.trials.how_scored import HowScored
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
 _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"

@@ -15,7 +15,7 @@ import torch
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.networks.extras import Extra
 from asdf.scoring.computing import ScoringPrecision
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 
 @dataclass(frozen=True, eq=False)

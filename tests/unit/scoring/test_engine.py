@@ -18,9 +18,8 @@ from asdf.networks.packed.packed_weights import PackedLinear
 from asdf.scoring.computing import ScoringPrecision, choose_engine
 from asdf.scoring.score_list import build_list_scorer
 from asdf.settings.sections import Sections
-from asdf.trials.how_scored import HowScored
+from asdf.trials.how_scored import PUBLISHED, HowScored
 from asdf.trials.scored_files import read_how_scored, write_how_scored
-from asdf.trials.scored_length import PUBLISHED
 from tests.unit.networks.conftest import build
 
 CPU = torch.device("cpu")
