@@ -167,7 +167,6 @@ def gather(
             "all are in the tables.",
         )
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
-    findings = [*collection.findings, *tasks.findings, *over_seeds.findings]
     generalisation = None
     # Of all networks of a training, averages over sets say nothing and take long.
     if choice != "all":
@@ -178,7 +177,7 @@ def gather(
         list(runs),
         names,
         collection.measurements,
-        findings,
+        [*collection.findings, *tasks.findings, *over_seeds.findings],
         over_seeds=over_seeds,
         generalisation=generalisation,
         tasks=tasks,

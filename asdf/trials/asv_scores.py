@@ -74,12 +74,7 @@ def read_asv_scores(
     hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
     if keys is not None:
         hint = ""
-        stated = _read_keys(keys)
-        if len(stated) != len(lines):
-            raise AsdfError(
-                f"{path} has {len(lines)} scores, {keys} {len(stated)} keys: they must be of the "
-                "same trials, line by line."
-            )
+        stated = _read_keys(keys, path, len(lines))
     scores: dict[str, list[float]] = {key: [] for key in _KEYS}
     for index, (number, line) in enumerate(lines):
         cells = line.rsplit(None, 2)
@@ -112,8 +107,8 @@ def read_asv_scores(
     )
 
 
-def _read_keys(path: _FilePath) -> list[_Key]:
-    """Read the ASV protocol of ASVspoof 2021."""
+def _read_keys(path: _FilePath, scores: _FilePath, count: int) -> list[_Key]:
+    """Read the ASV protocol of ASVspoof 2021, a key for each of the `count` lines of `scores`."""
     keys = []
     for number, line in numbered_lines(path):
         cells = line.split()
@@ -123,4 +118,9 @@ def _read_keys(path: _FilePath) -> list[_Key]:
                 f"nontarget or spoof, found '{line[:120]}'."
             )
         keys.append(_Key(key=cells[5], subset=cells[7]))
+    if len(keys) != count:
+        raise AsdfError(
+            f"{scores} has {count} scores, {path} {len(keys)} keys: they must be of the same "
+            "trials, line by line."
+        )
     return keys
