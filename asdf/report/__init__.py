@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
+    from asdf.report.document import Document, Items, Section, document_page
+    from asdf.report.drawing import Figure, Legend
     from asdf.report.exports import to_csv, to_json
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
