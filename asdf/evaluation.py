@@ -6,18 +6,12 @@ The rooms behind it are `asdf.trials` and `asdf.metrics`; numpy only.
 from __future__ import annotations
 
 from asdf.metrics.bootstrap import Interval, Intervals, confidence_intervals, paired_test
-from asdf.metrics.checks import Finding, check_scores, tied_proportion
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
 from asdf.metrics.detection import DetCurve, auc, det_curve, eer
-from asdf.metrics.results import (
-    Result,
-    Row,
-    by_condition,
-    evaluate,
-    results_table,
-    write_results,
-)
+from asdf.metrics.results import Result, by_condition, evaluate
+from asdf.metrics.run_results import Row, results_table, write_results
+from asdf.metrics.score_checks import Finding, check_scores, tied_proportion
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -31,10 +25,9 @@ from asdf.metrics.tandem import (
     t_eer_path,
 )
 from asdf.metrics.thresholds import choose_threshold
-from asdf.tasks.localisation.measures import LocatedRecording, localisation
+from asdf.tasks.localisation.located_measures import LocatedRecording, localisation
 from asdf.tasks.sasv.combining import SasvFusion, fit_fusion
-from asdf.tasks.sasv.measures import SasvResult, sasv_result, summarise_sasv
-from asdf.tasks.sasv.score_files import (
+from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
     read_sasv_keys,
@@ -42,6 +35,7 @@ from asdf.tasks.sasv.score_files import (
     with_keys,
     write_sasv_scores,
 )
+from asdf.tasks.sasv.sasv_measures import SasvResult, sasv_result, summarise_sasv
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -120,6 +120,12 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
             cells.append(cell.rjust(width) if index in right else cell.ljust(width))
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def as_facts(title: str, rows: Mapping[str, str]) -> list[str]:
+    """Return a title and, below it, names with their values."""
+    width = max(map(len, rows))
+    return [title, *(f"  {name:<{width}}  {value}" for name, value in rows.items())]
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.audio.sources import Limits
+from asdf.audio.recording_sources import Limits
 from asdf.audio.speech import read_speech
 from asdf.errors import UsageError
 from asdf.evaluation import eer, min_dcf

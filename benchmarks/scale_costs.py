@@ -32,8 +32,8 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
 from asdf.settings.sections import Computing, Network, SpeechActivity
+from asdf.trials.how_scored import ScoredLength
 from asdf.trials.lists import check_files, read_list
-from asdf.trials.scored_length import ScoredLength
 from asdf.trials.table import read_trials, write_trials
 from asdf.trials.trial_list import TrialList, join
 from benchmarks.resident import copied_by_a_fork, peak, settled

@@ -1,25 +1,238 @@
-"""A second decoder for FLAC files that libsndfile gives up on.
+"""Whether a FLAC file ends where its header says, and a second decoder for FLAC files.
 
-Invariant: what it returns is what the encoder had. FFmpeg decodes damaged frames without a word, so
-its output counts only when it has the length and the MD5 sum that the file's own header states.
+Invariant: a frame that other programs would play and libsndfile does not, behind the stated number
+of samples or of a second stream that was joined to the first, is found without decoding. The bytes
+of a frame may look like a header by chance, so what counts is two frames of which the second goes
+on where the first ends.
+
+Small files are looked through whole; of a large one, parts at equal distances and its end. So a
+stream that begins and ends between two parts is not seen, where the numbers of the header fit all
+others: looking through ten minutes takes 40 times as long as reading a clip of them.
 
 Over a third of the ASVspoof 2021 recordings cannot be decoded by libsndfile 1.2.2 although they are
-intact.
+intact. FFmpeg decodes damaged frames without a word, so its output counts only when it has the
+length and the MD5 sum that the file's own header states.
+
+Source: RFC 9639, sections 8.2 and 9.1.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from asdf.audio.file_bytes import FileBytes
+from asdf.audio.file_ends import id3v2_length
 from asdf.audio.pyav import NotDecoded, decode
-from asdf.audio.sources import AnySource, open_file
+from asdf.audio.recording_sources import AnySource, open_file
 
-# STREAMINFO is the first metadata block (RFC 9639, section 8.2).
-_HEADER_BYTES = 42
 _MAGIC = b"fLaC"
+_BLOCK_HEADER = 4
+_STREAMINFO = 34
+# Where the sum lies in a file that begins with its magic.
 _MD5 = slice(26, 42)
+_LAST_BLOCK = 0x80
+# A second stream: its magic, and the header of STREAMINFO, alone or followed by other blocks.
+_SECOND = re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")
+_SYNC_BYTES = (0xFF, 0xF8)
+_SYNC = re.compile(rb"\xff[\xf8\xf9][\x10-\xfe][\x00-\xae]")
+_VARIABLE = 1
+_WITHOUT_VARIABLE = 0xFE
+# The longest header of a frame, and where its number begins.
+_HEADER = 16
+_NUMBER = 4
+# Numbers below it take one byte.
+_ONE_BYTE = 0x80
+
+# A part holds this many of the longest frames that a stream can have.
+_FRAMES_PER_PART = 3
+_PARTS = 8
+_SMALL = 2**18
+
+_BLOCK_SIZES = {1: 192, **{code: 144 << code for code in range(2, 6)}} | {
+    code: 1 << code for code in range(8, 16)
+}
+_RATE_BYTES = {12: 1, 13: 2, 14: 2}
+
+
+def _make_crc8() -> bytes:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte << 1 ^ (0x107 if byte & 0x80 else 0)
+        table.append(byte)
+    return bytes(table)
+
+
+_CRC8 = _make_crc8()
+
+
+class _Stream(NamedTuple):
+    """What the header of a stream states, and where its frames begin."""
+
+    start: int
+    samples: int
+    longest_frame: int
+
+
+class _Frame(NamedTuple):
+    """A frame's first sample, and the sample after its last one."""
+
+    first: int
+    end: int
+
+
+def describe_unheard(content: FileBytes) -> str:
+    """Return what sound a file holds that its header does not state, in words; '' for none."""
+    content.hold(_SMALL)
+    stream = _read_stream(content)
+    if stream is None or stream.samples == 0:
+        return ""
+    frame = _read_frame(content.read(stream.start, _HEADER), 1)
+    fixed_size = None if frame is None else frame.end - frame.first
+    if fixed_size is None:
+        # The decoder says what is wrong.
+        return ""
+    chain = _Chain()
+    for part in _parts(content, stream):
+        chain.follow(_frames(part, fixed_size))
+        # A stream of a single frame is known by its magic.
+        if chain.restarted or (chain.repeated and _SECOND.search(part)):
+            return "another stream follows the first"
+    if chain.end > stream.samples:
+        return f"{stream.samples} samples are promised by the header, {chain.end} are there"
+    return ""
+
+
+class _Chain:
+    """Frames that follow one another.
+
+    Attributes:
+        end: the sample after the last one of those that were seen.
+        restarted: True if two later frames go on from an earlier sample.
+        repeated: True if what may be a frame has the first sample of all once more.
+    """
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.restarted = False
+        self.repeated = False
+
+    def follow(self, frames: Iterable[_Frame]) -> None:
+        """Look at the frames of a part, in the order of the file."""
+        before: _Frame | None = None
+        for frame in frames:
+            if frame.first == self.end:
+                self.end = frame.end
+                continue
+            if before is not None and frame.first == before.end:
+                # Two that follow one another: a part further on, or another stream.
+                self.restarted = self.restarted or before.first < self.end
+                self.end = max(self.end, frame.end)
+                before = None
+                continue
+            self.repeated = self.repeated or frame.first == 0
+            before = frame
+
+
+def _read_stream(content: FileBytes) -> _Stream | None:
+    """Read STREAMINFO; None where the file does not begin as FLAC files do."""
+    position = id3v2_length(content.read(0, _HEADER))
+    head = content.read(position, len(_MAGIC) + _BLOCK_HEADER + _STREAMINFO)
+    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + _BLOCK_HEADER + _STREAMINFO:
+        return None
+    info = head[len(_MAGIC) + _BLOCK_HEADER :]
+    packed = int.from_bytes(info[10:18], "big")
+    samples = packed & (1 << 36) - 1
+    bits = (packed >> 36 & 0x1F) + 1
+    channels = (packed >> 41 & 0x7) + 1
+    block_size = int.from_bytes(info[2:4], "big")
+    longest = block_size * channels * (bits + 8) // 8 + _HEADER
+    position += len(_MAGIC)
+    is_last = False
+    while not is_last:
+        header = content.read(position, _BLOCK_HEADER)
+        if len(header) < _BLOCK_HEADER:
+            return None
+        is_last = bool(header[0] & _LAST_BLOCK)
+        position += _BLOCK_HEADER + int.from_bytes(header[1:], "big")
+    return _Stream(position, samples, longest)
+
+
+def _parts(content: FileBytes, stream: _Stream) -> Iterator[bytes]:
+    """Yield the parts of a file that are looked at, in its order."""
+    window = _FRAMES_PER_PART * stream.longest_frame
+    rest = content.size - stream.start
+    if rest <= max(_SMALL, (_PARTS + 1) * window):
+        yield content.read(stream.start, rest)
+        return
+    step = (rest - window) // _PARTS
+    for number in range(_PARTS):
+        yield content.read(stream.start + number * step, window)
+    yield content.read(content.size - window, window)
+
+
+def _frames(data: bytes, fixed_size: int) -> Iterator[_Frame]:
+    """Yield what looks like the header of a frame and has its checksum."""
+    numbers = np.frombuffer(data, np.uint8)
+    # Of 256 bytes one is the first of a mark: so few are looked at further.
+    marks = np.flatnonzero(numbers[:-1] == _SYNC_BYTES[0])
+    marks = marks[numbers[marks + 1] & _WITHOUT_VARIABLE == _SYNC_BYTES[1]]
+    before = b""
+    number = 0
+    for start in marks.tolist():
+        header = data[start : start + _HEADER]
+        # Most differ from the one before in the number alone, which is read far faster.
+        is_next = number < _ONE_BYTE and header[:_NUMBER] == before and header[_NUMBER] == number
+        if is_next:
+            yield _Frame(number * fixed_size, (number + 1) * fixed_size)
+            number += 1
+            continue
+        frame = _read_frame(header, fixed_size)
+        if frame is None:
+            continue
+        yield frame
+        # Frames whose header states their size, as the last, are none of these.
+        if not header[1] & _VARIABLE and frame.end - frame.first == fixed_size:
+            before = header[:_NUMBER]
+            number = frame.end // fixed_size
+
+
+def _read_frame(header: bytes, fixed_size: int) -> _Frame | None:
+    """Read the header of a frame; None where it is none.
+
+    Args:
+        fixed_size: Samples per frame, where frames are numbered.
+    """
+    if len(header) <= _NUMBER or not _SYNC.match(header):
+        return None
+    size_code = header[2] >> 4
+    # The number is written as UTF-8 is: ones at the beginning count its bytes.
+    ones = 8 - (header[4] ^ 0xFF).bit_length()
+    number_bytes = 0 if ones in (1, 8) else max(ones, 1)
+    size_bytes = {6: 1, 7: 2}.get(size_code, 0)
+    after_number = 4 + number_bytes
+    end = after_number + size_bytes + _RATE_BYTES.get(header[2] & 0xF, 0)
+    if not number_bytes or header[3] & 1 or end >= len(header):
+        return None
+    crc = 0
+    for byte in header[:end]:
+        crc = _CRC8[crc ^ byte]
+    if crc != header[end]:
+        return None
+    number = header[4] & (0x7F if number_bytes == 1 else 0x7F >> number_bytes)
+    for byte in header[5:after_number]:
+        number = number << 6 | byte & 0x3F
+    if size_bytes:
+        size = int.from_bytes(header[after_number : after_number + size_bytes], "big") + 1
+    else:
+        size = _BLOCK_SIZES[size_code]
+    first = number if header[1] & _VARIABLE else number * fixed_size
+    return _Frame(first, first + size)
 
 
 def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
@@ -38,7 +251,7 @@ def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     # The sum is over the channels interleaved, which is the order of (frames, channels) in memory.
     content = samples.astype("<i2").tobytes()
     with open_file(path) as file:
-        header = file.read(_HEADER_BYTES)
+        header = file.read(_MD5.stop)
     # A file that does not begin as FLAC files do states no sum.
     if not header.startswith(_MAGIC) or hashlib.md5(content).digest() != header[_MD5]:
         return None

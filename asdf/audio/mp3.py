@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-from asdf.audio.after_sound import skip_tags
 from asdf.audio.file_bytes import FileBytes
+from asdf.audio.file_ends import skip_tags
 
 _TAG_HEADER = 10
 _TAG_SIZE = slice(6, 10)

@@ -57,7 +57,8 @@ def missing_end(file: BinaryIO) -> str:
     last = _read_last_page(file)
     if last is None:
         return "no page of it is whole"
-    if _is_torn(last.rest):
+    # Another page begins, which may be torn in the middle of its first bytes; else it was added.
+    if last.rest and (last.rest.startswith(_MAGIC) or _MAGIC.startswith(last.rest)):
         return "its last page is torn"
     if not last.page[_FLAGS] & _END_OF_STREAM:
         return "the page that ends the stream is missing"
@@ -152,11 +153,3 @@ def _find_page_end(data: bytes, start: int) -> int | None:
     reversed_page = page.translate(_REVERSED)
     raw = zlib.crc32(reversed_page, _ALL_ONES) ^ _ALL_ONES
     return end if _reverse_bits(raw, 32) == stated else None
-
-
-def _is_torn(rest: bytes) -> bool:
-    """Whether the bytes behind the last whole page begin another page, and were not added."""
-    if not rest:
-        return False
-    # A page may be torn in the middle of its first bytes.
-    return rest.startswith(_MAGIC) or _MAGIC.startswith(rest)

@@ -4,7 +4,7 @@ Invariant: `read_audio` returns exactly the samples that were requested, all fin
 recording that ends early would otherwise be scored as a shorter one, and a NaN would spoil the
 batch that it shares.
 
-A path may go on into a tar (`asdf.archives`), and `asdf.audio.sources` knows content in memory.
+A path may go on into a tar (`asdf.archives`); content in memory is a `Source`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import soundfile
 
 from asdf.audio import fallbacks
 from asdf.audio.flac import decode_flac
-from asdf.audio.long_track import LongTrack
-from asdf.audio.opening import cut_off, open_recording
-from asdf.audio.resampling import (
+from asdf.audio.pyav import LongTrack
+from asdf.audio.recording_files import cut_off, open_recording
+from asdf.audio.recording_sources import AnySource, limits_of, open_source, path_of
+from asdf.audio.sample_rates import (
     resample,
     resampled_length,
     resampled_position,
     source_span,
 )
-from asdf.audio.sources import AnySource, limits_of, open_source, path_of
 from asdf.errors import AsdfError
 
 __all__ = ["are_plausible", "audio_length", "average_channels", "decoded_length", "read_audio"]

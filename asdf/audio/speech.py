@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.audio.reading import audio_length, decoded_length, read_audio
-from asdf.audio.sources import AnySource
+from asdf.audio.recording_sources import AnySource
 from asdf.audio.speech_activity import cut_to_speech
 from asdf.settings.sections import SpeechActivity
 

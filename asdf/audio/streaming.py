@@ -1,15 +1,22 @@
-"""A recording that comes in chunks, resampled to 16 kHz.
+"""A recording in chunks or blocks, for work that must not hold it whole, resampled to 16 kHz.
 
 Invariant: the samples do not depend on how the recording is divided into chunks: a block of output
-is computed from the same span of input, whenever that arrives. They are `resample` of the whole
-recording up to rounding.
+is computed from the same span of input, whenever that arrives. The blocks joined are `read_audio`
+of the whole recording, sample for sample (up to rounding, where it is resampled). Each part of a
+file is decoded once, also in formats that cannot be entered in the middle.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
 
-from asdf.audio.resampling import resample, resampled_length, resampled_position, source_span
+import numpy as np
+import soundfile
+
+from asdf.audio.reading import are_plausible, average_channels, read_audio
+from asdf.audio.recording_files import open_recording
+from asdf.audio.recording_sources import AnySource, limits_of
+from asdf.audio.sample_rates import resample, resampled_length, resampled_position, source_span
 
 # Joined when there are so many: a chunk may be a single sample.
 _MAX_CHUNKS = 256
@@ -21,8 +28,8 @@ class StreamResampler:
     It holds what the next block depends on.
 
     Attributes:
-        frames: samples that came in.
-        done: samples at 16 kHz that went out.
+        frames: Samples that came in.
+        done: Samples at 16 kHz that went out.
     """
 
     def __init__(self, rate: int) -> None:
@@ -68,3 +75,37 @@ class StreamResampler:
         joined = np.concatenate([np.zeros(0, np.float32), *self._chunks])
         self._chunks = [joined]
         return joined
+
+
+def read_blocks(path: AnySource, samples: int) -> Iterator[np.ndarray]:
+    """Yield a recording as blocks of (samples,) float32 at 16 kHz, mono.
+
+    The last block may be shorter.
+
+    Raises:
+        AsdfError: as `read_audio`; of a recording that is damaged further on after its good blocks.
+    """
+    with open_recording(path) as file:
+        rate = file.samplerate
+        length = resampled_length(file.frames, rate)
+        resampler = StreamResampler(rate)
+        while resampler.done < length:
+            count = min(samples, length - resampler.done)
+            first, last = source_span(resampler.done, resampler.done + count, rate)
+            last = min(last, file.frames)
+            limits_of(path).check_memory(path, last - first, file.channels, rate)
+            missing = last - resampler.frames
+            if missing > 0:
+                try:
+                    frames = file.read(missing, dtype="float32", always_2d=True)
+                except soundfile.LibsndfileError:
+                    break
+                if len(frames) < missing or not are_plausible(frames):
+                    break
+                resampler.add(average_channels(frames))
+            yield resampler.read_known(count)
+    if resampler.done < length:
+        # `read_audio` knows another decoder, or what to say of a damaged file.
+        rest = read_audio(path, resampler.done)
+        for start in range(0, len(rest), samples):
+            yield rest[start : start + samples]

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
 from asdf.commands.run_scores import choose_of_run
-from asdf.commands.score_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
@@ -124,8 +124,8 @@ def _calibrate(
     from asdf.metrics.calibration import calibrate
     from asdf.metrics.detection import eer
     from asdf.metrics.leading import speakers_of
-    from asdf.tasks.fusion.folds import make_folds
     from asdf.tasks.fusion.gain import calibrated_cllr
+    from asdf.tasks.fusion.trial_folds import make_folds
 
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None

@@ -23,7 +23,7 @@ from asdf.commands.compare_seeds import seeds_blocks, seeds_record
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
-from asdf.metrics.catalogue import EER, MIN_DCF
+from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.report import (
     Difference,
     ResultDifference,
@@ -37,9 +37,8 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
 from asdf.text import aligned
-from asdf.trials.how_scored import different_precisions
+from asdf.trials.how_scored import different_precisions, role_notes, role_record
 from asdf.trials.run_folder import RunFolder, open_run_folder
-from asdf.trials.set_roles import role_notes, role_record
 
 
 @dataclass(frozen=True)
@@ -150,24 +149,23 @@ def _record(comparison: Comparison) -> dict[str, Any]:
     runs = []
     for run, network in zip(comparison.runs, comparison.networks, strict=True):
         runs.append({"folder": str(run.path), "network": network})
+    results = []
+    for result in comparison.results:
+        record = asdict(result)
+        # How each run was scored becomes a length and a precision.
+        for run, known in (("first", result.first_scored), ("second", result.second_scored)):
+            scored = record[f"{run}_scored"]
+            record[f"{run}_role"] = role_record(known.role)
+            record[f"{run}_scored"] = scored["length"]
+            record[f"{run}_precision"] = scored["precision"]
+        results.append(record)
     return {
         "runs": runs,
         "settings": [asdict(difference) for difference in comparison.settings],
         "environment": [asdict(difference) for difference in comparison.environments],
-        "results": [_result_record(result) for result in comparison.results],
+        "results": results,
         "not_tested": comparison.refused,
     }
-
-
-def _result_record(result: ResultDifference) -> dict[str, Any]:
-    """Return a result as JSON values; how each run was scored becomes a length and a precision."""
-    record = asdict(result)
-    for run, known in (("first", result.first_scored), ("second", result.second_scored)):
-        scored = record[f"{run}_scored"]
-        record[f"{run}_role"] = role_record(known.role)
-        record[f"{run}_scored"] = scored["length"]
-        record[f"{run}_precision"] = scored["precision"]
-    return record
 
 
 def _blocks(comparison: Comparison) -> Iterator[str]:
@@ -177,7 +175,10 @@ def _blocks(comparison: Comparison) -> Iterator[str]:
         for change in run.changes():
             yield f"   {change}"
     yield "\nSettings that differ\n" + _settings_text(comparison.settings)
-    yield "\nCode and machine that differ\n" + _environments_text(comparison.environments)
+    environments = []
+    for known in comparison.environments:
+        environments += [f"  {known.name}", f"    A  {known.first}", f"    B  {known.second}"]
+    yield "\nCode and machine that differ\n" + ("\n".join(environments) or "  none")
     if comparison.results or not comparison.refused:
         table = _results_text(comparison.results, comparison.runs)
         yield "\nResults (B - A: below zero, B is better)\n" + table
@@ -199,19 +200,13 @@ def _value_line(letter: str, value: str, source: str) -> str:
     return f"{line}    ({origin})" if origin else line
 
 
-def _environments_text(differences: Sequence[Difference]) -> str:
-    lines = []
-    for difference in differences:
-        lines.append(f"  {difference.name}")
-        lines.append(f"    A  {difference.first}")
-        lines.append(f"    B  {difference.second}")
-    return "\n".join(lines) or "  none"
-
-
 def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, RunFolder]) -> str:
     if not results:
-        first, second = (_set_names(run) for run in runs)
-        return f"  no set was scored by both: A has {first}; B has {second}"
+        sets = []
+        for run in runs:
+            names = dict.fromkeys(name for files in run.score_files().values() for name in files)
+            sets.append(", ".join(names) or "none")
+        return f"  no set was scored by both: A has {sets[0]}; B has {sets[1]}"
     rows: list[Sequence[str]] = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
     for result in results:
         for name, metric in ((result.set, EER), ("", MIN_DCF)):
@@ -246,10 +241,3 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
             for note in role_notes([(f"{result.set}, {letter}", scored.role)]):
                 notes.append(f"  {note}")
     return notes
-
-
-def _set_names(run: RunFolder) -> str:
-    names: dict[str, None] = {}
-    for files in run.score_files().values():
-        names.update(dict.fromkeys(files))
-    return ", ".join(names) or "none"

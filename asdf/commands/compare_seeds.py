@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from asdf.metrics.catalogue import EER, MIN_DCF
-from asdf.metrics.over_seeds import Spread
-from asdf.report import SeedComparison, SetDifference, Side
+from asdf.metrics.metric_columns import EER, MIN_DCF
+from asdf.report import SeedComparison, Side
 from asdf.tables.table import Column
+from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text
 
 
@@ -72,14 +72,12 @@ def _results_text(comparison: SeedComparison) -> str:
         costs += MIN_DCF.format_difference(tested.difference.min_dcf, paper=True)
         rows.append(("", MIN_DCF.heading, *costs, ""))
     lines = [f"  {line}" for line in aligned(rows)]
-    lines.append(f"  {_how_tested(comparison.results[0])}")
+    first = comparison.results[0]
+    drawn = "speakers" if first.by_speakers else "trials"
+    pairing = "paired by seed" if first.tested.is_paired else "seeds not paired"
+    words = f"bootstrap over seeds and {drawn}, {pairing}, two-sided"
+    lines.append(f"  {words}; Welch's test over seeds alone")
     return "\n".join(lines)
-
-
-def _how_tested(result: SetDifference) -> str:
-    drawn = "speakers" if result.by_speakers else "trials"
-    pairing = "paired by seed" if result.tested.is_paired else "seeds not paired"
-    return f"bootstrap over seeds and {drawn}, {pairing}, two-sided; Welch's test over seeds alone"
 
 
 def _mean_text(metric: Column, spread: Spread) -> str:

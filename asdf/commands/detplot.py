@@ -18,9 +18,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.options import Command, option
-from asdf.commands.outputs import check_file, check_inputs, show
-from asdf.commands.score_files import (
+from asdf.commands.judged_files import (
     UNDIVIDED,
     ScoreFilesOptions,
     System,
@@ -28,6 +26,8 @@ from asdf.commands.score_files import (
     read_protocol_option,
     read_system_scores,
 )
+from asdf.commands.options import Command, option
+from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.errors import UsageError
 from asdf.runs.streams import show_error
 
@@ -113,9 +113,8 @@ def curves_of(
     """
     from asdf.metrics.detection import DetCurve
     from asdf.report.plots import thinned_det
-    from asdf.trials.how_scored import in_precision
+    from asdf.trials.how_scored import in_precision, role_words
     from asdf.trials.scored_files import how_scored
-    from asdf.trials.set_roles import role_words
 
     curves: dict[str, ThinnedCurve] = {}
     for system, own in zip(systems, scores, strict=True):
@@ -134,8 +133,8 @@ def _condition_curves(
     scores: Scores, trials: TrialList | None, column: str
 ) -> dict[str, ThinnedCurve]:
     """Return the curve of each condition of a column, of the trials that `evaluate` takes."""
-    from asdf.metrics.conditions import conditions_of, trials_of
     from asdf.metrics.detection import DetCurve
+    from asdf.metrics.results import conditions_of, trials_of
     from asdf.metrics.summary import known_columns
     from asdf.report.plots import thinned_det
 

@@ -29,6 +29,18 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
+from asdf.commands.judged_files import (
+    UNDIVIDED,
+    Protocol,
+    ScoreFilesOptions,
+    System,
+    ThresholdOptions,
+    check_thresholds,
+    named_systems,
+    read_protocol_option,
+    read_system_scores,
+    threshold_of,
+)
 from asdf.commands.options import Command, option, replicates_option
 from asdf.commands.outputs import (
     check_file,
@@ -39,16 +51,6 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.commands.score_files import (
-    UNDIVIDED,
-    Protocol,
-    ScoreFilesOptions,
-    System,
-    named_systems,
-    read_protocol_option,
-    read_system_scores,
-)
-from asdf.commands.thresholds import ThresholdOptions, check_thresholds, threshold_of
 from asdf.errors import UsageError
 from asdf.metrics.leading import leaders, speakers_of
 from asdf.metrics.summary import (
@@ -60,12 +62,10 @@ from asdf.metrics.summary import (
     summarise,
 )
 from asdf.report import (
-    OverSeeds,
     csv_with_seeds,
     file_configurations,
     json_with_seeds,
     over_seeds_of,
-    over_seeds_text,
     seeds_to_latex,
     summary_text,
     systems_text,
@@ -74,11 +74,13 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.tasks.studies.seed_results import OverSeeds
+from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import read_asv_scores
+from asdf.trials.how_scored import parse_scored_length
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.scored_length import parse_scored_length
-from asdf.trials.submission import FORMATS, write_submission
+from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
 
 
@@ -179,7 +181,10 @@ def main(arguments: list[str]) -> int:
     if args.plot:
         drawn = _draw(args.plot, args, systems, summaries, protocol.trials)
     _print(args, summaries, leading, columns, screen)
-    _print_seeds(over, screen)
+    if over.by_set:
+        show("\n" + over_seeds_text(over), screen)
+    for finding in over.findings:
+        show_error(f"{finding.level}: {finding.where}: {finding.message}")
     if drawn:
         show(drawn, screen)
     return 0
@@ -259,13 +264,6 @@ def _over_seeds(
     return over_seeds_of(configurations, by_name, of_name, trials, args.replicates)
 
 
-def _print_seeds(over: OverSeeds, screen: TextIO) -> None:
-    if over.by_set:
-        show("\n" + over_seeds_text(over), screen)
-    for finding in over.findings:
-        show_error(f"{finding.level}: {finding.where}: {finding.message}")
-
-
 def _leading(
     summaries: Sequence[Summary], trials: TrialList | None, replicates: int
 ) -> dict[str, int]:
@@ -276,8 +274,8 @@ def _leading(
         return scores, speakers_of(scores, trials)
 
     # Systems that were scored from different lengths have no common best one, decisions no EER.
-    if different_lengths(summaries) or any(summary.is_hard for summary in summaries):
-        replicates = 0
+    if len(summaries) < 2 or different_lengths(summaries) or summaries[0].is_hard:
+        return {}
     results = [summary.result for summary in summaries]
     return leaders(results, scores_and_speakers, replicates)
 
@@ -335,18 +333,13 @@ def _print(
                 show_error(f"warning: {summary.name}: no results by {column}: {UNDIVIDED}.")
     if len(summaries) > 1:
         show("\n" + systems_text(summaries, leading), screen)
-        _report_differences(summaries)
+        advice = " --protocol with --ignore-others evaluates all systems on the same trials."
+        for finding in different_trials(summaries):
+            show_error(f"{finding.level}: {finding.message}{advice}")
+        for finding in different_lengths(summaries) + mixed_precisions(summaries):
+            show_error(f"{finding.level}: {finding.message}")
     if args.submission:
         _print_submission(args, len(summaries[0].scores), screen)
-
-
-def _report_differences(summaries: Sequence[Summary]) -> None:
-    """Warn on stderr where systems were not evaluated or scored in the same way."""
-    for finding in different_trials(summaries):
-        advice = "--protocol with --ignore-others evaluates all systems on the same trials."
-        show_error(f"{finding.level}: {finding.message} {advice}")
-    for finding in different_lengths(summaries) + mixed_precisions(summaries):
-        show_error(f"{finding.level}: {finding.message}")
 
 
 def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from asdf.commands.fuse_networks import check_networks, write_fused_system
 from asdf.commands.fuse_scores import (
-    Applied,
     DevelopmentOptions,
     DevelopmentSet,
     read_applied,
@@ -118,11 +117,16 @@ def main(arguments: list[str]) -> int:
     applied = None
     if args.apply:
         applied = read_applied(args.apply, development, measured.fusion)
+    record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
+
+    def write_out(path: Path) -> None:
+        if applied is not None:
+            applied.write(path)
+        if args.networks:
+            write_fused_system(path, args.networks, development, measured)
+
     write_outputs(
-        [
-            (args.output, lambda path: _write_out(path, args, development, measured, applied)),
-            (args.json, lambda path: write_text(path, _json(args, development, measured))),
-        ]
+        [(args.output, write_out), (args.json, lambda path: write_text(path, as_json(record)))]
     )
     show(gain_text(development, measured), screen)
     if applied is not None and args.output is not None:
@@ -134,22 +138,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _write_out(
-    path: Path,
-    args: FuseOptions,
-    development: DevelopmentSet,
-    measured: FusionGain,
-    applied: Applied | None,
-) -> None:
-    if applied is not None:
-        applied.write(path)
-    if args.networks:
-        write_fused_system(path, args.networks, development, measured)
-
-
 def _measure(args: FuseOptions, development: DevelopmentSet) -> FusionGain:
-    from asdf.tasks.fusion.folds import make_folds
     from asdf.tasks.fusion.gain import measure_gain
+    from asdf.tasks.fusion.trial_folds import make_folds
 
     first = development.scores[0]
     speakers = development.speakers
@@ -163,11 +154,6 @@ def _measure(args: FuseOptions, development: DevelopmentSet) -> FusionGain:
         replicates=args.replicates,
         seed=args.seed,
     )
-
-
-def _json(args: FuseOptions, development: DevelopmentSet, measured: FusionGain) -> str:
-    record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
-    return as_json(record)
 
 
 def _check(args: FuseOptions) -> None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.commands.options import argument, option
-from asdf.commands.outputs import input_name
-from asdf.commands.score_files import (
+from asdf.commands.judged_files import (
     ProtocolOptions,
     named_systems,
     read_protocol_option,
     read_system_scores,
 )
+from asdf.commands.options import argument, option
+from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
 from asdf.metrics.leading import speakers_of
 from asdf.runs.streams import descriptor_of
@@ -169,14 +169,10 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
     fused = Scores.of(systems[0], fusion.fuse(scores_NS))
     # One class alone has no error rates; its scores are fused all the same.
     labelled = have_labels == {True}
-    return Applied(development.names, systems, fused, labelled, _common_way(paths))
-
-
-def _common_way(paths: Sequence[Path]) -> HowScored:
-    """Return how all files were scored; what differs between them is not known of the fusion."""
+    # What differs between the files is not known of the fusion.
     ways = [how_scored(path) for path in paths]
-    lengths = {way.length for way in ways}
-    precisions = {way.precision for way in ways}
-    if len(lengths) > 1:
-        return NOT_KNOWN
-    return HowScored(ways[0].length, ways[0].precision if len(precisions) == 1 else None)
+    common = NOT_KNOWN
+    if len({way.length for way in ways}) == 1:
+        precisions = {way.precision for way in ways}
+        common = HowScored(ways[0].length, precisions.pop() if len(precisions) == 1 else None)
+    return Applied(development.names, systems, fused, labelled, common)

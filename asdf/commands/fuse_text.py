@@ -9,11 +9,11 @@ from typing import Any
 from asdf.commands.fuse_scores import Applied, DevelopmentSet
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
-from asdf.metrics.catalogue import EER, MIN_DCF
 from asdf.metrics.fusion import METHODS
+from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, Value, texts
-from asdf.tables.text import as_lines
 from asdf.tasks.fusion.gain import FusionGain
 from asdf.text import p_value_text
 

@@ -13,7 +13,8 @@ from asdf.commands import report
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.launcher import Job
-from asdf.report import gather, left_out_text, runs_in
+from asdf.report import gather, runs_in
+from asdf.tasks.studies.left_out_tables import left_out_text
 
 
 def check_outputs(page: Path | None, table: Path | None) -> None:

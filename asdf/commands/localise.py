@@ -29,14 +29,14 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, Value, rate, texts
-from asdf.tables.text import as_lines
 from asdf.text import quoted_and_more, read_number
 
 if TYPE_CHECKING:
     from asdf.segments import Reference, ScoredFrames
-    from asdf.tasks.localisation.intervals import LocalisationIntervals
-    from asdf.tasks.localisation.measures import Agreement, Localisation, LocatedRecording
+    from asdf.tasks.localisation.located_intervals import LocalisationIntervals
+    from asdf.tasks.localisation.located_measures import Agreement, Localisation, LocatedRecording
 
 _SHOWN = 5
 
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
     thresholds = _thresholds(args.threshold, resolutions)
     # numpy comes after the options, as it takes a moment to load.
     from asdf.segments import read_frame_scores, read_reference
-    from asdf.tasks.localisation.measures import localisation
+    from asdf.tasks.localisation.located_measures import localisation
 
     frames = read_frame_scores(args.frames, args.hop)
     reference = read_reference(args.reference)
@@ -115,8 +115,8 @@ def _intervals(
     replicates: int,
 ) -> LocalisationIntervals | None:
     from asdf.runs.progress import track
-    from asdf.tasks.localisation.intervals import localisation_intervals
-    from asdf.tasks.localisation.measures import pooled_stretches
+    from asdf.tasks.localisation.located_intervals import localisation_intervals
+    from asdf.tasks.localisation.located_measures import pooled_stretches
 
     if not replicates:
         return None
@@ -184,7 +184,7 @@ def _locate(
     None for the speakers where one is not known.
     """
     from asdf.segments import spoofed_parts
-    from asdf.tasks.localisation.measures import LocatedRecording
+    from asdf.tasks.localisation.located_measures import LocatedRecording
 
     recordings = []
     speakers = []

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from asdf.commands.judged_files import System, named_systems
 from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import (
     check_inputs,
@@ -31,14 +32,12 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.commands.score_files import System, named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.sasv.combining import FUSIONS, fit_fusion
-from asdf.tasks.sasv.measures import SasvSummary, summarise_sasv, tandem_path
-from asdf.tasks.sasv.score_files import (
+from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
     join_systems,
@@ -47,7 +46,14 @@ from asdf.tasks.sasv.score_files import (
     with_keys,
     write_sasv_scores,
 )
-from asdf.tasks.sasv.tables import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
+from asdf.tasks.sasv.sasv_measures import SasvSummary, summarise_sasv, tandem_path
+from asdf.tasks.sasv.sasv_tables import (
+    sasv_csv,
+    sasv_json,
+    sasv_latex,
+    sasv_systems_text,
+    sasv_text,
+)
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,11 @@ def main(arguments: list[str]) -> int:
     )
     for index, summary in enumerate(summaries):
         show(("\n" if index else "") + sasv_text(summary), screen)
-        _report_left_out(summary)
+        for column, values in summary.left_out.items():
+            show_error(
+                f"warning: {summary.name}: by {column}: left out because target, nontarget or "
+                f"spoof trials are missing: {', '.join(values[:8])} ({len(values)} values)."
+            )
     if len(summaries) > 1:
         show("\n" + sasv_systems_text(summaries), screen)
     if args.output:
@@ -244,7 +254,12 @@ def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
 def _fuse(args: SasvOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
     """Return each system that decides alone, before the fusion, and the fused one."""
     assert args.fuse is not None
-    development = _read_development(args)
+    development = None
+    keys = read_sasv_keys(args.on_keys) if args.on_keys else None
+    if keys is not None and args.on_cm and args.on_asv:
+        development = _join(keys, args.on_cm, args.on_asv)
+    elif args.on:
+        development = _read_scores(args.on, keys)
     fusion = fit_fusion(args.fuse, development, cost, args.spoof_share)
     _warn_of_shared(development, system.scores)
     fused = fusion.apply(system.scores)
@@ -257,13 +272,6 @@ def _fuse(args: SasvOptions, system: _Scored, cost: TandemCost) -> list[_Scored]
     systems.append(_Scored("CM alone", SasvScores(trials, sasv=system.scores.cm)))
     systems.append(_Scored(f"fused ({fusion.kind})", fused, fusion.are_llrs))
     return systems
-
-
-def _read_development(args: SasvOptions) -> SasvScores | None:
-    keys = read_sasv_keys(args.on_keys) if args.on_keys else None
-    if keys is not None and args.on_cm and args.on_asv:
-        return _join(keys, args.on_cm, args.on_asv)
-    return _read_scores(args.on, keys) if args.on else None
 
 
 def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
@@ -326,14 +334,6 @@ def _write_path(path: Path, scores: SasvScores) -> None:
                 file.write(f"{asv_threshold!r},{cm_threshold!r},{rate!r}\n")
 
 
-def _report_left_out(summary: SasvSummary) -> None:
-    for column, values in summary.left_out.items():
-        show_error(
-            f"warning: {summary.name}: by {column}: left out because target, nontarget or spoof "
-            f"trials are missing: {', '.join(values[:8])} ({len(values)} values)."
-        )
-
-
 @contextmanager
 def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on a terminal, for bootstraps that take more than a moment."""
@@ -387,10 +387,6 @@ def _check(args: SasvOptions) -> None:
         raise UsageError("--on-keys are the keys of a development set: give --on too.")
     if (args.fuse or args.path) and len(args.scores) > 1:
         raise UsageError("--fuse and --path are of one system: give one score file.")
-    _check_files(args)
-
-
-def _check_files(args: SasvOptions) -> None:
     systems: Sequence[System] = named_systems(args.scores) if args.scores else []
     named = (args.keys, args.cm, args.asv, args.on, args.on_keys, args.on_cm, args.on_asv)
     inputs = [system.path for system in systems] + [path for path in named if path]

@@ -19,9 +19,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list
-from asdf.trials.lines import numbered_lines
 from asdf.trials.lists import read_list
 from asdf.trials.table import is_trials_file
+from asdf.trials.text_lines import numbered_lines
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 

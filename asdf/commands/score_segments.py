@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.audio.blocks import read_blocks
+from asdf.audio.streaming import read_blocks
 from asdf.commands.score_options import ScoreOptions
 from asdf.commands.score_pictures import Backdrop, svg_plot
 from asdf.commands.score_result_files import Line, picture_name

@@ -18,18 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.commands.judged_files import Protocol, read_system_scores
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_inputs, input_name, output_name, show
-from asdf.commands.score_files import Protocol, read_system_scores
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.summary import known_columns
 from asdf.runs.streams import STREAM
 from asdf.text import quoted_and_more
 from asdf.trials.formats import read_score_file
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores
-from asdf.trials.submission import check_submission, write_submission
+from asdf.trials.submission_files import check_submission, write_submission
 from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, formats_table
+from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5

@@ -15,18 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from asdf.commands.judged_files import named_systems
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import check_file, check_inputs, show, text_stream, write_outputs
-from asdf.commands.score_files import named_systems
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.tables.plain_json import as_json
 from asdf.tasks.tracing.classes import BonaFideRule
 
 if TYPE_CHECKING:
-    from asdf.tasks.tracing.measures import SourceResult
-    from asdf.tasks.tracing.score_files import SourceScores
-    from asdf.trials.trial_list import TrialList
+    from asdf.tasks.tracing.source_measures import SourceResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +91,7 @@ def main(arguments: list[str]) -> int:
     results = {}
     for system in systems:
         results[system.name] = _measure(args, system.path)
-    from asdf.tasks.tracing.tables import sources_record, sources_text
+    from asdf.tasks.tracing.source_tables import sources_record, sources_text
 
     records = [sources_record(name, args.set, result) for name, result in results.items()]
     content = as_json(records, indent=1)
@@ -106,50 +104,36 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(args: TraceOptions, path: Path) -> SourceResult:
-    from asdf.tasks.tracing.measures import evaluate_sources
-    from asdf.tasks.tracing.score_files import read_source_scores
+    from asdf.tasks.tracing.source_measures import evaluate_sources
+    from asdf.tasks.tracing.source_scores import read_source_scores
 
     scores = read_source_scores(path)
     speakers = None
     if args.protocol:
         from asdf.corpora import choose_subset, read_protocol
+        from asdf.tasks.tracing.classes import values_of
 
         trials = read_protocol(args.protocol)
         if args.subset:
             trials = choose_subset(trials, args.subset, args.protocol)
-        rows = _rows_in(scores, trials, path, args.protocol)
-        scores = _with_truths(scores, trials, rows, args.column, args.bona_fide)
+        rows = []
+        for utterance in scores.ids:
+            row = trials.index_of(utterance)
+            if row is None:
+                raise AsdfError(f"{path}: {utterance!r} is no trial of {args.protocol}.")
+            rows.append(row)
+        values = values_of(trials, args.column or scores.column, args.bona_fide)
+        scores = replace(scores, truths=[values[row] for row in rows])
         if "speaker" in trials.columns:
             speakers = [trials.columns["speaker"][row] for row in rows]
     return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)
-
-
-def _rows_in(scores: SourceScores, trials: TrialList, path: Path, protocol: Path) -> list[int]:
-    """Return the row of each traced trial in a protocol."""
-    rows = []
-    for utterance in scores.ids:
-        row = trials.index_of(utterance)
-        if row is None:
-            raise AsdfError(f"{path}: {utterance!r} is no trial of {protocol}.")
-        rows.append(row)
-    return rows
-
-
-def _with_truths(
-    scores: SourceScores, trials: TrialList, rows: list[int], column: str | None, rule: BonaFideRule
-) -> SourceScores:
-    """Return the scores with the classes that a protocol says."""
-    from asdf.tasks.tracing.classes import values_of
-
-    values = values_of(trials, column or scores.column, rule)
-    return replace(scores, truths=[values[row] for row in rows])
 
 
 def _draw(path: Path, results: dict[str, SourceResult]) -> None:
     """Write the confusion matrix of one system, or the OSCR curves of several."""
     name, result = next(iter(results.items()))
     if len(results) == 1 and path.suffix.lower() == ".svg":
-        from asdf.tasks.tracing.tables import confusion_svg
+        from asdf.tasks.tracing.source_tables import confusion_svg
 
         write_text(path, confusion_svg(name, result))
         return

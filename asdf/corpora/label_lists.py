@@ -23,7 +23,7 @@ from asdf.corpora.known import (
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
-from asdf.trials.lines import NumberedLines
+from asdf.trials.text_lines import NumberedLines
 from asdf.trials.trees import Tree
 
 _OF_SPOOFS = ("attack", "vocoder")

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from asdf.audio import fallbacks
-from asdf.audio.opening import last_opened
+from asdf.audio.recording_files import last_opened
 from asdf.data.batches import Batch, Clip, collate
 from asdf.data.threads import threads
 from asdf.distributed.allocator import keep_freed_memory

@@ -33,6 +33,21 @@ class Sampler(ABC):
     Args:
         settings: all sections of the run's settings.
         utterances: the training list, with its columns; `utterances.corpora()` are their corpora.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.data.samplers import Sampler
+        >>> from asdf.evaluation import TrialList
+        >>> from asdf.runs.seeds import generator
+        >>> from asdf.settings import Sections
+        >>> class BonaFideTwice(Sampler):
+        ...     def order(self, epoch):
+        ...         labels = self.utterances.labels
+        ...         turns = np.repeat(np.arange(len(labels)), 1 + labels)
+        ...         return generator(self.seed, "bona fide twice", epoch).permutation(turns)
+        >>> sampler = BonaFideTwice(Sections(), TrialList(list("abc"), [1, 0, 0]))
+        >>> sorted(sampler.order(1).tolist())
+        [0, 0, 1, 2]
     """
 
     def __init__(self, settings: Sections, utterances: TrialList) -> None:
@@ -82,6 +97,20 @@ class GroupedSampler(Sampler):
 
     An epoch has as many turns as the list has utterances. Within a group the turns go on from epoch
     to epoch: none has its next turn before all others of the group have had theirs.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.data.samplers import Group, GroupedSampler
+        >>> from asdf.evaluation import TrialList
+        >>> from asdf.settings import Sections
+        >>> class Thirds(GroupedSampler):
+        ...     def groups(self):
+        ...         labels = self.utterances.labels
+        ...         bona_fide = Group("bona fide", np.flatnonzero(labels == 1), weight=1)
+        ...         return [bona_fide, Group("spoof", np.flatnonzero(labels == 0), weight=2)]
+        >>> sampler = Thirds(Sections(), TrialList(list("abcdef"), [1, 1, 1, 1, 0, 0]))
+        >>> sampler.describe()
+        '6 turns per epoch: 2 of the 4 of bona fide, 4 of the 2 of spoof'
     """
 
     def __init__(self, settings: Sections, utterances: TrialList) -> None:

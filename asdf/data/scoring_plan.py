@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.settings.sections import Network
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 _CPU_FACTOR = 2.0
 _MEMORY_STEP = 8 * 2**30

@@ -16,8 +16,8 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Sections, Vocoding
-from asdf.trials.copies import Copies, append_copies
 from asdf.trials.trial_list import TrialList, join
+from asdf.trials.vocoded_copies import Copies, append_copies
 
 
 class WithCopies(NamedTuple):

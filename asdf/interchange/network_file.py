@@ -111,6 +111,14 @@ class NetworkFile:
         averaged: names of the files whose weights were averaged.
         others: further entries, by their keys.
         path: where it was read from, for messages.
+
+    Examples:
+        >>> from asdf.interchange import read_network
+        >>> _, file = read_network("network.pt")
+        >>> file.network_class, file.format, file.calibration is None
+        ('asdf.networks.AASIST_L', 'asdf', True)
+        >>> file.settings["network"]["network_class"]
+        'asdf.networks.AASIST_L'
     """
 
     state: dict[str, Any]

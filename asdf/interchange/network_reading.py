@@ -49,6 +49,14 @@ def read_network(
     Raises:
         AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
             network it describes; its base is missing or another.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.interchange import read_network
+        >>> network, file = read_network("network.pt")
+        >>> embeddings_BE, logits_B2 = network(torch.zeros(1, 16000))
+        >>> logits_B2.shape, network.training
+        (torch.Size([1, 2]), False)
     """
     path = Path(path)
     file = read_network_file(path)

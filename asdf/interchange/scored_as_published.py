@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
-from asdf.trials.scored_length import PUBLISHED, ScoredLength
+from asdf.trials.how_scored import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
 _MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"

@@ -13,7 +13,7 @@ from asdf.memory.outline import outlined_network
 from asdf.networks import scoring_length
 from asdf.scoring.scorer import scored_length_of
 from asdf.settings.sections import Network, Sections
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, Weights, into_blocks
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import (
     Interval,
     Rates,
@@ -31,7 +30,7 @@ from asdf.metrics.intervals import (
     rate_interval,
     tested_interval,
 )
-from asdf.metrics.resampling import (
+from asdf.metrics.replicates import (
     block_draws,
     speaker_block_draws,
     speaker_draws,
@@ -58,7 +57,18 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Intervals:
-    """The intervals of the two metrics, as fractions."""
+    """The intervals of the two metrics, as fractions.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, confidence_intervals
+        >>> rng = np.random.default_rng(0)
+        >>> values = np.concatenate([rng.normal(2, 1, 50), rng.normal(0, 1, 50)])
+        >>> scores = Scores([str(number) for number in range(100)], [1] * 50 + [0] * 50, values)
+        >>> intervals = confidence_intervals(scores, replicates=100)
+        >>> intervals.eer.low < intervals.eer.value < intervals.eer.high
+        True
+    """
 
     eer: Interval
     min_dcf: Interval

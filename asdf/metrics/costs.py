@@ -13,13 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asdf.metrics.blocks import into_blocks
-from asdf.metrics.detection import DetCurve, as_scores
+from asdf.metrics.detection import DetCurve, as_scores, into_blocks
 
 
 @dataclass(frozen=True)
 class DetectionCost:
-    """The parameters of the detection cost function, by default those of ASVspoof 5, track 1."""
+    """The parameters of the detection cost function, by default those of ASVspoof 5, track 1.
+
+    Examples:
+        >>> from asdf.evaluation import DetectionCost, min_dcf
+        >>> cost = DetectionCost(spoof_prior=0.5, miss=1, false_alarm=1)
+        >>> cost.threshold == 0  # of log-likelihood ratios, where both mistakes count alike
+        True
+        >>> min_dcf([2.0, 1.0], [-1.0, 1.5], cost)
+        0.5
+    """
 
     spoof_prior: float = 0.05
     miss: float = 1.0

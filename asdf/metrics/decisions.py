@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.metrics.blocks import Blocks, Weights
-from asdf.metrics.checks import Finding
+from asdf.metrics.detection import Blocks, Weights
 from asdf.metrics.intervals import Interval, rate_interval
-from asdf.metrics.resampling import block_draws, speaker_block_draws, speakers_of_fewer_class
+from asdf.metrics.replicates import block_draws, speaker_block_draws, speakers_of_fewer_class
+from asdf.metrics.score_checks import Finding
 from asdf.trials.score_file import Scores
 
 # The blocks of trials on either side of the threshold.

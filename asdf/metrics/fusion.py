@@ -139,7 +139,9 @@ def fit_fusion(
     """
     names = names or [f"system {number}" for number in range(1, scores_NS.shape[1] + 1)]
     if method == "logistic":
-        _check_spreads(scores_NS, names)
+        for name, spread in zip(names, scores_NS.std(axis=0).tolist(), strict=True):
+            if spread == 0:
+                raise AsdfError(f"{name}: all scores are alike: there is nothing to fuse.")
         weights, offset = fit_weights(scores_NS[labels == 1], scores_NS[labels == 0])
         return Fusion(method, tuple(weights), offset)
     parts = []
@@ -157,12 +159,6 @@ def fit_fusion(
         0.0,
         tuple(part.ranks[0] for part in parts),
     )
-
-
-def _check_spreads(scores_NS: Floats, names: Sequence[str]) -> None:
-    for name, spread in zip(names, scores_NS.std(axis=0).tolist(), strict=True):
-        if spread == 0:
-            raise AsdfError(f"{name}: all scores are alike: there is nothing to fuse.")
 
 
 def _fit_system(method: str, name: str, scores_N: Floats, labels: Labels) -> Fusion:

@@ -21,18 +21,23 @@ not raised. Both are as far off as for the cost at a fixed threshold, from inter
 rates by the squares-and-add rule: Zou and Donner, "Construction of confidence limits about effect
 measures: a general approach", Statistics in Medicine 27, 2008; Newcombe, "Interval estimation for
 the difference between independent proportions", Statistics in Medicine 17, 1998.
+
+Student's t and beta distributions, for few seeds, speakers or errors, are at the end: numpy has
+neither.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.arrays import Floats
-from asdf.metrics.student import beta_quantile, t_quantile, two_sided_p
 
 FEW_GROUPS = 10
 """Intervals over fewer speakers than this say so."""
@@ -52,6 +57,12 @@ class Interval:
         p_value: P value of a difference being zero; None for other values.
         groups: Number of speakers or recordings that were drawn, those of the class with the
             fewest; None where trials were drawn.
+
+    Examples:
+        >>> from asdf.evaluation import Interval
+        >>> eer = Interval(0.05, low=0.03, high=0.08, groups=6)
+        >>> f"{eer.value:.0%} ({eer.low:.0%} to {eer.high:.0%}), {eer.describe_groups('speakers')}"
+        '5% (3% to 8%), 6 speakers only'
     """
 
     value: float
@@ -267,3 +278,84 @@ def tested_interval(
     reach = t_quantile(level, degrees) * deviation
     p_value = two_sided_p(difference / deviation, degrees)
     return Interval(difference, difference - reach, difference + reach, p_value)
+
+
+# Far more than are needed: seeds are few.
+_TERMS = 400
+# Terms for each unit of the square root of the larger parameter, where these are more.
+_TERMS_PER_ROOT = 4
+# Each halves the range; of a quantile so many digits are far more than are shown.
+_HALVINGS = 80
+_PRECISION = 1e-11
+# A t quantile of one degree of freedom at 99.99 % lies below this.
+_HIGHEST_T = 1e5
+
+
+def two_sided_p(t: float, degrees: float) -> float:
+    """Return the probability of a value as far from 0 as `t`, or farther.
+
+    It is I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t^2): Abramowitz and Stegun, Handbook
+    of Mathematical Functions, 26.5.27. With infinitely many degrees of freedom it is that of the
+    normal distribution.
+    """
+    if math.isinf(degrees):
+        return math.erfc(abs(t) / math.sqrt(2))
+    return regularised_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
+
+
+# Every interval of a set asks for the same few.
+@lru_cache(maxsize=256)
+def t_quantile(level: float, degrees: float) -> float:
+    """Return the value that |t| stays below with probability `level`; 1.96 for .95 and infinity."""
+    if math.isinf(degrees):
+        return NormalDist().inv_cdf((1 + level) / 2)
+    return _bisect(lambda t: 1 - two_sided_p(t, degrees), level, _HIGHEST_T)
+
+
+def beta_quantile(share: float, a: float, b: float) -> float:
+    """Return the value that the beta distribution of a, b > 0 stays below with this probability."""
+    return _bisect(lambda x: regularised_beta(x, a, b), share, 1.0)
+
+
+def _bisect(rising: Callable[[float], float], target: float, highest: float) -> float:
+    """Return where a rising function of numbers from 0 to `highest` reaches a target."""
+    low, high = 0.0, highest
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if high - low < _PRECISION * high:
+            break
+        if rising(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def regularised_beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b), 0 <= x <= 1.
+
+    By the continued fraction of the NIST Digital Library of Mathematical Functions, 8.17.22.
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    # The fraction converges quickly on this side; the other side is what is left of 1.
+    if x > (a + 1) / (a + b + 2):
+        return 1 - regularised_beta(1 - x, b, a)
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
+    fraction = 1.0
+    # From the innermost term outward.
+    for term in reversed(_fraction_terms(x, a, b)):
+        fraction = 1 + term / fraction
+    return front / (a * fraction)
+
+
+def _fraction_terms(x: float, a: float, b: float) -> list[float]:
+    count = max(_TERMS, int(_TERMS_PER_ROOT * math.sqrt(max(a, b))))
+    number = np.arange(1, count + 1)
+    half, odd = np.divmod(number, 2)
+    below = (a + number - 1) * (a + number)
+    odd_terms = -(a + half) * (a + b + half) * x / below
+    even_terms = half * (b - half) * x / below
+    terms: list[float] = np.where(odd, odd_terms, even_terms).tolist()
+    return terms

@@ -1,30 +1,32 @@
-"""The results of a run: a row per system or epoch and evaluation set, as text and for programs.
+"""The metrics of a system on a set, pooled and by attack, codec and other conditions.
 
-Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and JSON
-has all digits, which the text rounds. EERs are fractions everywhere but in the text, and each is
-named with how it was scored.
+Invariant: a condition is never of one class alone. Where a column tells spoofs apart only, as
+'attack' does, the spoofs of each value are compared with all bona fide trials. Where bona fide
+trials have its values as well, as those of a codec, spoofs are compared with the bona fide trials
+of the same value, and a value that only one class has is left out and named in a finding. The
+package of ASVspoof 2021 does the same for what it calls factors of 'spoof' and of 'both'.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.arrays import Floats
+from asdf.metrics.bootstrap import Interval, curve_intervals
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
+from asdf.metrics.decisions import DECISION_METRICS, Confusion
 from asdf.metrics.detection import DetCurve
-from asdf.runs.files import write_text
-from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
-from asdf.text import AnyPath, aligned
-from asdf.trials.how_scored import NOT_KNOWN, HowScored
+from asdf.metrics.score_checks import Finding
 from asdf.trials.score_file import Scores
-from asdf.trials.set_roles import role_notes
+
+_SHOWN = 8
+FEW = 20
+"""An EER over fewer trials of a class than this moves by more than 5 % with one of them."""
 
 BonaFide = Literal["all", "same"]
 """The bona fide trials that spoofs of a condition are compared with: all, or those of its value."""
@@ -35,6 +37,13 @@ class Result:
     """The metrics of one system on one set.
 
     `eer` is a fraction; `bona_fide` and `spoof` are numbers of trials.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores, evaluate
+        >>> result = evaluate(Scores(list("abcd"), [1, 1, 0, 0], np.array([2.0, 1.0, -1.0, 1.5])))
+        >>> f"EER {100 * result.eer:.0f} % of {result.bona_fide + result.spoof} trials"
+        'EER 50 % of 4 trials'
     """
 
     eer: float
@@ -44,38 +53,6 @@ class Result:
     cllr: float
     bona_fide: int
     spoof: int
-
-
-@dataclass(frozen=True)
-class MetricValue:
-    """What `network.validation_metric` computes of a set, where it is not the EER."""
-
-    name: str
-    value: float
-    lower_is_better: bool
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table of results; `scored` holds what is known of how.
-
-    Attributes:
-        chosen_by: the metric that networks were chosen by; None for the EER, which `result` has.
-    """
-
-    epoch: str
-    set: str
-    result: Result
-    scored: HowScored = NOT_KNOWN
-    chosen_by: MetricValue | None = None
-
-
-AnyRow = Row | tuple[str, str, Result]
-"""A row, or the first three values of one."""
-
-
-_NAMES = 2
-"""The first columns hold names, which are aligned to the left."""
 
 
 def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
@@ -168,79 +145,133 @@ def condition_trials(
     return scores.scores[(scores.labels == 1) & is_of_value], spoof
 
 
-def results_table(rows: Sequence[AnyRow]) -> str:
-    """Return the rows as aligned text, with a header; it ends with a line break.
+@dataclass(frozen=True)
+class Condition:
+    """The result of one value of one column.
 
-    A metric that networks were chosen by has a column behind the EER. Below stands of which sets
-    the numbers are not a test.
+    Attributes:
+        bona_fide: Bona fide trials that its spoofs are compared with.
+        interval: Interval of the EER, over trials; None where it was not requested.
+        decisions: Decisions at the threshold of the system; None where it has none.
     """
-    complete = [_as_row(row) for row in rows]
-    metrics = dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by)
-    others = ("minDCF", "threshold", "bona fide", "spoof", "scored")
-    table = [["epoch", "set", "EER %", *metrics, *others]]
-    for row in complete:
-        table.append(_cells(row, metrics))
-    lines = aligned(table, right=range(_NAMES, len(table[0]) - 1))
-    lines += role_notes((row.set, row.scored.role) for row in complete)
-    return "\n".join(lines) + "\n"
+
+    column: str
+    value: str
+    result: Result
+    bona_fide: BonaFide = "all"
+    interval: Interval | None = None
+    decisions: Confusion | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether a class has too few trials for its EER to say anything of the condition."""
+        return min(self.result.bona_fide, self.result.spoof) < FEW
 
 
-def _metric_cell(row: Row, name: str) -> str:
-    if row.chosen_by is None or row.chosen_by.name != name:
-        return "-"
-    return f"{row.chosen_by.value:.4f}"
+@dataclass(frozen=True)
+class Average:
+    """The means over the conditions of a column, each counting the same; `eer` is a fraction."""
+
+    eer: float
+    min_dcf: float
+    act_dcf: float
+    cllr: float
 
 
-def _as_row(row: AnyRow) -> Row:
-    return row if isinstance(row, Row) else Row(*row)
+def average(conditions: Sequence[Condition]) -> Average:
+    """Return the means over at least one condition."""
+
+    def mean(metric: str) -> float:
+        values = [getattr(condition.result, metric) for condition in conditions]
+        return float(np.mean(values))
+
+    return Average(
+        eer=mean("eer"),
+        min_dcf=mean("min_dcf"),
+        act_dcf=mean("act_dcf"),
+        cllr=mean("cllr"),
+    )
 
 
-def _cells(row: Row, metrics: Iterable[str]) -> list[str]:
-    result = row.result
-    return [
-        row.epoch,
-        row.set,
-        f"{100 * result.eer:.3f}",
-        *(_metric_cell(row, name) for name in metrics),
-        f"{result.min_dcf:.4f}",
-        f"{result.eer_threshold:.4f}",
-        str(result.bona_fide),
-        str(result.spoof),
-        row.scored.describe(),
-    ]
-
-
-def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
-    """Write `results.txt` and `results.json` into `folder`.
-
-    Each is written atomically, the same bytes for the same rows.
-
-    Returns:
-        The rows as results.json has them.
-    """
-    records = [_record(_as_row(row)) for row in rows]
-    content = json.dumps(records, indent=2, ensure_ascii=False)
-    write_text(Path(folder) / RESULTS_JSON, content + "\n")
-    write_text(Path(folder) / RESULTS_TEXT, results_table(rows))
-    return records
-
-
-def _record(row: Row) -> dict[str, Any]:
-    """Return a row for JSON."""
-    return {
-        "epoch": row.epoch,
-        "set": row.set,
-        **asdict(row.result),
-        **row.scored.record(),
-        **_record_metric(row.chosen_by),
-    }
-
-
-def _record_metric(metric: MetricValue | None) -> dict[str, Any]:
-    if metric is None:
+def average_decisions(conditions: Sequence[Condition]) -> dict[str, float]:
+    """Return the mean of each metric of decisions over the conditions; empty without decisions."""
+    values = [condition.decisions.values() for condition in conditions if condition.decisions]
+    if not values:
         return {}
-    return {
-        "validation_metric": metric.name,
-        "validation_value": metric.value,
-        "lower_is_better": metric.lower_is_better,
-    }
+    means = {}
+    for name in DECISION_METRICS:
+        means[name] = float(np.mean([of_condition[name] for of_condition in values]))
+    return means
+
+
+def conditions_of(
+    scores: Scores,
+    column: str,
+    values: Sequence[str],
+    *,
+    replicates: int = 0,
+    seed: int = 0,
+    threshold: float | None = None,
+) -> tuple[list[Condition], list[Finding]]:
+    """Return the conditions of one column, sorted by value, and a finding about values left out.
+
+    With fewer than two values, the `-` of bona fide trials counting as one, there are no
+    conditions.
+
+    Args:
+        values: the value of each trial, '' where it is not known.
+        replicates: Replicates of the bootstrap of each EER; 0: no intervals.
+        threshold: Threshold of the decisions; None: there are none.
+    """
+    # The known values of either class; they are empty where the corpus has no such column.
+    of_classes: tuple[set[str], set[str]] = (set(), set())
+    for value, label in zip(values, scores.labels.tolist(), strict=False):
+        if value:
+            of_classes[label].add(value)
+    of_spoof, of_bona_fide = of_classes
+    if len(of_bona_fide | of_spoof) < 2:
+        return [], []
+    chosen = of_spoof
+    alone: set[str] = set()
+    bona_fide: BonaFide = "all"
+    # Results by attack are published against all bona fide trials, whatever their column holds.
+    if column != "attack" and of_bona_fide & of_spoof:
+        chosen = of_bona_fide & of_spoof
+        alone = of_bona_fide ^ of_spoof
+        bona_fide = "same"
+    column_values = np.asarray(values)
+    conditions = []
+    for value in sorted(chosen):
+        trials = condition_trials(scores, column_values, value, bona_fide)
+        curve = DetCurve.of(*trials)
+        interval = None
+        if replicates:
+            interval = curve_intervals(curve, replicates=replicates, seed=seed).eer
+        decisions = None
+        if threshold is not None:
+            decisions = Confusion.at(*trials, threshold)
+        result = result_of(curve)
+        conditions.append(Condition(column, value, result, bona_fide, interval, decisions))
+    return conditions, _find_left_out(column, sorted(alone))
+
+
+def _find_left_out(column: str, values: Sequence[str]) -> list[Finding]:
+    if not values:
+        return []
+    shown = list(values[:_SHOWN])
+    if len(values) > _SHOWN:
+        shown.append("...")
+    message = (
+        f"by {column}: left out because bona fide or spoof trials are missing: "
+        f"{', '.join(shown)} ({len(values)} values)."
+    )
+    return [Finding("warning", message)]
+
+
+def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return the scores of the (bona fide, spoof) trials of a condition.
+
+    Args:
+        values: See `conditions_of`.
+    """
+    return condition_trials(scores, np.asarray(values), condition.value, condition.bona_fide)

@@ -22,26 +22,25 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, confidence_intervals
-from asdf.metrics.checks import Finding, find_errors, find_warnings
-from asdf.metrics.conditions import (
-    Average,
-    Condition,
-    average,
-    average_decisions,
-    conditions_of,
-    trials_of,
-)
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
-from asdf.metrics.known_sets import another_subset
-from asdf.metrics.results import Result, result_of
+from asdf.metrics.results import (
+    Average,
+    Condition,
+    Result,
+    average,
+    average_decisions,
+    conditions_of,
+    result_of,
+    trials_of,
+)
+from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions
+from asdf.trials.how_scored import NOT_KNOWN, HowScored, ScoredLength, different_precisions
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
-from asdf.trials.scored_length import ScoredLength
 from asdf.trials.trial_list import TrialList
 
 __all__ = [

@@ -31,7 +31,17 @@ from asdf.trials.asv_scores import AsvScores
 
 @dataclass(frozen=True)
 class TandemCost:
-    """Priors and costs of the tandem; the defaults are those of ASVspoof 2019, 2021 and 5."""
+    """Priors and costs of the tandem; the defaults are those of ASVspoof 2019, 2021 and 5.
+
+    Examples:
+        >>> from asdf.evaluation import TandemCost, min_a_dcf
+        >>> cost = TandemCost(target_prior=0.9, nontarget_prior=0.05, spoof_prior=0.05)
+        >>> round(cost.target_weight, 2), round(cost.spoof_weight, 2)
+        (0.9, 0.5)
+        >>> cost_of_all, threshold = min_a_dcf([3.0, 2.0], [-1.0, 0.0], [1.0, 0.5], cost)
+        >>> cost_of_all
+        0.0
+    """
 
     target_prior: float = 0.9405
     nontarget_prior: float = 0.0095
@@ -58,7 +68,14 @@ class TandemCost:
 
 @dataclass(frozen=True)
 class AsvRates:
-    """Error rates of an ASV system at its working point: of target, nontarget and spoof trials."""
+    """Error rates of an ASV system at its working point: of target, nontarget and spoof trials.
+
+    Examples:
+        >>> from asdf.evaluation import AsvRates, min_tdcf
+        >>> rates = AsvRates(miss=0.02, false_alarm=0.02, spoof_false_alarm=0.4)
+        >>> round(min_tdcf([2.0, 1.0, 0.5], [-1.0, 1.5, -2.0], rates), 3)
+        0.396
+    """
 
     miss: float
     false_alarm: float
@@ -76,7 +93,15 @@ ASVSPOOF5_ASV = AsvRates(
 
 
 def asv_rates(asv: AsvScores) -> AsvRates:
-    """Return the rates of an ASV system at the threshold of its EER, target against nontarget."""
+    """Return the rates of an ASV system at the threshold of its EER, target against nontarget.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import AsvScores, asv_rates
+        >>> target, nontarget = np.array([3.0, 2.0, 1.0, 0.0]), np.array([-2.0, -1.0, 0.5, 1.5])
+        >>> asv_rates(AsvScores(target, nontarget, spoof=np.array([2.5, -0.5])))
+        AsvRates(miss=0.25, false_alarm=0.5, spoof_false_alarm=0.5)
+    """
     _, threshold = eer(asv.target, asv.nontarget)
     return asv_rates_at(asv, threshold)
 

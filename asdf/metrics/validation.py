@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from asdf.metrics.detection import DetCurve, auc, eer
 from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, check_whole, find_named
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Network, Sections
 
 SETTING = "network.validation_metric"
 # Scores of a detector that makes a mistake of each kind, for a trial run of a metric.
@@ -30,11 +30,30 @@ _BONA_FIDE = np.array([2.0, 1.0, -1.0])
 _SPOOF = np.array([-2.0, 0.5, -0.5, -3.0])
 
 
+class MetricSettings(Protocol):
+    """The section that names the metric; a metric of the user's is handed all of them."""
+
+    @property
+    def network(self) -> Network: ...
+
+
 class ValidationMetric(ABC):
     """Base of the metrics; override `value`, and `lower_is_better` where it is not.
 
     Args:
         settings: Sections of the run's settings.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.metrics.validation import ValidationMetric
+        >>> from asdf.settings import Sections
+        >>> class Passed(ValidationMetric):
+        ...     lower_is_better = False
+        ...
+        ...     def value(self, bona_fide, spoof):
+        ...         return float(np.mean(bona_fide > spoof.max()))
+        >>> Passed(Sections()).value(np.array([2.0, 1.0]), np.array([-1.0, 1.5]))
+        0.5
     """
 
     lower_is_better = True
@@ -138,7 +157,7 @@ class ChosenMetric:
         AsdfError: its module or its constructor fails.
     """
 
-    def __init__(self, settings: Sections, folder: Path | None) -> None:
+    def __init__(self, settings: MetricSettings, folder: Path | None) -> None:
         self.name = settings.network.validation_metric
         path = class_path_of(SETTING, self.name)
         named = find_named(path, folder, SETTING, ValidationMetric)
@@ -146,7 +165,12 @@ class ChosenMetric:
         self.task: str | None = None
         self._of_scores: Callable[[Any], float] | None = None
         if isinstance(named, type):
-            metric = self._build(named, settings)
+            if not issubclass(named, ValidationMetric):
+                raise self._no_metric(named)
+            check_whole(named, path, SETTING, ValidationMetric)
+            build: Callable[[Any], ValidationMetric] = named
+            with UserErrors(f"{SETTING}: {self.name}(settings) failed"):
+                metric = build(settings)
             self._value = metric.value
             if isinstance(metric, TaskMetric):
                 self.task = metric.task
@@ -193,14 +217,6 @@ class ChosenMetric:
             )
         return number
 
-    def _build(self, kind: type, settings: Sections) -> ValidationMetric:
-        if not issubclass(kind, ValidationMetric):
-            raise self._no_metric(kind)
-        path = class_path_of(SETTING, self.name)
-        check_whole(kind, path, SETTING, ValidationMetric)
-        with UserErrors(f"{SETTING}: {self.name}(settings) failed"):
-            return kind(settings)
-
     def _no_metric(self, named: object) -> UsageError:
         return UsageError(
             f"{SETTING}: {self.name} is {named!r}. It must be a function of the scores of both "
@@ -208,7 +224,9 @@ class ChosenMetric:
         )
 
 
-def check_metric(settings: Sections, folder: Path | None, tasks: Collection[str] = ()) -> None:
+def check_metric(
+    settings: MetricSettings, folder: Path | None, tasks: Collection[str] = ()
+) -> None:
     """Find the metric, and compute it of a few scores, so that errors surface before training.
 
     Args:

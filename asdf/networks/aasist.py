@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
-from asdf.networks.cpu_gradients import largest
 from asdf.networks.interface import DetectorNetwork, repeat_short
+from asdf.networks.largest import largest_magnitudes
 from asdf.networks.sinc import SincFilters
 from asdf.settings.sections import Sections
 
@@ -62,10 +62,9 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         masks_filters = self.training and self.frequency_masking
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
         x_B1FT = self.first_bn(self.pool_magnitudes(x_BFT))
-        x_BCFT = self.encoder(self.selu(x_B1FT)).abs()
-        spectral_BFC = largest(x_BCFT, dim=3).transpose(1, 2)
-        temporal_BTC = largest(x_BCFT, dim=2).transpose(1, 2)
-        return self.readout(spectral_BFC, temporal_BTC)
+        x_BCFT = self.encoder(self.selu(x_B1FT))
+        spectral_BCF, temporal_BCT = largest_magnitudes(x_BCFT, dims=(3, 2))
+        return self.readout(spectral_BCF.transpose(1, 2), temporal_BCT.transpose(1, 2))
 
     def scoring_length(self, samples: int) -> int:
         """Return the samples up to the end of the last whole pooling window."""

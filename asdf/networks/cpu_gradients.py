@@ -41,15 +41,6 @@ def learns_on_cpu(x: Tensor) -> bool:
     return is_on_cpu(x) and x.dtype is torch.float32
 
 
-def largest(x: Tensor, dim: int) -> Tensor:
-    """Return the largest values of a dimension.
-
-    Of several that are equally large, one gets the gradient, or on a CPU each a part of it: that
-    takes a GPU twice as many operations.
-    """
-    return x.amax(dim=dim) if is_on_cpu(x) else x.max(dim=dim).values
-
-
 class LearningSELU(nn.SELU):
     """SELU whose exponential is not exact near 0 to the last digit, and takes a fifth of the time.
 

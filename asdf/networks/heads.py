@@ -31,6 +31,32 @@ class Head(Attached):
     Attributes:
         key: Name of the extra: of outputs, results, the term of the loss, and of the entry in
             network files. Python names, such as 'speakers'.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import Outputs
+        >>> from asdf.tasks import Head
+        >>> class SpeakerHead(Head):
+        ...     key = "speakers"
+        ...
+        ...     def __init__(self, dimension, names):
+        ...         super().__init__()
+        ...         self.names = names
+        ...         self.output = torch.nn.Linear(dimension, len(names))
+        ...
+        ...     def values(self, outputs):
+        ...         return self.output(outputs.embeddings)
+        ...
+        ...     def describe(self):
+        ...         return {"dimension": self.output.in_features, "names": self.names}
+        ...
+        ...     @classmethod
+        ...     def restore(cls, entry, settings):
+        ...         return cls(entry["dimension"], entry["names"])
+        >>> head = SpeakerHead(8, ["S1", "S2", "S3"])
+        >>> outputs = head.complete(Outputs(torch.zeros(2, 8), torch.zeros(2, 2)))
+        >>> outputs.extras["speakers"].shape
+        torch.Size([2, 3])
     """
 
     key: ClassVar[str]

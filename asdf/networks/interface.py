@@ -25,17 +25,7 @@ class DetectorNetwork(nn.Module, ABC):
     """A network that separates bona fide from spoofed utterances: the base class of the project's.
 
     Your own class may derive from it or from `torch.nn.Module` alone. Name it in
-    `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` in the recipe's folder:
-
-        class MyNetwork(DetectorNetwork):
-            def __init__(self, settings):
-                super().__init__(settings)
-                self.front_end = Wav2Vec2FrontEnd(settings.front_end)
-                self.output = torch.nn.Linear(self.front_end.dimension, 2)
-
-            def forward(self, waveforms_BT):
-                embeddings_BE = self.front_end(waveforms_BT).mean(dim=1)
-                return embeddings_BE, self.output(embeddings_BE)
+    `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` in the recipe's folder.
 
     Attributes:
         fixed_samples: the one length that the network takes, if it takes no other. Recordings are
@@ -43,6 +33,25 @@ class DetectorNetwork(nn.Module, ABC):
         frame_hop: samples from frame to frame of `Outputs.extras['frames']`, which a network with
             a frame-level head returns; None: it has none. Frame f is about the samples from
             f * frame_hop on; the last frames of a recording may be missing.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import DetectorNetwork, Wav2Vec2FrontEnd
+        >>> from asdf.settings import Sections
+        >>> class MyNetwork(DetectorNetwork):
+        ...     def __init__(self, settings):
+        ...         super().__init__(settings)
+        ...         self.front_end = Wav2Vec2FrontEnd(settings.front_end)
+        ...         self.output = torch.nn.Linear(self.front_end.dimension, 2)
+        ...
+        ...     def forward(self, waveforms_BT):
+        ...         embeddings_BE = self.front_end(waveforms_BT).mean(dim=1)
+        ...         return embeddings_BE, self.output(embeddings_BE)
+        >>> settings = Sections()
+        >>> settings.front_end.architecture = "tiny"
+        >>> embeddings_BE, logits_B2 = MyNetwork(settings)(torch.zeros(3, 8000))
+        >>> logits_B2.shape
+        torch.Size([3, 2])
     """
 
     fixed_samples: int | None = None

@@ -26,6 +26,15 @@ class Outputs:
         extras: Tensors of heads of the network, (B, ...), by the names of what they are for:
             'frames', logits of the utterances' frames (B, F, 2), column 1 for bona fide; 'sources',
             natural-log odds of classes, up to a number per utterance.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import Outputs
+        >>> extras = {"frames": torch.zeros(4, 50, 2)}
+        >>> outputs = Outputs(torch.zeros(4, 8), torch.zeros(4, 2), extras)
+        >>> embeddings_BE, logits_B2 = outputs  # as the pair that a network may return alone
+        >>> outputs.first(3).extras["frames"].shape
+        torch.Size([3, 50, 2])
     """
 
     embeddings: Any

@@ -72,6 +72,17 @@ class Corpus:
         reader: instead of `list`: a name of `asdf.corpora`, with its subset.
         columns, bona_fide: Names of the columns of parquet, as in {'label': 'is_fake'},
             and the label's value that means bona fide.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from asdf.recipe import Corpus
+        >>> corpus = Corpus("train.txt", folder="mine")
+        >>> corpus.path(Path("data")).as_posix()
+        'data/mine/train.txt'
+        >>> corpus.read("mine", Path("data")).labels
+        array([1, 0], dtype=int8)
+        >>> Corpus(reader="asvspoof5:train").reader  # one that ASDF knows, as it is distributed
+        'asvspoof5:train'
     """
 
     list: str = ""

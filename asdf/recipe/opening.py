@@ -132,6 +132,19 @@ def open_recipe(
 
     Args:
         next_config: is named at the end of a run whose corpora the recipe made itself.
+
+    Examples:
+        >>> import sys
+        >>> from asdf.recipe import Corpus, open_recipe
+        >>> corpora = {"mine": Corpus("train.txt", folder="mine")}
+        >>> sys.argv = ["run.py", "small", "network.max_epochs=2"]  # the words of the command line
+        >>> with open_recipe("run.py", corpora) as recipe:  # doctest: +ELLIPSIS
+        ...     for run in recipe.runs():
+        ...         epochs = run.settings.network.max_epochs
+        ...         utterances = len(run.utterances("mine"))
+        config small, system folder ...
+        >>> epochs, utterances
+        (2, 2)
     """
     answer_with(corpora)
     with ExitStack() as ending, exit_status() as statuses:

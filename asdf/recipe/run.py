@@ -38,8 +38,8 @@ from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
-from asdf.trials.known_roles import read_shared, write_shared
 from asdf.trials.lists import check_both_classes, check_files
+from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList, join
 
 if TYPE_CHECKING:
@@ -67,6 +67,21 @@ class Run:
     Attributes:
         settings: a plain copy of `Settings()` as it is during the run, for the rooms below.
         scored: score files next to which there may be parts of their lists.
+
+    Examples:
+        >>> import sys
+        >>> from asdf.recipe import Corpus, open_recipe
+        >>> def count(run):
+        ...     counts[run.config] = len(run.utterances("mine"))
+        >>> counts = {}
+        >>> corpora = {"mine": Corpus("train.txt", folder="mine")}
+        >>> sys.argv = ["run.py", "small"]
+        >>> with open_recipe("run.py", corpora) as recipe:  # doctest: +ELLIPSIS
+        ...     for run in recipe.runs():
+        ...         run.stage(1, count)
+        config small, system folder ...
+        >>> counts
+        {'small': 2}
     """
 
     config: str

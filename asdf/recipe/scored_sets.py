@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-    from asdf.metrics.results import MetricValue
+    from asdf.metrics.run_results import MetricValue
     from asdf.metrics.validation import ChosenMetric
     from asdf.networks.extras import Extra
     from asdf.scoring.score_list import ScoredList
@@ -157,9 +157,8 @@ def _write_scores(
 ) -> _SetResult:
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
-    from asdf.trials.known_roles import training_words
     from asdf.trials.score_file import write_scores
-    from asdf.trials.scored_files import remove_how_scored, write_how_scored
+    from asdf.trials.scored_files import remove_how_scored, training_words, write_how_scored
     from asdf.trials.table import write_trials
 
     assert computed is not None  # the main rank has them
@@ -205,7 +204,7 @@ def value_of(
     None also where it fails, as a user's own may on a set that no network was chosen on: a warning
     says so, and the other results of the set stand.
     """
-    from asdf.metrics.results import MetricValue
+    from asdf.metrics.run_results import MetricValue
 
     # A metric of frames is in the results of localisation.
     if metric.is_eer or metric.task == "frames":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-    from asdf.metrics.results import Row
+    from asdf.metrics.run_results import Row
     from asdf.metrics.validation import ChosenMetric
     from asdf.report import Gathered
     from asdf.training.loop import Trainer
@@ -181,7 +181,7 @@ def evaluate_network(
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files; log them as a table, and write them and a page."""
-    from asdf.metrics.results import results_table, write_results
+    from asdf.metrics.run_results import results_table, write_results
     from asdf.metrics.validation import ChosenMetric
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
@@ -242,7 +242,8 @@ def _result_row(
     Raises:
         AsdfError: there is no score file.
     """
-    from asdf.metrics.results import Row, evaluate
+    from asdf.metrics.results import evaluate
+    from asdf.metrics.run_results import Row
     from asdf.trials.score_file import missing_class, read_scores
     from asdf.trials.scored_files import how_scored
 
@@ -265,8 +266,8 @@ def _result_row(
 
 def _write_generalisation(run: Run, gathered: Gathered) -> None:
     """Log and write the results over several corpora, if there are any."""
-    from asdf.report import generalisation_json, generalisation_text
     from asdf.runs.files import write_text
+    from asdf.tasks.studies.generalisation_tables import generalisation_json, generalisation_text
 
     known = gathered.generalisation
     if known is None:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from asdf.recipe.run import Run
-from asdf.report import NO_EFFECT
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.record import read_starts, update_record
 from asdf.settings.blocks import parse_assignments
+from asdf.tasks.studies.grouping import NO_EFFECT
 
 _MEANT_TO_CHANGE = frozenset(
     {

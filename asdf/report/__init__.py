@@ -23,18 +23,15 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
+    from asdf.report.detection_latex import to_latex
+    from asdf.report.detection_text import summary_text, systems_text
     from asdf.report.document import Document, Items, Section, document_page
     from asdf.report.drawing import Figure, Legend
     from asdf.report.exports import to_csv, to_json
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
-    from asdf.report.generalisation_tables import generalisation_json, generalisation_text
-    from asdf.report.grouping import NO_EFFECT
-    from asdf.report.latex import to_latex
+    from asdf.report.html_page import picture_svg, report_page
     from asdf.report.latex_seeds import runs_to_latex
-    from asdf.report.left_out_tables import left_out_text
-    from asdf.report.names import names_of, numbered
-    from asdf.report.page import picture_svg, report_page
     from asdf.report.seed_comparison import (
         SeedComparison,
         SetDifference,
@@ -48,8 +45,5 @@ if TYPE_CHECKING:
         over_seeds_of,
         seeds_to_latex,
     )
-    from asdf.report.seed_results import OverSeeds
-    from asdf.report.seeds import over_seeds_text
-    from asdf.report.tables import summary_text, systems_text
 
 __all__, __getattr__ = open_door(__name__)

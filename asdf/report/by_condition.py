@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from asdf.metrics.conditions import Condition
+from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary
-from asdf.report.names import labels_of
+from asdf.tables.labels import labels_of
 from asdf.tables.table import Columns, Value, rate
 
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from asdf.metrics.conditions import FEW, Condition
+from asdf.metrics.results import FEW, Condition
 from asdf.report.by_condition import ConditionTable, columns_of, condition_table
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
-from asdf.report.names import labels_of
-from asdf.tables.page import HEAT_STEPS, Cell, PageTable, as_page, count_cell
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
 from asdf.tables.table import RATE, Columns, Table, Value, each, rate
 
 _LABEL = 18

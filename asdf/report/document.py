@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from asdf.report.drawing import Figure
-from asdf.report.page import read_page_text, render, script_of, security_policy
+from asdf.report.html_page import read_page_text, render, script_of, security_policy
 from asdf.tables.page import PageTable
 
 _SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")

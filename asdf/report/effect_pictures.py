@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from asdf.metrics.over_seeds import Spread
 from asdf.report.conditions import HeatMap, HeatMaps, step_words
 from asdf.report.drawing import Figure
-from asdf.report.effects import (
+from asdf.report.gathering import Gathered
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
+from asdf.tasks.studies.effects import (
     TOGETHER,
     Effects,
     Scale,
@@ -23,10 +25,7 @@ from asdf.report.effects import (
     rank_correlation,
     scale_of,
 )
-from asdf.report.gathering import Gathered
-from asdf.tables.page import PageTable, as_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks
-from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
+from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import shorten
 
 _LABEL = 28
@@ -136,8 +135,11 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
         # Values that are no numbers have nothing between them.
         if scale.is_number and len(points) > 2:
             lines.append(Line(points, index))
-        marks = partial(_at, described)
-        lines.append(Line(points, index, is_linked=False, mark_words=marks))
+
+        def words_at(x: float, _: float, described: Mapping[float, str] = described) -> str:
+            return described[x]
+
+        lines.append(Line(points, index, is_linked=False, mark_words=words_at))
     top = 1.05 * max(rates) or 1.0
     return Panel(
         _value_axis(scale, setting),
@@ -149,10 +151,6 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
         f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}",
         lines,
     )
-
-
-def _at(described: Mapping[float, str], x: float, _: float) -> str:
-    return described[x]
 
 
 def _value_axis(scale: Scale, setting: str) -> Axis:

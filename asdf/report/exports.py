@@ -11,14 +11,13 @@ from dataclasses import asdict, fields
 from types import SimpleNamespace
 from typing import Any
 
-from asdf.metrics.catalogue import METRICS
-from asdf.metrics.conditions import Condition
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
+from asdf.metrics.metric_columns import METRICS
+from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
 from asdf.tables.comma_separated import as_csv
 from asdf.tables.plain_json import as_json, bounds_records
-from asdf.trials.scored_length import UNKNOWN, described
-from asdf.trials.set_roles import role_record
+from asdf.trials.how_scored import UNKNOWN, described, role_record
 
 _SYSTEM = ("system", "set", "kind", "column", "value", "against", "bona_fide", "spoof")
 _RESULT = ("eer", "eer_threshold", "min_dcf", "act_dcf", "cllr")

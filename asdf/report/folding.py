@@ -10,23 +10,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from asdf.tasks.studies.measured import ReportFinding
 from asdf.text import and_more
 
 _NUMBER = re.compile(r"\d[\d.,e+-]*")
-
-
-@dataclass(frozen=True)
-class ReportFinding:
-    """One thing that looks wrong, and where.
-
-    Attributes:
-        where: the system and the set, or either.
-        level: 'error', 'warning' or 'note'.
-    """
-
-    where: str
-    level: str
-    message: str
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,14 @@ from asdf.metrics.summary import (
 )
 from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
 from asdf.report.curves import DET_TICKS, histogram, thinned_det
-from asdf.report.folding import ReportFinding
-from asdf.report.generalisation import Generalisation, measure_generalisation
-from asdf.report.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
 from asdf.report.measurement import Measurement
-from asdf.report.names import labels_of
-from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import describe_stale
+from asdf.tables.labels import labels_of
+from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
+from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
+from asdf.tasks.studies.measured import ReportFinding
+from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
 from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
@@ -163,7 +163,10 @@ def gather(
             f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
             "all are in the tables.",
         )
-    tasks = _read_tasks(runs, names, choice)
+    tasks = TaskResults()
+    for name, run in zip(names, runs, strict=True):
+        # What is shown beyond detection is of the same networks.
+        tasks.add_run(name, run, None if choice == "reported" else dict(chosen(run, choice)))
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     findings = [*collection.findings, *tasks.findings, *over_seeds.findings]
     generalisation = None
@@ -185,15 +188,6 @@ def gather(
     for set_name in gathered.sets:
         _compare_systems(gathered, set_name, replicates)
     return gathered
-
-
-def _read_tasks(runs: Sequence[RunFolder], names: Sequence[str], choice: Choice) -> TaskResults:
-    """Return what the runs measured beyond detection, of the networks that are shown."""
-    tasks = TaskResults()
-    for name, run in zip(names, runs, strict=True):
-        networks = None if choice == "reported" else dict(chosen(run, choice))
-        tasks.add_run(name, run, networks)
-    return tasks
 
 
 class _Collection:

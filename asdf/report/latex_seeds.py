@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from asdf.report.detection_text import LEADS
 from asdf.report.gathering import Gathered
-from asdf.report.generalisation_tables import generalisation_to_latex
-from asdf.report.left_out_tables import left_out_latex
-from asdf.report.names import labels_of
-from asdf.report.results import set_column, system_columns
-from asdf.report.seed_results import OverSeeds
-from asdf.report.seeds import SEEDS_LEAD, seed_sentences, seed_values
-from asdf.report.tables import LEADS
+from asdf.report.result_tables import set_column, system_columns
 from asdf.report.task_columns import located_columns, source_columns
 from asdf.report.task_results import TaskResult, TaskResults, sets_of
 from asdf.report.task_results import Value as Result
-from asdf.tables.latex import PACKAGES, as_latex
+from asdf.tables.booktabs import PACKAGES, as_latex
+from asdf.tables.labels import labels_of
 from asdf.tables.table import RATE, Columns, Table, counts, each
+from asdf.tasks.studies.generalisation_tables import generalisation_to_latex
+from asdf.tasks.studies.left_out_tables import left_out_latex
+from asdf.tasks.studies.seed_results import OverSeeds
+from asdf.tasks.studies.seed_tables import SEEDS_LEAD, seed_sentences, seed_values
 
 _LABEL = 24
 _MEANS = "EER in per cent: mean and standard deviation over seeds"
@@ -39,15 +39,11 @@ def runs_to_latex(gathered: Gathered) -> str:
     # Folds have a set each: by set, their table would be empty but for its diagonal.
     if tables and (gathered.has_folds_alone or not gathered.measurements):
         return PACKAGES + "\n".join(tables)
-    return "\n".join([_detection_tables(gathered), *tables])
-
-
-def _detection_tables(gathered: Gathered) -> str:
-    latex = PACKAGES + as_latex(_table_of_sets(gathered))
-    if gathered.generalisation is None:
-        return latex
-    known = gathered.generalisation
-    return latex + "\n" + generalisation_to_latex(known, gathered.over_seeds, gathered.leading)
+    latex = [PACKAGES + as_latex(_table_of_sets(gathered))]
+    if gathered.generalisation is not None:
+        known = gathered.generalisation
+        latex.append(generalisation_to_latex(known, gathered.over_seeds, gathered.leading))
+    return "\n".join([*latex, *tables])
 
 
 def _table_of_sets(gathered: Gathered) -> Table:
@@ -78,7 +74,7 @@ def _table_of_sets(gathered: Gathered) -> Table:
         notes.append("[n]: of n seeds alone")
     if any(over.is_leading(results[0]) for results in over.by_set.values() if results):
         notes.append(f"bold: {SEEDS_LEAD}")
-    notes += [*_interval_notes(over, gathered.sets), *seed_sentences(gathered)]
+    notes += [*_interval_notes(over, gathered.sets), *seed_sentences(over)]
     return Table(names, columns, "System", notes, labels_of(names, _LABEL))
 
 

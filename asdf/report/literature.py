@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.report.measurement import Measurement
-from asdf.report.references import (
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, each, texts
+from asdf.tasks.studies.references import (
     KNOWN_SETS,
     KnownSet,
     Reference,
     comparable,
     of_the_same_length,
 )
-from asdf.tables.page import PageTable, as_page
-from asdf.tables.table import Column, Columns, Table, Value, each, texts
-from asdf.trials.scored_length import described
+from asdf.trials.how_scored import described
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from asdf.metrics.summary import Summary
 from asdf.report.curves import Histogram, ThinnedCurve
+from asdf.tasks.studies.measured import Measured
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """One network on one set.
+class Measurement(Measured):
+    """One network on one set, with what is drawn of it.
 
     Attributes:
-        run: the index of its run.
-        system: the name that it has in the report, the same on every set.
-        network: 'epoch.20'.
-        summary: without its scores, of which there may be more than fit into memory.
         misses: miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
         curves: DET curves: '' is that of all spoofs, the others those of the attacks.
         page_attacks: the attacks whose curves and histograms the page draws.
     """
 
-    run: int
-    system: str
-    network: str
-    summary: Summary
     misses: list[float]
     curves: dict[str, ThinnedCurve]
     histogram: Histogram

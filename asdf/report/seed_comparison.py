@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.over_seeds import SeedDifference, Spread, compare_seeds, spreads
 from asdf.metrics.results import evaluate
 from asdf.report.choosing import distinct_names
 from asdf.report.comparison import Difference, chosen_network, different_settings
-from asdf.report.grouping import NO_EFFECT, SEED, group_runs, recorded_seed
-from asdf.report.seed_results import Member, draw_members
-from asdf.report.seeds import describe_mean, difference_sentence
+from asdf.tasks.studies.grouping import NO_EFFECT, SEED, group_runs, recorded_seed
+from asdf.tasks.studies.over_seeds import SeedDifference, Spread, compare_seeds, spreads
+from asdf.tasks.studies.seed_results import Member, draw_members
+from asdf.tasks.studies.seed_tables import describe_mean, difference_sentence
 from asdf.text import and_more
+from asdf.trials.how_scored import SetRole, role_notes
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.set_roles import SetRole, role_notes
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 6

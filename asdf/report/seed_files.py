@@ -11,26 +11,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asdf.metrics.catalogue import defined
-from asdf.metrics.over_seeds import spread_of
+from asdf.metrics.metric_columns import defined
 from asdf.metrics.summary import Summary
-from asdf.report.configurations import Configuration
 from asdf.report.exports import CSV_COLUMNS, record
-from asdf.report.grouping import group_runs, recorded_seed
-from asdf.report.names import labels_of
-from asdf.report.seed_results import (
+from asdf.runs.layout import layout_of_score_file, network_of_score_file
+from asdf.tables.booktabs import as_latex
+from asdf.tables.comma_separated import as_csv
+from asdf.tables.labels import labels_of
+from asdf.tables.plain_json import as_json
+from asdf.tables.table import Columns, Table, Value, counts, each
+from asdf.tasks.studies.configurations import Configuration
+from asdf.tasks.studies.grouping import group_runs, recorded_seed
+from asdf.tasks.studies.over_seeds import spread_of
+from asdf.tasks.studies.seed_results import (
     Member,
     OverSeeds,
     SeedResult,
     measure_set,
     validation_cost,
 )
-from asdf.report.seeds import SEEDS_LEAD
-from asdf.runs.layout import layout_of_score_file, network_of_score_file
-from asdf.tables.comma_separated import as_csv
-from asdf.tables.latex import as_latex
-from asdf.tables.plain_json import as_json
-from asdf.tables.table import Columns, Table, Value, counts, each
+from asdf.tasks.studies.seed_tables import SEEDS_LEAD
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList

@@ -8,9 +8,9 @@ from typing import Any
 from asdf.metrics.bootstrap import Interval
 from asdf.report.task_results import TaskResult
 from asdf.tables.table import Column, Columns, Value, each, rate
-from asdf.tasks.localisation.record import LocatedResult
-from asdf.tasks.tracing.measures import SourceResult
-from asdf.tasks.tracing.tables import metric_values
+from asdf.tasks.localisation.located_record import LocatedResult
+from asdf.tasks.tracing.source_measures import SourceResult
+from asdf.tasks.tracing.source_tables import metric_values
 
 _UNIT: dict[str, Any] = {"states_unit": True, "lower_is_better": False}
 

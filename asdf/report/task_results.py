@@ -13,17 +13,17 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from asdf.report.folding import ReportFinding
 from asdf.runs.network_names import NetworkName
-from asdf.tasks.localisation.record import LocatedResult, located_result, read_intervals
-from asdf.tasks.tracing.measures import (
+from asdf.tasks.localisation.located_record import LocatedResult, located_result, read_intervals
+from asdf.tasks.studies.measured import ReportFinding
+from asdf.tasks.tracing.source_measures import (
     CLOSED_METRICS,
     FALSE_POSITIVE_RATES,
     ClassResult,
     OpenSet,
     SourceResult,
 )
-from asdf.tasks.tracing.score_files import sources_file
+from asdf.tasks.tracing.source_scores import sources_file
 from asdf.trials.run_folder import RunFolder, read_records
 from asdf.trials.score_file import missing_class
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asdf.report.names import labels_of
 from asdf.report.task_columns import POINT_EER, located_columns, source_columns
 from asdf.report.task_results import TaskResult, sets_of
 from asdf.report.task_results import Value as Result
-from asdf.tables.page import ABSENT, PageTable, as_page
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import ABSENT, PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, texts
-from asdf.tasks.localisation.record import LocatedResult
-from asdf.tasks.tracing.measures import SourceResult
-from asdf.tasks.tracing.tables import class_table, confusion_svg, has_matrix_table, matrix_table
+from asdf.tasks.localisation.located_record import LocatedResult
+from asdf.tasks.tracing.source_measures import SourceResult
+from asdf.tasks.tracing.source_tables import (
+    class_table,
+    confusion_svg,
+    has_matrix_table,
+    matrix_table,
+)
 
 _LABEL = 28
 # A page of more and larger pictures is one that no browser shows quickly.

@@ -11,7 +11,7 @@ from asdf.report.courses import Record, is_finite_number
 from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
-from asdf.tables.page import PageTable, as_page
+from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from asdf.audio import cut_to_speech
-from asdf.audio.sources import Limits
+from asdf.audio.recording_sources import Limits
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import EMBEDDING
@@ -37,7 +37,7 @@ from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.text import AnyPath
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 # Any other than 16 kHz, so that resampling is warm too.
 _WARMING_RATE = 8000
@@ -77,6 +77,17 @@ class Detector:
             fused system the smallest of its networks'.
         source_classes: Classes that the network traces, as `sources` of its results has them; None:
             none.
+
+    Examples:
+        >>> from asdf import Detector
+        >>> detector = Detector("network.pt", device="cpu")
+        >>> score = detector.score("call.wav")
+        >>> score.seconds, score.verdict is None  # without a threshold there are no verdicts
+        (2.0, True)
+        >>> for scored in detector.score_many(["call.wav", "missing.wav"]):
+        ...     print(scored.name, scored.score == score, bool(scored.error))
+        missing.wav False True
+        call.wav True False
     """
 
     def __init__(  # noqa: PLR0913

@@ -16,7 +16,7 @@ from asdf.networks.extras import Extra, require_extras
 from asdf.scoring.outcome import Outcomes
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 _ADVICE = {
     "embedding": "has no embedding of its own: take those of one of its networks.",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor
 
-from asdf.audio.blocks import read_blocks
+from asdf.audio.streaming import read_blocks
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later

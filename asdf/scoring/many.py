@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.sources import Limits, Source
+from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError

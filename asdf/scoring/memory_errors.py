@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.settings.sections import Network
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 # What torch's allocator for the host says, in an error without a class of its own.
 _HOST = "DefaultCPUAllocator"

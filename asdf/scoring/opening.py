@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from asdf.audio.sources import Limits
+from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_activity import check_detector
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.resources import gpu_memory

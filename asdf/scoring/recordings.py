@@ -18,8 +18,7 @@ import numpy as np
 
 from asdf.archives import find_member
 from asdf.audio import read_audio
-from asdf.audio.blocks import read_blocks
-from asdf.audio.sources import Limits, Source
+from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import (
     Beginning,
     SpeechLength,
@@ -29,6 +28,7 @@ from asdf.audio.speech import (
     read_speech,
 )
 from asdf.audio.speech_activity import cut_to_speech
+from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.waveforms import as_waveform, check_rate

@@ -32,6 +32,13 @@ class WindowScore:
 
     Attributes:
         extras: What else the network gives for it, such as its 'sources', by key.
+
+    Examples:
+        >>> from asdf import Detector
+        >>> detector = Detector("network.pt", device="cpu")
+        >>> windows = detector.score_over_time("call.wav", window_s=1, hop_s=0.5)
+        >>> [(window.start_s, window.end_s) for window in windows]
+        [(0.0, 1.0), (0.5, 1.5), (1.0, 2.0)]
     """
 
     start_s: float
@@ -110,6 +117,15 @@ class Scored(Known):
         score: the higher, the more bona fide; None when the recording could not be scored.
         error: why it could not be scored, one line; '' when it could.
         name: its path; or what messages call it.
+
+    Examples:
+        >>> from asdf import Detector
+        >>> detector = Detector("network.pt", device="cpu", threshold=-1000)
+        >>> [scored] = detector.score_many(["call.wav"])
+        >>> scored.index, scored.verdict, scored.seconds
+        (0, 'bona fide', 2.0)
+        >>> sorted(scored.entry())
+        ['path', 'score', 'seconds', 'seconds_scored', 'verdict']
     """
 
     index: int

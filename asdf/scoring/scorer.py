@@ -33,8 +33,7 @@ from asdf.scoring.outcome import Outcomes
 from asdf.scoring.precision import ScoringPrecision
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network
-from asdf.trials.how_scored import HowScored
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
 # What an extra takes, of networks that lack it.

@@ -15,7 +15,7 @@ from asdf.data.scoring_plan import ScoringBatch
 from asdf.networks.extras import Extra
 from asdf.scoring.outcome import Outcomes
 from asdf.scoring.precision import ScoringPrecision
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 
 class WaveformScorer(ABC):

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.resampling import resample
-from asdf.audio.sources import Limits
+from asdf.audio.recording_sources import Limits
+from asdf.audio.sample_rates import resample
 from asdf.errors import UsageError
 
 MAX_CHANNELS = 16
-# Those of `asdf.audio.opening`: at a rate of 1 Hz a second of memory becomes hours.
+# Those of `asdf.audio.recording_files`: at a rate of 1 Hz a second of memory becomes hours.
 _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
 # Of floats, whose full scale is 1.

@@ -23,8 +23,8 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.segments.frame_table import FrameTable, read_frame_table
 from asdf.text import AnyPath, read_number
-from asdf.trials.collecting import find_repeats
-from asdf.trials.lines import NumberedLines, numbered_lines, peek
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
+from asdf.trials.trial_list import find_repeats
 
 _MOST_BYTES = 2**32
 

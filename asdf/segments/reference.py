@@ -19,8 +19,8 @@ from asdf.segments.rttm import parse_rttm
 from asdf.segments.text import parse_text
 from asdf.segments.timed import Timed
 from asdf.text import AnyPath
-from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
+from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trial_list import TrialList
 
 

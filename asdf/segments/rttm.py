@@ -16,7 +16,7 @@ from asdf.runs.files import atomic_write
 from asdf.segments.parts import Segment, clipped
 from asdf.segments.timed import Timed, TimedCollector, read_time
 from asdf.text import AnyPath
-from asdf.trials.lines import NumberedLines, numbered_lines
+from asdf.trials.text_lines import NumberedLines, numbered_lines
 
 _MICROSECOND = 6
 

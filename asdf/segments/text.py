@@ -23,7 +23,7 @@ from asdf.errors import AsdfError
 from asdf.segments.parts import Segment
 from asdf.segments.timed import Timed, TimedCollector, is_spoof_label, read_time
 from asdf.text import AnyPath
-from asdf.trials.lines import NumberedLines, numbered_lines, peek
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 
 # The labels of whole recordings: 1 and 0 are HAD's.
 _LABELS = {"1": False, "0": True}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.audio.blocks import read_blocks
-from asdf.audio.sources import Limits, Source
+from asdf.audio.recording_sources import Limits, Source
+from asdf.audio.streaming import read_blocks
 from asdf.facts import SAMPLE_RATE
 from asdf.service.limits import Refusal, ServiceLimits
 from asdf.service.uploads import Upload

@@ -73,6 +73,15 @@ class OwnSettings(KnownNames):
 
     Attributes:
         section_name: Name of the section, as configs write it.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> from asdf.settings import OwnSettings, setting
+        >>> @dataclass
+        ... class CentreSettings(OwnSettings, section_name="centre"):
+        ...     margin: float = setting(2.0, "distance that spoofs are pushed to", above=0)
+        >>> CentreSettings().margin, CentreSettings.section_name
+        (2.0, 'centre')
     """
 
     section_name: ClassVar[str] = ""

@@ -65,6 +65,19 @@ class Settings:
     Raises:
         SettingsError: the file is missing, or has mistakes in it (all of them are named); nothing
             is changed then.
+
+    Examples:
+        >>> from asdf.settings import Settings
+        >>> settings = Settings("configs/init_config.py")
+        >>> settings.network.max_epochs
+        3
+        >>> overrides = ["network.max_epochs=2"]
+        >>> configs = settings.read_configs("configs/run_configs.py", ["small"], overrides)
+        >>> for description in settings.apply_each(configs):
+        ...     print(Settings().network.max_epochs)  # anywhere in the process
+        2
+        >>> Settings().network.max_epochs
+        3
     """
 
     paths: Paths

@@ -100,6 +100,13 @@ class Column:
         low = self.format(bounds.low, paper=paper)
         return f"{low}{between}{self.format(bounds.high, paper=paper)}"
 
+    def format_intervals(self, intervals: Mapping[str, Bounds]) -> str:
+        """Return intervals by what they are over, with the space before them; '' without any."""
+        shown = []
+        for over, interval in intervals.items():
+            shown.append(f"{self.format_bounds(interval, ' .. ')} over {over}")
+        return f"   95 %: {', '.join(shown)}" if shown else ""
+
     def format_difference(self, difference: Difference, *, paper: bool = False) -> list[str]:
         """Return a difference with its sign, its interval and its p-value."""
         value = self.format(difference.value, paper=paper, sign="+")
@@ -110,7 +117,7 @@ class Column:
 
 
 class Spread(Protocol):
-    """A mean over seeds, such as `asdf.metrics.over_seeds.Spread`."""
+    """A mean over seeds, with its deviation."""
 
     @property
     def mean(self) -> float: ...

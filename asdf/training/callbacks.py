@@ -98,6 +98,18 @@ class Callback:
         needs_gradient_norm, needs_outputs: True if the records of `on_every_step` are to have
             these, which costs time: the norm is computed, and the host waits for it.
         training: the network and its optimiser, from `on_start` on; None in stages 2 and 3.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from asdf.settings import Sections
+        >>> from asdf.training.callbacks import Callback
+        >>> class Notify(Callback):
+        ...     def on_evaluation(self, record):
+        ...         for name, eer in record["eer"].items():
+        ...             print(f"epoch {record['epoch']}, {name}: {100 * eer:.2f} %")
+        >>> notify = Notify(Sections(), Path("output/system1"))
+        >>> notify.on_evaluation({"epoch": 3, "eer": {"demo-dev": 0.125}})
+        epoch 3, demo-dev: 12.50 %
     """
 
     needs_gradient_norm: ClassVar[bool] = False

@@ -316,12 +316,13 @@ class Step:
                 compile_errors_as_usage_errors(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
-                    # Fillers, which come last, are computed for batch norm and weigh nothing.
                     share_losses = passes.forward(minibatch.clips, minibatch.targets)
-                    share_losses = share_losses[: minibatch.share.counted]
+                    # Fillers, which come last, are computed for batch norm and weigh nothing.
+                    if len(share_losses) > minibatch.share.counted:
+                        share_losses = share_losses[: minibatch.share.counted]
                     parts.append(share_losses.detach())
                     if is_last:
-                        counted = torch.cat(parts)
+                        counted = torch.cat(parts) if len(parts) > 1 else parts[0]
                         sums = [counted.double().sum(), *self.last.numbers()]
                         losses = _WindowLosses(counted, fetch_later(torch.stack(sums)))
                 with self.clock.part(BACKWARD):

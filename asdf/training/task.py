@@ -66,6 +66,36 @@ class Task(ABC):
         settings: All sections, as plain dataclasses.
         folder: Folder of the recipe, where modules of users lie; None: there is none.
         scores_one_class: Whether it scores lists of bona fide trials or of spoofs alone, too.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import Outputs
+        >>> from asdf.settings import Sections
+        >>> from asdf.tasks import Head, Task
+        >>> class LengthHead(Head):
+        ...     key = "length"
+        ...
+        ...     def values(self, outputs):
+        ...         return outputs.embeddings.norm(dim=1)
+        ...
+        ...     def describe(self):
+        ...         return {}
+        ...
+        ...     @classmethod
+        ...     def restore(cls, entry, settings):
+        ...         return cls()
+        >>> class Length(Task):
+        ...     key = "length"
+        ...
+        ...     def build_term(self, network, utterances, frames):
+        ...         self.attach(network, LengthHead())
+        >>> class Pair(torch.nn.Linear):
+        ...     def forward(self, embeddings_BE):
+        ...         return Outputs(embeddings_BE, super().forward(embeddings_BE))
+        >>> network = Pair(2, 2)
+        >>> Length(Sections()).build_term(network, None, None)
+        >>> network(torch.tensor([[3.0, 4.0]])).extras["length"].tolist()
+        [5.0]
     """
 
     key: ClassVar[str]

@@ -15,8 +15,8 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.text import AnyPath
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import parse_score
+from asdf.trials.text_lines import numbered_lines
 
 _KEYS = ("target", "nontarget", "spoof")
 _FilePath = AnyPath
@@ -24,7 +24,15 @@ _FilePath = AnyPath
 
 @dataclass(frozen=True, eq=False)
 class AsvScores:
-    """Scores of a speaker verification system: of target, nontarget and spoof trials."""
+    """Scores of a speaker verification system: of target, nontarget and spoof trials.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import AsvScores, asv_rates
+        >>> asv = AsvScores(np.array([3.0, 2.0]), np.array([-1.0, 0.0]), np.array([2.5, 0.5]))
+        >>> asv_rates(asv).spoof_false_alarm
+        1.0
+    """
 
     target: Floats
     nontarget: Floats
@@ -54,11 +62,18 @@ def read_asv_scores(
     Raises:
         AsdfError: names file and line of a malformed line or of a score that is not finite; the two
             files have different numbers of lines; or a key never occurs.
+
+    Examples:
+        >>> from asdf.evaluation import read_asv_scores
+        >>> read_asv_scores("asv.txt").target
+        array([2.5, 3. ])
     """
     # Whole before any key is joined: one line more or less would shift all keys after it.
     lines = list(numbered_lines(path))
     stated: Sequence[_Key] | None = None
+    hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
     if keys is not None:
+        hint = ""
         stated = _read_keys(keys)
         if len(stated) != len(lines):
             raise AsdfError(
@@ -68,9 +83,14 @@ def read_asv_scores(
     scores: dict[str, list[float]] = {key: [] for key in _KEYS}
     for index, (number, line) in enumerate(lines):
         cells = line.rsplit(None, 2)
-        key = _key_in_line(cells) if stated is None else stated[index]
+        key = _Key(cells[1] if len(cells) == 3 else "")
+        if stated is not None:
+            key = stated[index]
         if len(cells) != 3 or key.key not in scores:
-            raise AsdfError(_describe_malformed(path, number, line, has_keys=stated is not None))
+            raise AsdfError(
+                f"{path}, line {number}: expected 'SOURCE target|nontarget|spoof SCORE', found "
+                f"'{line}'.{hint}"
+            )
         score = parse_score(cells[2], path, number)
         # The metrics would refuse it too, but only this reader knows its line.
         if not np.isfinite(score):
@@ -89,20 +109,6 @@ def read_asv_scores(
         target=np.array(scores["target"]),
         nontarget=np.array(scores["nontarget"]),
         spoof=np.array(scores["spoof"]),
-    )
-
-
-def _key_in_line(cells: Sequence[str]) -> _Key:
-    return _Key(cells[1] if len(cells) == 3 else "")
-
-
-def _describe_malformed(path: _FilePath, number: int, line: str, *, has_keys: bool) -> str:
-    hint = ""
-    if not has_keys:
-        hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
-    return (
-        f"{path}, line {number}: expected 'SOURCE target|nontarget|spoof SCORE', found "
-        f"'{line}'.{hint}"
     )
 
 

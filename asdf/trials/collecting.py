@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.trials.trial_list import TrialList, same_recording
+from asdf.trials.trial_list import Repeats, TrialList, find_repeats, same_recording
 
 
 class TrialCollector:
@@ -78,32 +77,3 @@ class TrialCollector:
             f"{self._lines[earlier]}{spelling} ({count}). Every trial counts once: remove the "
             f"repeated lines.{contradiction}"
         )
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """Names of a sequence that an earlier one repeats.
-
-    Attributes:
-        indices: Indices of the repeated names, ascending; at least one.
-        earlier: Index of the first one that is the same, for each.
-    """
-
-    indices: Sequence[int]
-    earlier: Sequence[int]
-
-
-def find_repeats(names: Sequence[str]) -> Repeats | None:
-    """Return which names come again, or None where all differ."""
-    # Nearly always so, and known without an index for each of a million names.
-    if len(set(names)) == len(names):
-        return None
-    first: dict[str, int] = {}
-    indices = []
-    earlier = []
-    for index, name in enumerate(names):
-        first_index = first.setdefault(name, index)
-        if first_index != index:
-            indices.append(index)
-            earlier.append(first_index)
-    return Repeats(indices, earlier)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from asdf.errors import AsdfError
 from asdf.text import AnyPath
 from asdf.trials.formats import ScoreFile
-from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import ScoreCollector
+from asdf.trials.text_lines import numbered_lines
 
 CLASSES = {
     "bonafide": 1,
@@ -44,7 +44,8 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
     collector = ScoreCollector(path)
     may_be_header = True
     for number, line in numbered_lines(path):
-        cells = line.rsplit(_separator(line), 1)
+        separator = next((sign for sign in ("\t", ",") if sign in line), None)
+        cells = line.rsplit(separator, 1)
         word = cells[-1].strip().strip('"').lower()
         if may_be_header and word in _HEADERS:
             may_be_header = False
@@ -59,10 +60,3 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
         collector.add(number, cells[0].strip().strip('"'), str(CLASSES[word]))
     scores = collector.scores(both_classes=False)
     return ScoreFile(scores.ids, scores.scores)
-
-
-def _separator(line: str) -> str | None:
-    for separator in ("\t", ","):
-        if separator in line:
-            return separator
-    return None

@@ -13,8 +13,8 @@ from typing import Literal
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, read_number
-from asdf.trials.lines import numbered_lines, peek
-from asdf.trials.score_file import ScoreCollector, Scores, read_scores
+from asdf.trials.score_file import ScoreCollector, Scores, missing_class, read_scores
+from asdf.trials.text_lines import numbered_lines, peek
 
 # The first line of DeepFense's files of scores.
 _CSV = ("id_audio", "label", "score_spoof", "score_bonafide")
@@ -31,6 +31,36 @@ class ScoreFile:
     scores: Floats
     labels: Labels | None = None
     attacks: Sequence[str] | None = None
+
+    def labelled(self, path: AnyPath) -> Scores:
+        """Return the scores of a file that has labels, and both classes.
+
+        Raises:
+            AsdfError: it has no labels, or a class has no trial.
+        """
+        if self.labels is None:
+            _, first = next(numbered_lines(path))
+            raise AsdfError(
+                f"{path}, line 1: there is no label in '{first}'. Give the protocol of the set "
+                "too, or a file of lines 'relative/path.flac 1 <score>'."
+            )
+        refuse_one_class(path, self.labels)
+        columns = {} if self.attacks is None else {"attack": self.attacks}
+        return Scores(self.ids, self.labels, self.scores, columns=columns)
+
+
+def refuse_one_class(path: AnyPath, labels: Labels) -> None:
+    """Refuse labels of a score file that lack a class.
+
+    Raises:
+        AsdfError: they do.
+    """
+    missing = missing_class(labels)
+    if missing:
+        raise AsdfError(
+            f"{path}: not one of the {labels.size} trials is {missing}. Error rates need both "
+            "classes: check the labels of the list that was scored, or the protocol."
+        )
 
 
 def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
@@ -72,19 +102,16 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     if _cells_of_csv(first) == _CSV:
         return "csv"
     utterance = first.rsplit(None, 1)[0]
-    if _is_tabbed(first) or (is_trial is not None and is_trial(utterance)):
+    # A TAB separates two columns; a name may hold one too, as in `a TAB b.flac 1 0.5`.
+    _, *scores = first.split("\t")
+    is_tabbed = len(scores) == 1 and len(scores[0].split()) == 1
+    if is_tabbed or (is_trial is not None and is_trial(utterance)):
         return "two columns"
     if len(cells) >= 3 and cells[-2] in ("0", "1"):
         return "asdf"
     if len(cells) >= 4 and cells[-2] in KEYS:
         return "keyed"
     return "two columns"
-
-
-def _is_tabbed(line: str) -> bool:
-    """Whether a TAB separates two columns; a name may hold one too, as in `a TAB b.flac 1 0.5`."""
-    _, *scores = line.split("\t")
-    return len(scores) == 1 and len(scores[0].split()) == 1
 
 
 def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:

@@ -1,17 +1,193 @@
-"""What a score file does not show: lengths, precision, and what its set was to the network.
+"""What stands next to a result of scores: lengths, precision, and what the set was to the network.
 
 Invariant: what stands next to a result is what is known of it; results that were scored in
-different ways are never compared without saying so.
+different ways are never compared without saying so. Published detectors score 64,600 samples
+(4.04 s), repeated or cut; the same weights give other scores from whole recordings. Of the set,
+recordings count, not its name: a number of a set that was trained on, or that chose the network,
+never stands without saying so.
+
+It is stated in NAME.scored.json next to a score file NAME.txt. A score file with another number of
+trials than is stated there is refused, whatever reads it: a file that was cut has another EER, and
+without a protocol nothing else could show it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from asdf.trials.scored_length import UNKNOWN, ScoredLength, described
-from asdf.trials.set_roles import SetRole, role_in, role_record, role_words
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.streams import descriptor_of
+from asdf.text import AnyPath
+
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class ScoredLength:
+    """How many samples of recordings at 16 kHz are scored.
+
+    Attributes:
+        min_samples: shorter recordings are repeated up to it.
+        max_samples: longer ones are cut at it; None: nothing is cut.
+    """
+
+    min_samples: int
+    max_samples: int | None
+
+    def describe(self) -> str:
+        """Describe it for a table or a log."""
+        if self.max_samples is None:
+            return "whole"
+        if self.min_samples >= self.max_samples:
+            return f"first {self.max_samples:,} samples"
+        max_s = self.max_samples / SAMPLE_RATE
+        return f"whole, up to {max_s:g} s"
+
+    def agrees_with(self, other: ScoredLength) -> bool:
+        """Whether results of both may be compared: equal lengths, or both of whole recordings."""
+        return self == other or (self._is_whole and other._is_whole)
+
+    @property
+    def _is_whole(self) -> bool:
+        # Few utterances of a corpus are shorter than a second or longer than a minute.
+        minute = 60 * SAMPLE_RATE
+        is_cut = self.max_samples is not None and self.max_samples < minute
+        return self.min_samples <= SAMPLE_RATE and not is_cut
+
+
+PUBLISHED = ScoredLength(64600, 64600)
+"""The protocol of AASIST, SSL_Anti-spoofing, SLS, Nes2Net-X and most papers after them."""
+
+WHOLE = ScoredLength(1, None)
+"""Every recording as it is."""
+
+
+def described(scored: ScoredLength | None) -> str:
+    """Describe `scored`; 'not known' for None, as of score files of other programs."""
+    if scored is None:
+        return UNKNOWN
+    return scored.describe()
+
+
+def parse_scored_length(text: str) -> ScoredLength:
+    """Read 'published', 'whole' or a number of samples that all recordings are cut or repeated to.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if text == "published":
+        return PUBLISHED
+    if text == "whole":
+        return WHOLE
+    if text.isascii() and text.isdigit() and int(text):
+        samples = int(text)
+        return ScoredLength(samples, samples)
+    raise UsageError(
+        f"{text!r} is no scored length. Give published (64,600 samples), whole, or a number of "
+        "samples."
+    )
+
+
+_TRAINED = "trained on"
+_CHOSE = "chose the network"
+
+
+@dataclass(frozen=True)
+class SetRole:
+    """How many trials of a set a network had met before it was evaluated on them.
+
+    Attributes:
+        trials: Trials of the set.
+        trained_on: trials whose recordings are in a training set.
+        chose_network: trials whose recordings are in the set that the network was chosen by.
+    """
+
+    trials: int
+    trained_on: int = 0
+    chose_network: int = 0
+
+    def describe(self) -> str:
+        """Return 'trained on', '3 of 80 trained on', 'chose the network'; '' for a new set."""
+        parts = [self.describe_training(), _share(self.chose_network, self.trials, _CHOSE)]
+        return " and ".join(filter(None, parts))
+
+    def describe_training(self) -> str:
+        """Return what of it was trained on, alone."""
+        return _share(self.trained_on, self.trials, _TRAINED)
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each reason why numbers on the set are too good."""
+        sentences = []
+        if self.trained_on:
+            sentences.append(f"{self._part(self.trained_on)} trained on: the numbers are no test.")
+        if self.chose_network:
+            sentences.append(
+                f"the network was chosen by its result on {self._of_set(self.chose_network)}: on "
+                "new speech it is worse than here."
+            )
+        return sentences
+
+    def _part(self, count: int) -> str:
+        if count >= self.trials:
+            return "this set was"
+        return f"{count:,} of the {self.trials:,} recordings of this set were"
+
+    def _of_set(self, count: int) -> str:
+        if count >= self.trials:
+            return "this set"
+        return f"{count:,} of the {self.trials:,} recordings of this set"
+
+    def record(self) -> dict[str, int]:
+        """Return it for JSON, without the number of trials, which each record has."""
+        return {"trained_on": self.trained_on, "chose_network": self.chose_network}
+
+
+def role_record(role: SetRole | None) -> dict[str, Any]:
+    """Return a role for JSON; null is what is not known."""
+    if role is None:
+        return {"trained_on": None, "chose_network": None}
+    return role.record()
+
+
+def role_words(role: SetRole | None) -> str:
+    """Return ', trained on' and the like for the end of a description; '' where it is a new set."""
+    words = role.describe() if role is not None else ""
+    return f", {words}" if words else ""
+
+
+def role_in(row: Mapping[str, Any]) -> SetRole | None:
+    """Return the role of the set in a row of results.json; None where the row does not say."""
+    counts = [row.get(name) for name in ("bona_fide", "spoof", "trained_on", "chose_network")]
+    known = [count for count in counts if isinstance(count, int)]
+    if len(known) < len(counts):
+        return None
+    bona_fide, spoof, trained_on, chose_network = known
+    return SetRole(bona_fide + spoof, trained_on, chose_network)
+
+
+def role_notes(roles: Iterable[tuple[str, SetRole | None]]) -> list[str]:
+    """Return a line for each set whose numbers are no test, for below a table.
+
+    Args:
+        roles: the name of each set with its role.
+    """
+    notes: dict[str, None] = {}
+    for name, role in roles:
+        for warning in role.warnings() if role is not None else ():
+            notes[f"{name}: {warning}"] = None
+    return list(notes)
+
+
+def _share(count: int, trials: int, what: str) -> str:
+    if not count:
+        return ""
+    return what if count >= trials else f"{count:,} of {trials:,} {what}"
+
 
 FULL = "fp32"
 """Single precision, the arithmetic that goes without saying."""
@@ -97,3 +273,50 @@ def different_precisions(ways: Iterable[HowScored]) -> str:
     if len(effective) < 2:
         return ""
     return ", ".join(names)
+
+
+_MAX_CHARACTERS = 1000
+"""Characters that are read: a few values with their names."""
+
+
+def entry_path(score_file: AnyPath) -> Path:
+    """Return the path of what stands next to a score file."""
+    return Path(score_file).with_suffix(".scored.json")
+
+
+def read_entry(score_file: AnyPath) -> dict[str, Any]:
+    """Return what stands next to a score file; nothing where that cannot be read."""
+    # Standard input has no neighbour.
+    if descriptor_of(score_file) is not None:
+        return {}
+    try:
+        with entry_path(score_file).open(encoding="utf-8") as file:
+            entry = json.loads(file.read(_MAX_CHARACTERS))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def stated_trials(entry: dict[str, Any]) -> int | None:
+    """Return how many trials the score file should have; None where it is not stated."""
+    trials = entry.get("trials")
+    return trials if type(trials) is int and trials > 0 else None
+
+
+def check_trials(score_file: AnyPath, trials: int) -> None:
+    """Refuse a score file that has another number of trials than is stated next to it.
+
+    Raises:
+        AsdfError: it has.
+    """
+    stated = stated_trials(read_entry(score_file))
+    if stated is None or stated == trials:
+        return
+    change = "was it cut by a copy or an editor?"
+    if trials > stated:
+        change = "was another file appended?"
+    raise AsdfError(
+        f"{score_file}: it has {trials:,} trials, and by {entry_path(score_file).name} next to it "
+        f"{stated:,} were scored; {change} Copy it again or score the set again. If it was changed "
+        f"on purpose, give it another name, or remove {entry_path(score_file)}."
+    )

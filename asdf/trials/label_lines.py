@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
-from asdf.trials.lines import NumberedLines, peek
+from asdf.trials.text_lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
@@ -80,7 +80,13 @@ def parse_protocol(
             trials = _read_csv(lines, path, header)
         else:
             trials = _read_columns(lines, path, _find_layout(first))
-    return _without_empty_columns(trials)
+    columns = {}
+    for name, values in trials.columns.items():
+        # A column of '-' alone says nothing, as the third one of ASVspoof 2019 LA. But who reads
+        # attacks may rely on theirs: in a list of bona fide alone all of it is '-'.
+        if name == "attack" or set(values) != {"-"}:
+            columns[name] = values
+    return replace(trials, columns=columns)
 
 
 def is_csv_list(first_line: str) -> bool:
@@ -90,16 +96,6 @@ def is_csv_list(first_line: str) -> bool:
     """
     header = [name.lower() for name in _cells_of_csv(first_line)]
     return "label" in header and any(name in header for name in _PATHS)
-
-
-def _without_empty_columns(trials: TrialList) -> TrialList:
-    """Leave out columns of '-' alone, such as the third one of ASVspoof 2019 LA."""
-    columns = {}
-    for name, values in trials.columns.items():
-        # Who reads attacks may rely on the column: in a list of bona fide alone all of it is '-'.
-        if name == "attack" or set(values) != {"-"}:
-            columns[name] = values
-    return replace(trials, columns=columns)
 
 
 @dataclass(frozen=True)

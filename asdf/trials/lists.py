@@ -16,8 +16,8 @@ from asdf.errors import AsdfError
 from asdf.text import lines_and_more
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
-from asdf.trials.lines import NumberedLines, file_lines, peek
 from asdf.trials.table import is_trials_file, parse_table
+from asdf.trials.text_lines import NumberedLines, file_lines, peek
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 10
@@ -138,16 +138,12 @@ def _names_in(folder: Path) -> set[str]:
         return {entry.name for entry in os.scandir(folder)}
     except (FileNotFoundError, NotADirectoryError):
         # Not a directory: the path may go on into a tar, which is a file.
-        return _names_in_archive(folder)
+        location = find_folder(folder)
+        if location is None:
+            return set()
+        names = location.archive.names(location.name)
+        return {name for name in names if "/" not in name}
     except OSError as error:
         raise AsdfError(
             f"cannot list the folder {folder}: {error.strerror}. Check its permissions."
         ) from None
-
-
-def _names_in_archive(folder: Path) -> set[str]:
-    location = find_folder(folder)
-    if location is None:
-        return set()
-    names = location.archive.names(location.name)
-    return {name for name in names if "/" not in name}

@@ -15,9 +15,8 @@ import numpy as np
 from asdf.arrays import Indices, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, quoted_and_more
-from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns
-from asdf.trials.lines import numbered_lines
-from asdf.trials.score_file import Scores, missing_class
+from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns, refuse_one_class
+from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5
@@ -36,7 +35,7 @@ class Matched(NamedTuple):
 
 def read_matched(
     path: AnyPath,
-    trials: TrialList | None,
+    trials: TrialList,
     *,
     whole: TrialList | None = None,
     ignore_others: bool = False,
@@ -45,7 +44,7 @@ def read_matched(
     """Read a score file of any format, with the labels of `trials`, in the order of the file.
 
     Args:
-        trials: those of the protocol; None: the file has labels itself.
+        trials: Trials of the protocol.
         whole: trials of the same corpus that may have scores and are left out, such as those of
             other subsets.
         ignore_others: leave out every other scored utterance instead of refusing the file.
@@ -56,8 +55,6 @@ def read_matched(
             it or are the same trial, or the labels differ. The message counts them and names the
             first ones.
     """
-    if trials is None:
-        return Matched(_with_labels_of_file(path, read(path, None)), 0)
     # The first line, which the format is known by, may be of another subset.
     known = whole or trials
     file = read(path, lambda utterance: known.index_of(utterance) is not None)
@@ -88,11 +85,11 @@ def read_any_scores(
         [1, 0]
     """
     if labels is None:
-        return _with_labels_of_file(path, read_score_file(path))
+        return read_score_file(path).labelled(path)
     file = read_score_file(path, labels.__contains__)
     # A file with labels needs no protocol, and may hold trials that `labels` does not know.
     if file.labels is not None:
-        return _with_labels_of_file(path, file)
+        return file.labelled(path)
     return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
 
 
@@ -118,19 +115,6 @@ def _as_trials(labels: Mapping[str, int]) -> TrialList:
     return TrialList(list(labels), np.array(list(labels.values()), np.int8))
 
 
-def _with_labels_of_file(path: AnyPath, file: ScoreFile) -> Scores:
-    """Return the scores of a file that has labels, and both classes."""
-    if file.labels is None:
-        _, first = next(numbered_lines(path))
-        raise AsdfError(
-            f"{path}, line 1: there is no label in '{first}'. Give the protocol of the set too, or "
-            "a file of lines 'relative/path.flac 1 <score>'."
-        )
-    _refuse_one_class(path, file.labels)
-    columns = {} if file.attacks is None else {"attack": file.attacks}
-    return Scores(file.ids, file.labels, file.scores, columns=columns)
-
-
 def _match_file(
     path: AnyPath,
     file: ScoreFile,
@@ -148,21 +132,12 @@ def _match_file(
     labels = trials.labels[indices[used]]
     if file.labels is not None:
         _compare_labels(str(path), ids, file.labels[used], labels)
-    _refuse_one_class(path, labels)
+    refuse_one_class(path, labels)
     columns = {}
     if file.attacks:
         columns["attack"] = values_at(file.attacks, used)
     scores = Scores(ids, labels, file.scores[used], columns=columns)
     return Matched(scores, len(file.ids) - len(ids))
-
-
-def _refuse_one_class(path: AnyPath, labels: Labels) -> None:
-    missing = missing_class(labels)
-    if missing:
-        raise AsdfError(
-            f"{path}: not one of the {labels.size} trials is {missing}. Error rates need both "
-            "classes: check the labels of the list that was scored, or the protocol."
-        )
 
 
 def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequence[str]]:

@@ -138,7 +138,7 @@ class RunFolder:
         Raises:
             AsdfError: as `read_scores`.
         """
-        # A missing class is left to `asdf.metrics.checks`, which says it with the system's name.
+        # A missing class is left to `asdf.metrics.score_checks`, which knows the system's name.
         return read_scores(self.score_file(network, corpus), both_classes=False)
 
     def trials(self, corpus: str) -> TrialList | None:

@@ -21,10 +21,9 @@ from asdf.arrays import AnyIntegers, Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.collecting import find_repeats
-from asdf.trials.lines import numbered_lines
-from asdf.trials.scored_entry import check_trials
-from asdf.trials.trial_list import TrialList, same_recording, values_at
+from asdf.trials.how_scored import check_trials
+from asdf.trials.text_lines import numbered_lines
+from asdf.trials.trial_list import TrialList, find_repeats, same_recording, values_at
 
 _SHOWN = 5
 
@@ -35,6 +34,18 @@ class Scores(TrialList):
 
     Attributes:
         scores: (trials,), the higher, the more bona fide.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import Scores
+        >>> labels = np.array([1, 0, 0])
+        >>> attacks = ["-", "A01", "A02"]
+        >>> values = np.array([2.0, -1.0, 0.5])
+        >>> scores = Scores(list("abc"), labels, values, columns={"attack": attacks})
+        >>> scores.spoof
+        array([-1. ,  0.5])
+        >>> scores.select(np.array([0, 2])).attacks
+        ['-', 'A02']
     """
 
     scores: Floats

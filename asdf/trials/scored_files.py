@@ -1,28 +1,44 @@
-"""How the scores in a file were computed: written next to it, or known from its run's settings.
+"""How the scores of a file were computed: written next to it, recorded in its run, or known from
+the run's settings.
 
-Invariant: what cannot be read is not known, never an error: scores are sound without it.
+Invariant: what cannot be read is not known, never an error: scores are sound without it. Which set
+chose a network follows from the run's evaluations and from what it selects by them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
+from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.files import write_text
-from asdf.runs.layout import layout_of_score_file
-from asdf.trials.how_scored import NOT_KNOWN, HowScored
-from asdf.trials.known_roles import role_of
+from asdf.runs.layout import Layout, layout_of_score_file
+from asdf.runs.network_names import AVERAGE
+from asdf.settings.literals import parse_literal
+from asdf.settings.mistakes import Complaint
+from asdf.trials.how_scored import (
+    NOT_KNOWN,
+    HowScored,
+    ScoredLength,
+    SetRole,
+    entry_path,
+    read_entry,
+    stated_trials,
+)
 from asdf.trials.run_folder import RunFolder
-from asdf.trials.scored_entry import entry_path, read_entry, stated_trials
-from asdf.trials.scored_length import ScoredLength
 
 _MIN = "network.min_evaluation_utterance_length_in_samples"
 _MAX = "network.max_evaluation_utterance_length_in_samples"
 _OPTIONAL = ("engine", "network", "trials")
 """Values that are written where they are known."""
+
+SharedSets = dict[str, dict[str, Any]]
+"""Set -> its number of 'trials', and of those in each set that was 'trained_on' or 'validated_on'
+by the names of these."""
 
 
 def write_how_scored(score_file: Path, scored: HowScored) -> None:
@@ -97,3 +113,124 @@ def _length_by_settings(run: RunFolder) -> ScoredLength:
         samples = int(texts["back_end.sls_samples"])
         return ScoredLength(samples, samples)
     return ScoredLength(int(texts[_MIN]), int(texts[_MAX]))
+
+
+def write_shared(layout: Layout, shared: Mapping[str, Mapping[str, Any]], afresh: bool) -> None:
+    """Add what sets share with those of training and validation to sets.json.
+
+    Args:
+        afresh: forget what earlier starts recorded: none of their networks exists any more.
+    """
+    known = {} if afresh else read_shared(layout)
+    for name, record in shared.items():
+        before = known.get(name, {})
+        merged: dict[str, Any] = {"trials": record["trials"]}
+        for use in ("trained_on", "validated_on"):
+            merged[use] = {**before.get(use, {}), **record[use]}
+        known[name] = merged
+    write_text(layout.sets, json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_shared(layout: Layout) -> SharedSets:
+    """Return what `write_shared` wrote; nothing where it was not written or is damaged."""
+    try:
+        known = json.loads(layout.sets.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(known, dict):
+        return {}
+    return {name: record for name, record in known.items() if _is_record(record)}
+
+
+def _is_record(record: Any) -> bool:
+    if not isinstance(record, dict) or not isinstance(record.get("trials"), int):
+        return False
+    for use in ("trained_on", "validated_on"):
+        counts = record.get(use)
+        if not isinstance(counts, dict):
+            return False
+        if not all(isinstance(count, int) for count in counts.values()):
+            return False
+    return True
+
+
+def role_of(score_file: Path, picked_best: bool = False) -> SetRole | None:
+    """Return what the set of a score file was to its network; None where that is not known.
+
+    Args:
+        picked_best: whether the network is shown because it is the best by its validation, whatever
+            the settings select.
+    """
+    layout = layout_of_score_file(score_file.absolute())
+    if layout is None:
+        return None
+    try:
+        return _role_in_run(RunFolder(layout.system), score_file, picked_best)
+    except (AsdfError, Complaint, OSError, ValueError, TypeError):
+        return None
+
+
+def training_words(score_file: Path) -> str:
+    """Return ', trained on' or '': what is known while a network is still being chosen."""
+    role = role_of(score_file)
+    words = "" if role is None else role.describe_training()
+    return f", {words}" if words else ""
+
+
+def _role_in_run(run: RunFolder, score_file: Path, picked_best: bool) -> SetRole | None:
+    settings = _Selection(run)
+    chosen_on = settings.chosen_on(score_file.parent.name, picked_best)
+    name = score_file.stem
+    record = read_shared(run.layout).get(name)
+    if record is not None:
+        # Sets do not overlap as a rule: their sum is at most all.
+        trained_on = min(sum(record["trained_on"].values()), record["trials"])
+        return SetRole(record["trials"], trained_on, record["validated_on"].get(chosen_on, 0))
+    if not settings.texts:
+        return None
+    with score_file.open("rb") as file:
+        trials = sum(1 for _ in file)
+    trained = trials if name in settings.training_sets() else 0
+    return SetRole(trials, trained, trials if name == chosen_on else 0)
+
+
+class _Selection:
+    """What a run trained on and how it selects networks, by the settings that it saved."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+        self.texts = {name: setting.text for name, setting in run.settings().items()}
+
+    def training_sets(self) -> tuple[str, ...]:
+        """Return the training sets by name; none where the run did not train on the whole sets."""
+        is_partial = self._value("recipe.leave_out") or self._value("recipe.leave_out_speakers")
+        if is_partial or not self._run.layout.metrics.exists():
+            return ()
+        return tuple(self._value("recipe.training_sets") or ())
+
+    def chosen_on(self, network: str, picked_best: bool) -> str:
+        """Return the set that a network was chosen by; '' where it was not chosen by any."""
+        evaluations = self._run.evaluations()
+        ranked = best_first(evaluations, self._value("network.validation_metric"))
+        # The best of one has not been chosen.
+        if len(ranked) < 2:
+            return ""
+        selected = self._value("recipe.selected_epochs") or ()
+        is_best = str(ranked[0].network) == network and (picked_best or "best" in selected)
+        if is_best or network == str(AVERAGE) or self._stopped_early(network, evaluations):
+            best = ranked[0]
+            return next(iter(best.values(best.metric)))
+        return ""
+
+    def _stopped_early(self, network: str, evaluations: list[Evaluation]) -> bool:
+        """Whether validation ended training, and the network is the last one."""
+        if self._value("network.early_stop_evaluations") is None:
+            return False
+        if str(max(evaluations, key=lambda known: known.step).network) != network:
+            return False
+        ends = [line for line in self._run.training() if line.get("kind") == "end"]
+        return bool(ends) and "evaluations without a better" in str(ends[-1].get("reason"))
+
+    def _value(self, name: str) -> Any:
+        text = self.texts.get(name)
+        return None if text is None else parse_literal(text)

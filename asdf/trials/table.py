@@ -15,7 +15,7 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath
 from asdf.trials.collecting import TrialCollector
-from asdf.trials.lines import NumberedLines, numbered_lines
+from asdf.trials.text_lines import NumberedLines, numbered_lines
 from asdf.trials.trial_list import TrialList
 
 HEADER = ("utterance", "label")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from asdf.archives import Archive, find_folder
 from asdf.errors import AsdfError
-from asdf.trials.lines import NumberedLines, file_lines
+from asdf.trials.text_lines import NumberedLines, file_lines
 
 
 class Tree:
@@ -51,7 +51,7 @@ class Tree:
         """Yield the lines of a text file, such as a protocol, that are not blank.
 
         Raises:
-            AsdfError: the file does not exist, or is not text (see `asdf.trials.lines`).
+            AsdfError: the file does not exist, or is not text (see `asdf.trials.text_lines`).
         """
         advice = (
             "The corpus is read as it is distributed: check paths.database_folder and that the "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.trials.names import Names
+from asdf.trials.packed_names import Names
 
 
 class Origin(NamedTuple):
@@ -56,6 +56,14 @@ class TrialList:
         origins: Origins of a joined list, the origins of its parts.
         origin: (trials,) int16, the index in `origins` of each trial of a joined list. A path per
             trial would take more memory than everything else.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from asdf.evaluation import TrialList
+        >>> speakers = {"speaker": ["S1", "S2"]}
+        >>> trials = TrialList(["a.flac", "b.flac"], [1, 0], columns=speakers, folder=Path("data"))
+        >>> trials.path(1).as_posix(), trials.columns["speaker"][1], len(trials)
+        ('data/b.flac', 'S2', 2)
     """
 
     ids: Sequence[str]
@@ -133,7 +141,7 @@ class TrialList:
     def packed(self) -> TrialList:
         """Return the same trials without columns, for processes that are forked.
 
-        See `asdf.trials.names` for what it saves.
+        See `asdf.trials.packed_names` for what it saves.
         """
         ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
         return replace(self, ids=ids, columns={})
@@ -205,20 +213,14 @@ def join(lists: Sequence[TrialList]) -> TrialList:
                 moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
                 origins.append(moved)
     return TrialList(
-        Names(_joined_ids(lists)),
+        # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
+        Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
         np.concatenate(labels),
         columns=_join_columns(lists),
         name="+".join(names),
         origins=tuple(origins),
         origin=np.concatenate(origin),
     )
-
-
-def _joined_ids(lists: Sequence[TrialList]) -> Iterator[str]:
-    # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
-    for part in lists:
-        for utterance in part.ids:
-            yield f"{part.name}:{utterance}"
 
 
 def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
@@ -249,3 +251,32 @@ def same_recording(path: str) -> str:
     if "//" in path or "./" in path:
         return posixpath.normpath(path)
     return path
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Names of a sequence that an earlier one repeats.
+
+    Attributes:
+        indices: Indices of the repeated names, ascending; at least one.
+        earlier: Index of the first one that is the same, for each.
+    """
+
+    indices: Sequence[int]
+    earlier: Sequence[int]
+
+
+def find_repeats(names: Sequence[str]) -> Repeats | None:
+    """Return which names come again, or None where all differ."""
+    # Nearly always so, and known without an index for each of a million names.
+    if len(set(names)) == len(names):
+        return None
+    first: dict[str, int] = {}
+    indices = []
+    earlier = []
+    for index, name in enumerate(names):
+        first_index = first.setdefault(name, index)
+        if first_index != index:
+            indices.append(index)
+            earlier.append(first_index)
+    return Repeats(indices, earlier)

@@ -23,7 +23,7 @@ from asdf.networks import AASIST, build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
 from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
-from asdf.tasks.tracing.score_files import SourceScores, write_source_scores
+from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
 

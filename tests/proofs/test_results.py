@@ -13,7 +13,7 @@ from asdf.__main__ import main
 from asdf.evaluation import write_scores
 from asdf.segments import Segment, Timed, write_rttm
 from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
-from asdf.tasks.tracing.score_files import write_source_scores
+from asdf.tasks.tracing.source_scores import write_source_scores
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 from tests.proofs.frozen import compare

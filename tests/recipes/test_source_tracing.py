@@ -7,7 +7,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.interchange import read_network
-from asdf.tasks.tracing.score_files import read_source_scores
+from asdf.tasks.tracing.source_scores import read_source_scores
 
 CONFIG = """
 traced < normed

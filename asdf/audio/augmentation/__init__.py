@@ -3,8 +3,7 @@
 Another tempo, noise, a room, a codec, or what a class of the user's own does.
 """
 
-from asdf.audio.augmentation.chain import Chain
-from asdf.audio.augmentation.opening import open_chain
+from asdf.audio.augmentation.chain import Chain, open_chain
 from asdf.audio.augmentation.part import Part
 from asdf.audio.augmentation.speed import source_samples
 

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.filtering import TRANSITION_HZ, filter_clip, low_pass
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_between
-from asdf.settings.sections import Sections
 
 
 class Bandwidth(Part):
     """Limits of the bandwidth, one of which is drawn for a clip."""
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.bandwidth_probability
         self.min_hz = section.bandwidth_min_hz

@@ -1,4 +1,7 @@
-"""The augmentations of a training example, one after the other.
+"""The augmentations of a training example, one after the other: ours, and the user's own classes.
+
+To add a part of ours: a class derived from `Part` in a file of this folder, a line in
+`asdf.settings.sections.AUGMENTATIONS`, and its settings in `Augmentation` there.
 
 Invariant: an example is a function of the recording, the material and the generator's draws, and a
 part that is not in the chain draws nothing: with an empty chain the example is, bit for bit, what
@@ -20,11 +23,19 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.augmentation.speed import UNCHANGED, Speed, at_speed
-from asdf.audio.augmentation.user_parts import apply_checked, is_user_part
+from asdf.audio.augmentation.user_parts import (
+    SETTING,
+    apply_checked,
+    build_user_part,
+    is_user_part,
+    try_part,
+)
 from asdf.audio.cropping import repeat_to
-from asdf.settings.class_path import searched_first
+from asdf.audio.user_classes import unpickle_from
+from asdf.settings.catalogue import named_classes
+from asdf.settings.class_path import find_class, searched_first
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class Chain:
     folder: Path | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Chain], tuple[Any, ...]]:
-        return _unpickle_chain, (pickle.dumps(self.parts), self.folder)
+        return unpickle_from, (Chain, pickle.dumps(self.parts), self.folder)
 
     def draw_speed(self, rng: Generator) -> int:
         """Return the speed of an example in percent; 100, and no draw, when the chain has none."""
@@ -56,7 +67,7 @@ class Chain:
 
         Args:
             speech: (up to `samples`,) float32.
-            recording: its name, for messages.
+            recording: Name of the recording, for messages.
 
         Raises:
             AsdfError: a part of the user's own fails, or returns what is not speech.
@@ -78,7 +89,7 @@ class Chain:
 
         Args:
             waveform: (source_samples(samples, percent),) float32.
-            recording: its name, for messages.
+            recording: Name of the recording, for messages.
 
         Raises:
             AsdfError: a recording of noise or an impulse response cannot be read; a part of the
@@ -104,7 +115,26 @@ def _do_for_some(part: Part, waveform: np.ndarray, rng: Generator, recording: ob
     return part.apply(waveform, rng)
 
 
-def _unpickle_chain(pickled: bytes, folder: Path | None) -> Chain:
-    with searched_first(folder):
-        parts: tuple[Part, ...] = pickle.loads(pickled)
-    return Chain(parts, folder)
+def open_chain(settings: PartSettings, base: Path, folder: Path | None = None) -> Chain:
+    """Return the chain of `settings`, with all its recordings listed.
+
+    Args:
+        base: Folder that those of noise and responses are relative to.
+        folder: Folder of the recipe, where modules of the user's own lie.
+
+    Raises:
+        UsageError: a folder is missing or holds nothing that fits, or a codec is not installed; a
+            class does not exist, or is not a part.
+        AsdfError: the user's own code fails, also where a second of noise shows it.
+    """
+    parts: list[Part] = []
+    for class_path in named_classes(SETTING, settings.augmentation.chain):
+        kind = find_class(class_path, folder, SETTING, Part)  # type: ignore[type-abstract]
+        if is_user_part(kind):
+            part = build_user_part(kind, settings, base)
+            with searched_first(folder):
+                try_part(part)
+            parts.append(part)
+        else:
+            parts.append(kind(settings, base))
+    return Chain(tuple(parts), folder.resolve() if folder else None)

@@ -20,12 +20,11 @@ import soundfile
 from numpy.random import Generator
 
 from asdf.audio.augmentation import ffmpeg_codecs
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_item
-from asdf.audio.resampling import resample
+from asdf.audio.sample_rates import resample
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import Sections
 
 _TELEPHONE_RATE = 8000
 
@@ -44,7 +43,7 @@ class Coding(Part):
         UsageError: as `check_codecs`.
     """
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         check_codecs(section.codecs)
         self.probability = section.codec_probability

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.filtering import NYQUIST_HZ, band_stop, filter_clip
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_between
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import Sections
 
 # A step to silence would click: 2 ms lead there and back.
 _FADE = 32
@@ -43,7 +42,7 @@ class Stretch(NamedTuple):
 class FrequencyMask(Part):
     """Bands of frequencies that are stopped, each of a drawn width."""
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.frequency_mask_probability
         self.count = section.frequency_mask_count
@@ -70,7 +69,7 @@ class FrequencyMask(Part):
 class TimeMask(Part):
     """Stretches that are silenced, each of a drawn length."""
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.time_mask_probability
         self.count = section.time_mask_count

@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.files import find_noises
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.material import find_noises
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.draws import draw_between, draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.errors import AsdfError
-from asdf.settings.sections import Sections
 
 
 class Noise(Part):
@@ -30,7 +29,7 @@ class Noise(Part):
         UsageError: as `find_noises`.
     """
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.noise_probability
         self.recordings = find_noises(section.noise_folders, base)

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
 from asdf.settings.declared import OwnSettings
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Augmentation
+
+Section = TypeVar("Section")
+
+
+class PartSettings(Protocol):
+    """What the chain and its parts see of the settings: all sections fulfil it."""
+
+    @property
+    def augmentation(self) -> Augmentation: ...
+
+    def section_of(self, kind: type[Section], /) -> Section: ...
 
 
 class Part(ABC):
@@ -34,16 +45,32 @@ class Part(ABC):
     Args:
         settings: a plain copy of the run's settings.
         base: Folder that those in the settings are relative to.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from asdf.audio.augmentation import Part
+        >>> from asdf.settings import Sections
+        >>> class Clipping(Part):
+        ...     probability = 0.5
+        ...
+        ...     def apply(self, clip, rng):
+        ...         peak = np.abs(clip).max()
+        ...         return np.clip(rng.uniform(1, 4) * clip, -peak, peak).astype(np.float32)
+        >>> part = Clipping(Sections(), Path())
+        >>> clip = np.array([0.1, -0.5], np.float32)
+        >>> part.apply(clip, np.random.default_rng(0)).tolist()[1]
+        -0.5
     """
 
     own_settings: ClassVar[type[OwnSettings] | None] = None
     probability: float = 1.0
     shortens: bool = False
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         self.read_probability(settings)
 
-    def read_probability(self, settings: Sections) -> None:
+    def read_probability(self, settings: PartSettings) -> None:
         """Take the probability from the section that the class declares, if it has one there."""
         if self.own_settings is not None:
             section = settings.section_of(self.own_settings)

@@ -17,14 +17,13 @@ import soundfile
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
-from asdf.audio.augmentation.files import find_responses
 from asdf.audio.augmentation.filtering import find_fast_size
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.material import find_responses
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length
-from asdf.audio.resampling import resample
+from asdf.audio.sample_rates import resample
 from asdf.errors import AsdfError
-from asdf.settings.sections import Sections
 
 
 class Reverberation(Part):
@@ -34,7 +33,7 @@ class Reverberation(Part):
         UsageError: as `find_responses`.
     """
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.reverberation_probability
         self.responses = find_responses(section.reverberation_folders, base)

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.speech_activity import speech_mask
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import Sections, SpeechActivity
+from asdf.settings.sections import SpeechActivity
 
 # Less speech than this is likely a click, which repeated would be a buzz.
 _MIN_SPEECH_S = 0.1
@@ -33,7 +33,7 @@ class TrimmedSilence(Part):
 
     shortens = True
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.silence_probability
         self.detection = SpeechActivity(threshold_db=section.silence_threshold_db, hangover_s=0.0)

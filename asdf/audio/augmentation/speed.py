@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.cropping import repeat_to
 from asdf.audio.draws import draw_between
-from asdf.audio.resampling import resample
+from asdf.audio.sample_rates import resample
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import Sections
 
 UNCHANGED = 100
 
@@ -30,7 +29,7 @@ class Speed(Part):
     The chain draws the speed before the clip is cut, and reads as much as it takes.
     """
 
-    def __init__(self, settings: Sections, base: Path) -> None:
+    def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.speed_probability
         self.lowest = section.speed_min

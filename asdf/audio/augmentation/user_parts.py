@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.part import Part
-from asdf.audio.noise_trial import TRIAL, check_sendable, second_of_noise
+from asdf.audio.augmentation.part import Part, PartSettings
+from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.class_path import UserErrors
-from asdf.settings.sections import Sections
 
 SETTING = "augmentation.chain"
 _ADVICE = "Fix it, or take it off the chain."
@@ -27,12 +26,12 @@ def is_user_part(kind: type[Part]) -> bool:
     return not kind.__module__.startswith("asdf.")
 
 
-def build_user_part(kind: type[Part], settings: Sections, base: Path) -> Part:
+def build_user_part(kind: type[Part], settings: PartSettings, base: Path) -> Part:
     """Return a part of the user's own, which can be sent to a worker process.
 
     Raises:
         AsdfError: its constructor fails.
-        UsageError: its probability is none, or it holds what pickle cannot copy.
+        UsageError: its probability is not a number from 0 to 1, or pickle cannot copy it.
     """
     name = _name(kind)
     with UserErrors(f"{SETTING}: {name}(settings, base) failed", _ADVICE):
@@ -40,7 +39,9 @@ def build_user_part(kind: type[Part], settings: Sections, base: Path) -> Part:
         # A constructor of the user's own may leave out that of `Part`.
         if "probability" not in vars(part):
             part.read_probability(settings)
-    if not _is_probability(part.probability):
+    # `True` would count as the number 1.
+    is_number = type(part.probability) is not bool and isinstance(part.probability, int | float)
+    if not is_number or not 0 <= part.probability <= 1:
         raise UsageError(
             f"{SETTING}: {name} has the probability {part.probability!r}; a number from 0 to 1 is "
             "needed."
@@ -53,7 +54,7 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
     """Return what the part makes of `clip` (T,) float32.
 
     Args:
-        recording: its name, for messages.
+        recording: Name of the recording, for messages.
 
     Raises:
         AsdfError: the part fails, or returns what is not a clip.
@@ -100,12 +101,6 @@ def _find_problem(result: object, samples: int, shortens: bool) -> str:
             "by the level of a silent clip, or for logarithms of 0."
         )
     return ""
-
-
-def _is_probability(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 <= value <= 1
 
 
 def _name(kind: type[Part]) -> str:

@@ -14,8 +14,7 @@ from numpy.random import Generator
 from asdf.audio.vocoding.analysis import TINY, cut_for_vocoder, invert, mel_filters
 from asdf.audio.vocoding.frames import HOP, Array
 from asdf.audio.vocoding.synthesis import match_spectrum
-from asdf.audio.vocoding.vocoder import Vocoder, normalize
-from asdf.settings.sections import Sections
+from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
 
 _MAGNITUDES = 257
 
@@ -23,7 +22,7 @@ _MAGNITUDES = 257
 class GriffinLim(Vocoder):
     """A spectrogram in `vocoding.mel_bands`, and `vocoding.griffin_lim_rounds` of estimation."""
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: VocoderSettings) -> None:
         super().__init__(settings)
         self.bands = settings.vocoding.mel_bands
         self.rounds = settings.vocoding.griffin_lim_rounds

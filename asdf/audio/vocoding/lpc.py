@@ -18,14 +18,13 @@ from asdf.audio.vocoding.synthesis import (
     per_sample,
     regular_wave,
 )
-from asdf.audio.vocoding.vocoder import Vocoder, normalize
-from asdf.settings.sections import Sections
+from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
 
 
 class LinearPrediction(Vocoder):
     """Linear prediction of `vocoding.lpc_order`, its residual replaced."""
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: VocoderSettings) -> None:
         super().__init__(settings)
         self.order = settings.vocoding.lpc_order
 

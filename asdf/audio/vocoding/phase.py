@@ -20,9 +20,8 @@ from asdf.audio.vocoding.analysis import FFT, TINY, analyse
 from asdf.audio.vocoding.frames import Array
 from asdf.audio.vocoding.griffin_lim import estimate_phases, magnitudes
 from asdf.audio.vocoding.synthesis import match_spectrum, per_sample
-from asdf.audio.vocoding.vocoder import Vocoder, normalize
+from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import Sections
 
 # Half of the longest window around a pulse: more samples than the longest period of `analyse`.
 _REACH = 256
@@ -33,7 +32,7 @@ _FLOOR = 1e-3
 class PhaseReplacement(Vocoder):
     """Other phases, of the kind `vocoding.phase`."""
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: VocoderSettings) -> None:
         super().__init__(settings)
         self.kind: Literal["minimum", "random", "either"] = settings.vocoding.phase
 

@@ -12,14 +12,13 @@ from numpy.random import Generator
 from asdf.audio.vocoding.analysis import BINS, FFT, analyse
 from asdf.audio.vocoding.frames import Array
 from asdf.audio.vocoding.synthesis import Excitation, draw_noise, excite, regular_wave
-from asdf.audio.vocoding.vocoder import Vocoder, normalize
-from asdf.settings.sections import Sections
+from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
 
 
 class SourceFilter(Vocoder):
     """An envelope of `vocoding.envelope_coefficients`, with pulses and noise, as in WORLD."""
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: VocoderSettings) -> None:
         super().__init__(settings)
         self.coefficients = settings.vocoding.envelope_coefficients
 

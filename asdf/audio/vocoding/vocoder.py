@@ -7,12 +7,20 @@ values, so that it can be sent to the loader's processes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.vocoding.frames import Array
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Vocoding
+
+
+class VocoderSettings(Protocol):
+    """What our vocoders see of the settings; a user's own gets all sections."""
+
+    @property
+    def vocoding(self) -> Vocoding: ...
 
 
 class Vocoder(ABC):
@@ -20,9 +28,22 @@ class Vocoder(ABC):
 
     Args:
         settings: all sections, those of the user's own among them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.audio.vocoding import Vocoder
+        >>> from asdf.settings import Sections
+        >>> class Noisy(Vocoder):
+        ...     def vocode(self, samples, rng):
+        ...         magnitudes = np.abs(np.fft.rfft(samples))
+        ...         phases = rng.uniform(0, 2 * np.pi, len(magnitudes))
+        ...         return np.fft.irfft(magnitudes * np.exp(1j * phases), len(samples))
+        >>> speech = np.random.default_rng(0).normal(0, 0.1, 400).astype(np.float32)
+        >>> Noisy(Sections()).vocode(speech, np.random.default_rng(1)).shape
+        (400,)
     """
 
-    def __init__(self, settings: Sections) -> None: ...  # noqa: B027
+    def __init__(self, settings: VocoderSettings) -> None: ...  # noqa: B027
 
     @abstractmethod
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:

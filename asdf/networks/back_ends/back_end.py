@@ -33,6 +33,26 @@ class BackEnd(nn.Module, ABC):
 
     One that `back_end.back_end_class` names is built from all sections and the front end that
     precedes it: its constructor takes these two, or it has another `from_settings`.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import BackEnd, Wav2Vec2FrontEnd
+        >>> from asdf.settings import Sections
+        >>> class Mean(BackEnd):
+        ...     def __init__(self, settings, front_end):
+        ...         super().__init__()
+        ...         self.output = torch.nn.Linear(front_end.dimension, 2)
+        ...
+        ...     def forward(self, features_BLC):
+        ...         embeddings_BE = features_BLC.mean(dim=1)
+        ...         return embeddings_BE, self.output(embeddings_BE)
+        >>> settings = Sections()
+        >>> settings.front_end.architecture = "tiny"
+        >>> front_end = Wav2Vec2FrontEnd(settings.front_end)
+        >>> back_end = Mean.from_settings(settings, front_end)
+        >>> embeddings_BE, logits_B2 = back_end(front_end(torch.zeros(2, 8000)))
+        >>> logits_B2.shape
+        torch.Size([2, 2])
     """
 
     takes: ClassVar[Takes] = "features"

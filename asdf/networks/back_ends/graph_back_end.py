@@ -32,9 +32,11 @@ from asdf.networks.back_ends.joined_branches import (
     copy_maps,
     pool,
 )
+from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu, largest
+from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu
 from asdf.networks.full_precision import in_full_precision, without_autocast
+from asdf.networks.largest import largest, largest_magnitudes
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2
@@ -99,9 +101,10 @@ class GraphBackEnd(nn.Module):
             temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
             spectral_BSC = spectral_BSC + self.pos_S
             joins = self._joins_branches(spectral_BSC) and _are_small(temporal_BTC, spectral_BSC)
-            run = self._run_joined if joins else self._run_branches
-            graphs = run(temporal_BTC, spectral_BSC)
-            embeddings_BE = _summarize(graphs)
+            if joins:
+                embeddings_BE = self._run_joined(temporal_BTC, spectral_BSC)
+            else:
+                embeddings_BE = _summarize(self._run_branches(temporal_BTC, spectral_BSC))
         dropped_BE = F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
         return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
 
@@ -134,12 +137,12 @@ class GraphBackEnd(nn.Module):
             (pair([self.pool_hT1, self.pool_hS1]), pair([self.pool_hT2, self.pool_hS2])),
         )
 
-    def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
-        """Compute what `_run_branches` does, both branches together."""
+    def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> Tensor:
+        """Return the embeddings of `_run_branches`, both branches computed together."""
         apart, joint, refine = self._attentions()
         both, pools = self._pools()
         maps = iter(copy_maps([apart, both, joint, pools, refine]))
-        kinds = Kinds.of(temporal_BTC.shape[1], spectral_BSC.shape[1], temporal_BTC.device)
+        kinds = Kinds.between(temporal_BTC, spectral_BSC)
         x_GBJC = attend_apart(next(maps), [temporal_BTC, spectral_BSC]).unsqueeze(0)
         x_GBJC, kinds = pool(next(maps), x_GBJC, kinds)
         masters_GBC = torch.cat([self.master1, self.master2])
@@ -147,8 +150,8 @@ class GraphBackEnd(nn.Module):
         x_GBJC, kinds = pool(next(maps), x_GBJC, kinds)
         refined = attend(next(maps), x_GBJC, masters_GBC, kinds)
         x_GBJC = _append(x_GBJC, masters_GBC) + _append(*refined)
-        x_BJC = largest(self._drop(x_GBJC), dim=0)
-        return _Graphs(*x_BJC.split([kinds.first, kinds.second, 1], dim=1))
+        embeddings_BE: Tensor = Summary.apply(largest(self._drop(x_GBJC), dim=0), kinds.first)
+        return embeddings_BE
 
     def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
         """Compute one branch after the other, and return the larger values."""
@@ -209,9 +212,9 @@ def _summarize(graphs: _Graphs) -> Tensor:
     temporal_BTC, spectral_BSC, master_B1C = graphs
     return torch.cat(
         [
-            largest(temporal_BTC.abs(), dim=1),
+            *largest_magnitudes(temporal_BTC, dims=(1,)),
             temporal_BTC.mean(dim=1),
-            largest(spectral_BSC.abs(), dim=1),
+            *largest_magnitudes(spectral_BSC, dims=(1,)),
             spectral_BSC.mean(dim=1),
             master_B1C.squeeze(1),
         ],

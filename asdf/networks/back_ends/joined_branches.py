@@ -16,7 +16,7 @@ node coming in, D going out; X rows of all utterances; R rows of a weight; 1 a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -33,11 +33,14 @@ from asdf.networks.back_ends.graph_attention import (
     HeterogeneousGraphAttention,
 )
 from asdf.networks.back_ends.joined_gradients import (
+    Attention,
+    Edges,
+    FillUp,
     LinearMaps,
-    MatrixProducts,
-    PairProducts,
+    MasterWeights,
+    NodeWeights,
     Pick,
-    Symmetric,
+    Retain,
 )
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.traced_sizes import at_least, share
@@ -55,12 +58,18 @@ _NODES = ("proj_with_att", "proj_without_att", "proj_with_attM")
 _MASTER = ("proj_without_attM",)
 _POOLS = ("0.proj", "1.proj")
 _NODES_APART = ("proj_with_att", "proj_without_att")
-# By how many of a pair's nodes are of the second kind; the master's is the last.
-_COLUMNS = ("att_weight11", "att_weight12", "att_weight22", "att_weightM")
-# Groups of linear maps, and columns, by the kind of the layers.
-_NAMES: dict[type[nn.Module], tuple[Sequence[tuple[str, ...]], Sequence[str]]] = {
-    GraphAttention: ((_EDGES, _NODES_APART), ("att_weight",)),
-    HeterogeneousGraphAttention: ((_KINDS, _EDGES, _MASTER_EDGES, _NODES, _MASTER), _COLUMNS),
+_COLUMN = ("att_weight",)
+# By how many of a pair's nodes are of the second kind.
+_COLUMNS = ("att_weight11", "att_weight12", "att_weight22")
+_MASTER_COLUMN = ("att_weightM",)
+# Groups of linear maps, and of columns, by the kind of the layers.
+_Groups = Sequence[tuple[str, ...]]
+_NAMES: dict[type[nn.Module], tuple[_Groups, _Groups]] = {
+    GraphAttention: ((_EDGES, _NODES_APART), (_COLUMN,)),
+    HeterogeneousGraphAttention: (
+        (_KINDS, _EDGES, _MASTER_EDGES, _NODES, _MASTER),
+        (_COLUMNS, _MASTER_COLUMN),
+    ),
     nn.ModuleList: ((_POOLS,), ()),
 }
 
@@ -71,12 +80,21 @@ class Kinds(NamedTuple):
     Attributes:
         kind_JJ: Number of nodes of the second kind in each pair, 0 to 2.
         is_JJ3: Whether it is 0, 1 and 2.
+        rank_J1: -1 for nodes of the second kind, in float64: added to numbers between 0 and 1, it
+            sorts the first kind before them.
     """
 
     first: int
     second: int
     kind_JJ: Tensor
     is_JJ3: Tensor
+    rank_J1: Tensor
+
+    @classmethod
+    def between(cls, first_BNC: Tensor, second_BMC: Tensor) -> Kinds:
+        """Note the kinds of two graphs' nodes; remember those of graphs that learn."""
+        sizes = (first_BNC.shape[1], second_BMC.shape[1], first_BNC.device)
+        return _recall(cls.of, first_BNC, *sizes)
 
     @classmethod
     def of(cls, first: int, second: int, device: torch.device) -> Kinds:
@@ -85,12 +103,15 @@ class Kinds(NamedTuple):
         kind_J[first:] = 1
         kind_JJ = kind_J[:, None] + kind_J
         is_JJ3 = kind_JJ[:, :, None] == torch.arange(3, device=device)
-        return cls(first, second, kind_JJ, is_JJ3)
+        rank_J1 = -kind_J.double().unsqueeze(1)
+        return cls(first, second, kind_JJ, is_JJ3, rank_J1)
 
     def retain(self, first: int, second: int) -> Kinds:
         """Return the kinds of fewer nodes, without an operation of the device."""
         around = slice(self.first - first, self.first + second)
-        return Kinds(first, second, self.kind_JJ[around, around], self.is_JJ3[around, around])
+        kind_JJ = self.kind_JJ[around, around]
+        is_JJ3 = self.is_JJ3[around, around]
+        return Kinds(first, second, kind_JJ, is_JJ3, self.rank_J1[around])
 
     def pick_of_nodes(self, values: Tensor) -> Tensor:
         """Return of (..., nodes, 2, C) those of each node's kind, (..., nodes, C)."""
@@ -99,10 +120,35 @@ class Kinds(NamedTuple):
         picked: Tensor = Pick.apply(values, index, is_it)
         return picked
 
-    def pick_of_pairs(self, values: Tensor) -> Tensor:
-        """Return of (..., nodes, nodes, 3) those of each pair's kind, (..., nodes, nodes)."""
-        picked: Tensor = Pick.apply(values, self.kind_JJ[:, :, None], self.is_JJ3)
-        return picked
+    def find_best(self, scores_GBJ1: Tensor, first: int, second: int) -> Tensor:
+        """Return the positions of so many best-scored nodes of each kind, (..., K, 1).
+
+        Args:
+            scores_GBJ1: Numbers between 0 and 1.
+        """
+        # In float64 no rank rounds a score.
+        ranked_GBJ1 = scores_GBJ1 + self.rank_J1
+        order_GBJ1 = ranked_GBJ1.topk(self.first + second, dim=2).indices
+        best_first = order_GBJ1[:, :, :first]
+        best_second = order_GBJ1[:, :, self.first :]
+        return torch.cat([best_first, best_second], dim=2)
+
+
+# What is made of sizes alone. Never emptied: a captured CUDA graph reads it in each replay.
+_REMEMBERED: dict[tuple[Any, ...], Any] = {}
+
+
+def _recall(make: Callable[..., Any], x: Tensor, *sizes: Any) -> Any:
+    """Return `make(*sizes)`, from before if there is one: the same in each step of training."""
+    # Scored recordings have sizes of their own, and tensors of a tracer are of that tracer alone.
+    if not x.requires_grad or type(x) is not Tensor or torch.compiler.is_compiling():
+        return make(*sizes)
+    key = (make, *sizes)
+    if key not in _REMEMBERED:
+        # What inference makes could not be used in training later.
+        with torch.inference_mode(False):
+            _REMEMBERED[key] = make(*sizes)
+    return _REMEMBERED[key]
 
 
 def can_join(layers: Sequence[nn.Module]) -> bool:
@@ -129,17 +175,12 @@ def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
         Nodes of the first graph and then of the second, (batch, nodes, dim_out).
     """
     layers = maps.layers
-    sizes = [graph.shape[1] for graph in graphs]
-    full_GBJC, hidden_G11J = _fill_up(graphs, max(sizes))
-    x_GBJC = F.dropout(full_GBJC, INPUT_DROPOUT, layers[0].training)
-    edges_GBJJC: Tensor = PairProducts.apply(x_GBJC)
-    columns_G1D = maps.columns_GRD / layers[0].temperature
-    scores_GBJJ1 = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), columns_G1D)
-    scores_GBJJ: Tensor = Symmetric.apply(scores_GBJJ1.squeeze(-1))
-    if hidden_G11J is not None:
-        scores_GBJJ = scores_GBJJ + hidden_G11J
-    attending, own = maps.apply(_NODES_APART, x_GBJC).chunk(2, dim=-1)
-    x_GBJD = _gather(scores_GBJJ.softmax(dim=-1), attending) + own
+    sizes = tuple(graph.shape[1] for graph in graphs)
+    x_GBJC = F.dropout(FillUp.apply(*graphs), INPUT_DROPOUT, layers[0].training)
+    hidden_G11J = _recall(_hide, x_GBJC, sizes, x_GBJC.device)
+    edges = Edges(layers[0].temperature, hidden_G11J=hidden_G11J)
+    weights = NodeWeights(*maps.of(_EDGES), *maps.of(_NODES_APART), maps.columns(_COLUMN))
+    x_GBJD: Tensor = Attention.apply(edges, x_GBJC, *weights)
     normed = []
     for layer, x_BJD, size in zip(layers, x_GBJD.unbind(), sizes, strict=True):
         rows_XD = layer.bn(x_BJD[:, :size].flatten(0, 1))
@@ -147,22 +188,14 @@ def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
     return F.selu(torch.cat(normed, dim=1))
 
 
-def _fill_up(graphs: Sequence[Tensor], size: int) -> tuple[Tensor, Tensor | None]:
-    """Return graphs of `size` nodes each, and what hides the others from attention, if there are.
-
-    Returns:
-        (graphs, batch, size, values), and (graphs, 1, 1, size) that is added to scores.
-    """
-    missing = [size - graph.shape[1] for graph in graphs]
-    if not any(missing):
-        return torch.stack(list(graphs)), None
-    full = []
-    hidden_G11J = graphs[0].new_zeros(len(graphs), 1, 1, size)
-    for number, (graph, more) in enumerate(zip(graphs, missing, strict=True)):
-        full.append(F.pad(graph, (0, 0, 0, more)) if more else graph)
-        if more:
-            hidden_G11J[number, ..., -more:] = -torch.inf
-    return torch.stack(full), hidden_G11J
+def _hide(sizes: Sequence[int], device: torch.device) -> Tensor | None:
+    """Return what is added to scores (graphs, 1, 1, nodes), to hide the nodes of zeros."""
+    if len(set(sizes)) == 1:
+        return None
+    hidden_G11J = torch.zeros(len(sizes), 1, 1, max(sizes), device=device)
+    for hidden_11J, size in zip(hidden_G11J, sizes, strict=True):
+        hidden_11J[..., size:] = -torch.inf
+    return hidden_G11J
 
 
 def attend(
@@ -180,23 +213,14 @@ def attend(
     layers = maps.layers
     x_GBJC = kinds.pick_of_nodes(maps.apply(_KINDS, nodes_GBJC).unflatten(-1, (2, -1)))
     x_GBJC = F.dropout(x_GBJC, INPUT_DROPOUT, layers[0].training)
-    columns_GRD = maps.columns_GRD / layers[0].temperature
-    pairs_GRD, master_GRD = columns_GRD.split([len(_COLUMNS) - 1, 1], dim=1)
-
-    edges_GBJJC: Tensor = PairProducts.apply(x_GBJC)
-    scores_GBJJ3 = _map(maps.apply(_EDGES, edges_GBJJC).tanh(), pairs_GRD)
-    scores_GBJJ: Tensor = Symmetric.apply(kinds.pick_of_pairs(scores_GBJJ3))
-    # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
-    attending, own, for_master = maps.apply(_NODES, x_GBJC).chunk(len(_NODES), dim=-1)
-    x_GBJD = _gather(scores_GBJJ.softmax(dim=-1), attending) + own
-
+    edges = Edges(layers[0].temperature, kinds.kind_JJ[:, :, None], kinds.is_JJ3)
+    weights = NodeWeights(*maps.of(_EDGES), *maps.of(_NODES), maps.columns(_COLUMNS))
     master_GB1C = master_GBC.expand(*x_GBJC.shape[:2], -1).unsqueeze(2)
-    edges_GBJD = maps.apply(_MASTER_EDGES, x_GBJC * master_GB1C).tanh()
-    scores_GBJ = _map(edges_GBJD, master_GRD).squeeze(-1)
-    gathered_GB1D = _gather(scores_GBJ.softmax(dim=-1).unsqueeze(2), for_master)
-    master_GB1D = maps.apply(_MASTER, master_GB1C) + gathered_GB1D
-    master_GBD = master_GB1D.squeeze(2)
-    return _normalize(layers, x_GBJD), master_GBD
+    of_master = MasterWeights(
+        *maps.of(_MASTER_EDGES), *maps.of(_MASTER), maps.columns(_MASTER_COLUMN)
+    )
+    x_GBJD, master_GB1D = Attention.apply(edges, x_GBJC, *weights, master_GB1C, *of_master)
+    return _normalize(layers, x_GBJD), master_GB1D.squeeze(2)
 
 
 def pool(maps: Maps, nodes_GBJC: Tensor, kinds: Kinds) -> tuple[Tensor, Kinds]:
@@ -205,14 +229,11 @@ def pool(maps: Maps, nodes_GBJC: Tensor, kinds: Kinds) -> tuple[Tensor, Kinds]:
     dropped_GBJC = F.dropout(nodes_GBJC, POOL_DROPOUT, first.training)
     either_GBJ2 = maps.apply(_POOLS, dropped_GBJC).sigmoid()
     scores_GBJ1 = kinds.pick_of_nodes(either_GBJ2.unsqueeze(-1))
+    counts = (_count_best(kinds.first, first.ratio), _count_best(kinds.second, second.ratio))
     # Which nodes are best has no gradient.
-    parts = scores_GBJ1.detach().split([kinds.first, kinds.second], dim=2)
-    best_first = _find_best(parts[0], first.ratio)
-    best_second = _find_best(parts[1], second.ratio)
-    best_GBK1 = torch.cat([best_first, best_second + kinds.first], dim=2)
-    best_GBKC = best_GBK1.expand(-1, -1, -1, nodes_GBJC.shape[-1])
-    pooled_GBKC = (nodes_GBJC * scores_GBJ1).gather(2, best_GBKC)
-    return pooled_GBKC, kinds.retain(best_first.shape[2], best_second.shape[2])
+    best_GBK1 = kinds.find_best(scores_GBJ1.detach(), *counts)
+    pooled_GBKC: Tensor = Retain.apply(nodes_GBJC, scores_GBJ1, best_GBK1)
+    return pooled_GBKC, kinds.retain(*counts)
 
 
 class Maps:
@@ -220,22 +241,33 @@ class Maps:
 
     Attributes:
         layers: The layers.
-        columns_GRD: the columns as rows.
     """
 
     def __init__(self, layers: Sequence[Any], copies: Sequence[Tensor]) -> None:
-        """Take the copies: weights of each group of maps, their biases, and the columns."""
+        """Take the copies: weights of each group of maps, their biases, groups of columns."""
         groups, columns = _NAMES[type(layers[0])]
         parts = [copy.view(len(layers), -1) for copy in copies]
         self.layers = layers
         self._weights = dict(zip(groups, parts, strict=False))
         self._biases = dict(zip(groups, parts[len(groups) :], strict=False))
-        self.columns_GRD = parts[-1].unflatten(1, (max(1, len(columns)), -1))
+        self._columns = dict(zip(columns, parts[2 * len(groups) :], strict=True))
+
+    def of(self, group: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+        """Return the weights (branches, R, C) of a group's maps, and their biases (..., 1, R)."""
+        bias_G1R = self._biases[group].unsqueeze(1)
+        return self._weights[group].unflatten(1, (bias_G1R.shape[2], -1)), bias_G1R
+
+    def columns(self, group: tuple[str, ...]) -> Tensor:
+        """Return the columns of a group as rows, (branches, columns, D)."""
+        return self._columns[group].unflatten(1, (len(group), -1))
 
     def apply(self, group: tuple[str, ...], x: Tensor) -> Tensor:
         """Map (branches or 1, ..., C) to (branches, ..., R), the results of the group's maps."""
-        weight_GRC = self._weights[group].unflatten(1, (-1, x.shape[-1]))
-        return _map(x, weight_GRC, self._biases[group].unsqueeze(1))
+        weight_GRC, bias_G1R = self.of(group)
+        x = x.expand(len(weight_GRC), *x.shape[1:])
+        rows_GXR: Tensor = LinearMaps.apply(x.flatten(1, -2), weight_GRC, bias_G1R)
+        mapped: Tensor = rows_GXR.unflatten(1, x.shape[1:-1])
+        return mapped
 
 
 def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
@@ -252,7 +284,7 @@ def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
         for kind in ("weight", "bias"):
             for group in groups:
                 names.append([f"{name}.{kind}" for name in group])
-        sizes.append([_append_flat(parts, layers, each) for each in (*names, columns)])
+        sizes.append([_append_flat(parts, layers, each) for each in (*names, *columns)])
     flat_sizes = [size for each in sizes for size in each]
     copies = iter(torch.cat(parts).split(flat_sizes))
     maps = []
@@ -272,25 +304,9 @@ def _append_flat(parts: list[Tensor], layers: Sequence[nn.Module], names: Sequen
     return size
 
 
-def _map(x: Tensor, weight_GRC: Tensor, added_G1R: Tensor | None = None) -> Tensor:
-    """Map (G or 1, ..., C) to (G, ..., R) by the weight of each branch."""
-    x = x.expand(len(weight_GRC), *x.shape[1:])
-    rows_GXR: Tensor = LinearMaps.apply(x.flatten(1, -2), weight_GRC, added_G1R)
-    mapped: Tensor = rows_GXR.unflatten(1, x.shape[1:-1])
-    return mapped
-
-
-def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
-    """Return the mean of nodes for each of M, weighted by its attention."""
-    matrices = (attention_GBMJ.flatten(0, 1), x_GBJD.flatten(0, 1))
-    gathered_XMD: Tensor = MatrixProducts.apply(*matrices)
-    gathered: Tensor = gathered_XMD.unflatten(0, x_GBJD.shape[:2])
-    return gathered
-
-
-def _find_best(scores_GBJ1: Tensor, ratio: float) -> Tensor:
-    count = at_least(share(scores_GBJ1.shape[2], ratio), 1)
-    return scores_GBJ1.topk(count, dim=2).indices
+def _count_best(nodes: int, ratio: float) -> int:
+    count: int = at_least(share(nodes, ratio), 1)
+    return count
 
 
 def _normalize(layers: Sequence[HeterogeneousGraphAttention], x_GBJD: Tensor) -> Tensor:

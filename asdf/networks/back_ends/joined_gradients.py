@@ -4,13 +4,14 @@ Invariant: values and gradients of torch's operations, up to the rounding of flo
 a gradient by adding up parts, by copies for another order in memory, and into zeros: here it is
 written out, in the order in which its parameter lies in memory.
 
-Shapes: G branches; X matrices or rows; M, K, N sizes of matrices; J nodes; C values coming in, R
-going out.
+Shapes: G branches; B utterances; X matrices or rows; J nodes, K those that are retained or kinds of
+edges; M nodes that attend; C values coming in, R going out, D of a node; 1 a single value.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,74 +20,321 @@ from torch.autograd.function import once_differentiable
 from asdf.networks.products import multiply
 
 
-class MatrixProducts(torch.autograd.Function):
-    """Products of matrices (X, M, K) and (X, K, N)."""
-
-    @staticmethod
-    def forward(ctx: Any, first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
-        ctx.save_for_backward(first_XMK, second_XKN)
-        return multiply(first_XMK, second_XKN)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient_XMN: Tensor) -> tuple[Tensor, Tensor]:
-        first_XMK, second_XKN = ctx.saved_tensors
-        of_first_XMK = multiply(gradient_XMN, second_XKN.mT)
-        return of_first_XMK, multiply(first_XMK.mT, gradient_XMN)
-
-
 class LinearMaps(torch.autograd.Function):
-    """A linear map of each branch: (G, X, C) by weights (G, R, C), and what is added (G, 1, R)."""
+    """A linear map of each branch: (G, X, C) by weights (G, R, C) and biases (G, 1, R)."""
 
     @staticmethod
-    def forward(ctx: Any, x_GXC: Tensor, weight_GRC: Tensor, added_G1R: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x_GXC: Tensor, weight_GRC: Tensor, bias_G1R: Tensor) -> Tensor:
         ctx.save_for_backward(x_GXC, weight_GRC)
-        if added_G1R is None:
-            return multiply(x_GXC, weight_GRC.mT)
-        return torch.baddbmm(added_G1R, x_GXC, weight_GRC.mT)
+        return torch.baddbmm(bias_G1R, x_GXC, weight_GRC.mT)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_GXR: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def backward(ctx: Any, gradient_GXR: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x_GXC, weight_GRC = ctx.saved_tensors
         of_x_GXC = multiply(gradient_GXR, weight_GRC)
-        of_weight_GRC = multiply(gradient_GXR.mT, x_GXC)
-        adds = ctx.needs_input_grad[2]
-        return of_x_GXC, of_weight_GRC, gradient_GXR.sum(1, keepdim=True) if adds else None
+        return of_x_GXC, *_of_weights(gradient_GXR, x_GXC)
 
 
-class PairProducts(torch.autograd.Function):
-    """The product of every pair of nodes: (..., J, C) to (..., J, J, C).
+class Edges(NamedTuple):
+    """How an attention scores its edges.
 
-    Its gradient is to be the same in both directions, as behind `Symmetric`: then half of it need
-    not be read, and these are a graph's largest tensors.
+    Attributes:
+        kind_JJ1: Index of the kind of each edge, the column that scores it; None for one kind.
+        is_JJK: Whether it is each kind.
+        hidden_G11J: Numbers that are added to scores; None for none.
+    """
+
+    temperature: float
+    kind_JJ1: Tensor | None = None
+    is_JJK: Tensor | None = None
+    hidden_G11J: Tensor | None = None
+
+
+class NodeWeights(NamedTuple):
+    """Weights and biases of a graph's attention.
+
+    Attributes:
+        edge_GDC, edge_G1D: Map of the edges.
+        node_GRC, node_G1R: Maps of the nodes, in D rows each: as they are attended to, as they
+            attend, and as the master attends to them, if there is one.
+        column_GKD: Columns that score the edges, one for each kind.
+    """
+
+    edge_GDC: Tensor
+    edge_G1D: Tensor
+    node_GRC: Tensor
+    node_G1R: Tensor
+    column_GKD: Tensor
+
+
+class MasterWeights(NamedTuple):
+    """Weights and biases of a master node's attention.
+
+    Attributes:
+        edge_GDC, edge_G1D: Map of its edges.
+        own_GDC, own_G1D: Map of the master itself.
+        column_G1D: Column that scores its edges.
+    """
+
+    edge_GDC: Tensor
+    edge_G1D: Tensor
+    own_GDC: Tensor
+    own_G1D: Tensor
+    column_G1D: Tensor
+
+
+class _SavedNodes(NamedTuple):
+    """What the backward pass of a graph's attention reads."""
+
+    x_GBJC: Tensor
+    pairs_GBJJC: Tensor
+    edges_GBJJD: Tensor
+    attention_GBJJ: Tensor
+    attended_GBJD: Tensor
+    edge_GDC: Tensor
+    node_GRC: Tensor
+    column_GKD: Tensor
+
+
+class _SavedMaster(NamedTuple):
+    """What the backward pass of a master's attention reads."""
+
+    master_GB1C: Tensor
+    products_GBJC: Tensor
+    edges_GBJD: Tensor
+    attention_GB1J: Tensor
+    attended_GBJD: Tensor
+    edge_GDC: Tensor
+    own_GDC: Tensor
+    column_G1D: Tensor
+
+
+class Attention(torch.autograd.Function):
+    """An attention over a graph's nodes (G, B, J, C), and that of a master node if there is one.
+
+    The score of an edge is the same in both directions, and so is its gradient: then half of what
+    arrives at the products of pairs need not be read, and these are a graph's largest tensors.
+
+    Args:
+        parameters: `NodeWeights`; then the master node (G, B, 1, C) and `MasterWeights`.
+
+    Returns:
+        Nodes (G, B, J, D), and the master node (G, B, 1, D).
     """
 
     @staticmethod
-    def forward(ctx: Any, x_JC: Tensor) -> Tensor:
-        ctx.save_for_backward(x_JC)
-        return x_JC.unsqueeze(-2) * x_JC.unsqueeze(-3)
+    def forward(
+        ctx: Any, choices: Edges, x_GBJC: Tensor, *parameters: Tensor
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        count = len(NodeWeights._fields)
+        weights = NodeWeights(*parameters[:count])
+        pairs_GBJJC = x_GBJC.unsqueeze(-2) * x_GBJC.unsqueeze(-3)
+        edges_GBJJD = _map(pairs_GBJJC, weights.edge_GDC, weights.edge_G1D).tanh_()
+        scores_GBJJK = _score(edges_GBJJD, weights.column_GKD, choices.temperature)
+        if choices.kind_JJ1 is not None:
+            index_GBJJ1 = choices.kind_JJ1.expand(*scores_GBJJK.shape[:-1], 1)
+            scores_GBJJK = scores_GBJJK.gather(-1, index_GBJJ1)
+        scores_GBJJ = scores_GBJJK.squeeze(-1)
+        if choices.hidden_G11J is not None:
+            scores_GBJJ = scores_GBJJ + choices.hidden_G11J
+        attention_GBJJ = scores_GBJJ.softmax(dim=-1)
+        # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
+        mapped_GBJR = _map(x_GBJC, weights.node_GRC, weights.node_G1R)
+        mapped = mapped_GBJR.split(weights.edge_GDC.shape[1], dim=-1)
+        nodes_GBJD = _gather(attention_GBJJ, mapped[0]) + mapped[1]
+        ctx.choices = choices
+        saved = _SavedNodes(
+            x_GBJC,
+            pairs_GBJJC,
+            edges_GBJJD,
+            attention_GBJJ,
+            mapped[0],
+            weights.edge_GDC,
+            weights.node_GRC,
+            weights.column_GKD,
+        )
+        if len(parameters) == count:
+            ctx.save_for_backward(*saved)
+            return nodes_GBJD
+        master_GB1C = parameters[count]
+        of_master = MasterWeights(*parameters[count + 1 :])
+        master_GB1D, saved_master = _attend_master(
+            x_GBJC, mapped[2], master_GB1C, of_master, choices.temperature
+        )
+        ctx.save_for_backward(*saved, *saved_master)
+        return nodes_GBJD, master_GB1D
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_JJC: Tensor) -> Tensor:
-        (x_JC,) = ctx.saved_tensors
-        # A node is the first of its pairs and the second.
-        of_x_JC: Tensor = (gradient_JJC * x_JC.unsqueeze(-3)).sum(-2).mul_(2)
-        return of_x_JC
+    def backward(
+        ctx: Any, gradient_GBJD: Tensor, of_master_GB1D: Tensor | None = None
+    ) -> tuple[Tensor | None, ...]:
+        choices = ctx.choices
+        count = len(_SavedNodes._fields)
+        saved = _SavedNodes(*ctx.saved_tensors[:count])
+        x_GBJC, attention_GBJJ = saved.x_GBJC, saved.attention_GBJJ
+        of_scores_GBJJ = _through_softmax(
+            gradient_GBJD, saved.attended_GBJD, attention_GBJJ, choices.temperature
+        )
+        of_scores_GBJJ = of_scores_GBJJ.lerp(of_scores_GBJJ.mT, 0.5)
+        of_scores_GBJJK = of_scores_GBJJ.unsqueeze(-1)
+        if choices.is_JJK is not None:
+            of_scores_GBJJK = of_scores_GBJJK * choices.is_JJK
+        of_edges, of_column = _unscore(of_scores_GBJJK, saved.edges_GBJJD, saved.column_GKD)
+        of_pairs, *of_edge_map = _unmap(of_edges, saved.pairs_GBJJC, saved.edge_GDC)
+        # Half of it, for `beta` below: a node is the first of its pairs and the second.
+        of_x_GBJC = of_pairs.mul_(x_GBJC.unsqueeze(-3)).sum(-2)
+        of_nodes = [_ungather(attention_GBJJ, gradient_GBJD), gradient_GBJD]
+        of_master: tuple[Tensor, ...] = ()
+        if of_master_GB1D is not None:
+            from_master = _SavedMaster(*ctx.saved_tensors[count:])
+            of_products_GBJC, *of_master = _unattend_master(
+                from_master, x_GBJC, of_master_GB1D, choices.temperature
+            )
+            of_x_GBJC.addcmul_(of_products_GBJC, from_master.master_GB1C, value=0.5)
+            of_nodes.append(_ungather(from_master.attention_GB1J, of_master_GB1D))
+        of_mapped_GXR = torch.cat(of_nodes, dim=-1).flatten(1, 2)
+        of_x_GBJC.flatten(1, 2).baddbmm_(of_mapped_GXR, saved.node_GRC, beta=2)
+        of_node_map = _of_weights(of_mapped_GXR, x_GBJC.flatten(1, 2))
+        return None, of_x_GBJC, *of_edge_map, *of_node_map, of_column, *of_master
 
 
-class Symmetric(torch.autograd.Function):
-    """Scores (..., J, J) that are the same in both directions, and then their gradient is."""
+def _attend_master(
+    x_GBJC: Tensor,
+    attended_GBJD: Tensor,
+    master_GB1C: Tensor,
+    weights: MasterWeights,
+    temperature: float,
+) -> tuple[Tensor, _SavedMaster]:
+    """Return the master node that attends to nodes, (G, B, 1, D), and what its gradient needs."""
+    products_GBJC = x_GBJC * master_GB1C
+    edges_GBJD = _map(products_GBJC, weights.edge_GDC, weights.edge_G1D).tanh_()
+    scores_GBJ1 = _score(edges_GBJD, weights.column_G1D, temperature)
+    attention_GB1J = scores_GBJ1.squeeze(-1).softmax(dim=-1).unsqueeze(2)
+    master_GB1D = _map(master_GB1C, weights.own_GDC, weights.own_G1D)
+    attention_X1J = attention_GB1J.flatten(0, 1)
+    attended_XJD = attended_GBJD.flatten(0, 1)
+    master_GB1D.flatten(0, 1).baddbmm_(attention_X1J, attended_XJD)
+    saved = _SavedMaster(
+        master_GB1C,
+        products_GBJC,
+        edges_GBJD,
+        attention_GB1J,
+        attended_GBJD,
+        weights.edge_GDC,
+        weights.own_GDC,
+        weights.column_G1D,
+    )
+    return master_GB1D, saved
+
+
+def _unattend_master(
+    saved: _SavedMaster, x_GBJC: Tensor, gradient_GB1D: Tensor, temperature: float
+) -> tuple[Tensor, ...]:
+    """Return the gradients of the products with nodes, of the master node and of its weights."""
+    of_scores_GB1J = _through_softmax(
+        gradient_GB1D, saved.attended_GBJD, saved.attention_GB1J, temperature
+    )
+    of_edges, of_column = _unscore(of_scores_GB1J.mT, saved.edges_GBJD, saved.column_G1D)
+    of_products, *of_edge_map = _unmap(of_edges, saved.products_GBJC, saved.edge_GDC)
+    gradient_GBD = gradient_GB1D.flatten(1, 2)
+    of_own_map = _of_weights(gradient_GBD, saved.master_GB1C.flatten(1, 2))
+    of_master_GB1C = (of_products * x_GBJC).sum(2, keepdim=True)
+    of_master_GB1C.flatten(1, 2).baddbmm_(gradient_GBD, saved.own_GDC)
+    return of_products, of_master_GB1C, *of_edge_map, *of_own_map, of_column
+
+
+def _map(x: Tensor, weight_GRC: Tensor, bias_G1R: Tensor) -> Tensor:
+    rows_GXC = x.flatten(1, -2)
+    mapped_GXR = torch.baddbmm(bias_G1R, rows_GXC, weight_GRC.mT)
+    return mapped_GXR.unflatten(1, x.shape[1:-1])
+
+
+def _unmap(gradient: Tensor, x: Tensor, weight_GRC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients with respect to `x`, the weight and the bias."""
+    gradient_GXR = gradient.flatten(1, -2)
+    # First: the sum takes as much memory as the edges, for itself.
+    of_weight, of_bias = _of_weights(gradient_GXR, x.flatten(1, -2))
+    of_x = multiply(gradient_GXR, weight_GRC).view_as(x)
+    return of_x, of_weight, of_bias
+
+
+def _of_weights(gradient_GXR: Tensor, x_GXC: Tensor) -> tuple[Tensor, Tensor]:
+    of_weight_GRC = multiply(gradient_GXR.mT, x_GXC)
+    of_bias_G1R = gradient_GXR.sum(1, keepdim=True)
+    return of_weight_GRC, of_bias_G1R
+
+
+def _score(edges: Tensor, column_GKD: Tensor, temperature: float) -> Tensor:
+    rows_GXD = edges.flatten(1, -2)
+    # Its numbers are not read; a scale of its own would be an operation.
+    unread = rows_GXD.new_empty(())
+    scores_GXK = torch.baddbmm(unread, rows_GXD, column_GKD.mT, beta=0, alpha=1 / temperature)
+    return scores_GXK.unflatten(1, edges.shape[1:-1])
+
+
+def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of what `tanh` made edges of, and of the columns."""
+    gradient_GXK = gradient.flatten(1, -2)
+    of_edges = multiply(gradient_GXK, column_GKD).view_as(edges)
+    torch.ops.aten.tanh_backward.grad_input(of_edges, edges, grad_input=of_edges)
+    of_column = multiply(gradient_GXK.mT, edges.flatten(1, -2))
+    return of_edges, of_column
+
+
+def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
+    """Return the mean of nodes for each of M, weighted by its attention."""
+    attention_XMJ = attention_GBMJ.flatten(0, 1)
+    x_XJD = x_GBJD.flatten(0, 1)
+    gathered_XMD = multiply(attention_XMJ, x_XJD)
+    return gathered_XMD.unflatten(0, x_GBJD.shape[:2])
+
+
+def _ungather(attention_GBMJ: Tensor, gradient_GBMD: Tensor) -> Tensor:
+    return _gather(attention_GBMJ.mT, gradient_GBMD)
+
+
+def _through_softmax(
+    gradient_GBMD: Tensor, x_GBJD: Tensor, attention_GBMJ: Tensor, temperature: float
+) -> Tensor:
+    """Return the gradient of scores before they were divided, of which `x_GBJD` was gathered."""
+    of_attention_XMJ = torch.baddbmm(
+        gradient_GBMD.new_empty(()),
+        gradient_GBMD.flatten(0, 1),
+        x_GBJD.flatten(0, 1).mT,
+        beta=0,
+        alpha=1 / temperature,
+    )
+    of_scores: Tensor = torch.ops.aten._softmax_backward_data(
+        of_attention_XMJ.view_as(attention_GBMJ), attention_GBMJ, -1, attention_GBMJ.dtype
+    )
+    return of_scores
+
+
+class Retain(torch.autograd.Function):
+    """The nodes (G, B, J, C) of an index (G, B, K, 1), none twice, each multiplied by its score."""
 
     @staticmethod
-    def forward(ctx: Any, scores_JJ: Tensor) -> Tensor:
-        return scores_JJ.view_as(scores_JJ)
+    def forward(ctx: Any, x_GBJC: Tensor, scores_GBJ1: Tensor, index_GBK1: Tensor) -> Tensor:
+        ctx.save_for_backward(x_GBJC, scores_GBJ1, index_GBK1)
+        return (x_GBJC * scores_GBJ1).gather(2, _along(index_GBK1, x_GBJC))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_JJ: Tensor) -> Tensor:
-        return gradient_JJ.lerp(gradient_JJ.mT, 0.5)
+    def backward(ctx: Any, gradient_GBKC: Tensor) -> tuple[Tensor, Tensor, None]:
+        x_GBJC, scores_GBJ1, index_GBK1 = ctx.saved_tensors
+        index_GBKC = _along(index_GBK1, x_GBJC)
+        of_all_GBJC = torch.zeros_like(x_GBJC).scatter_(2, index_GBKC, gradient_GBKC)
+        # A product of two vectors for each node: multiplying and adding up are two operations.
+        of_all_X1C = of_all_GBJC.flatten(0, 2).unsqueeze(1)
+        x_XC1 = x_GBJC.flatten(0, 2).unsqueeze(2)
+        of_scores_GBJ1 = multiply(of_all_X1C, x_XC1).view_as(scores_GBJ1)
+        return of_all_GBJC.mul_(scores_GBJ1), of_scores_GBJ1, None
+
+
+def _along(index_GBK1: Tensor, x_GBJC: Tensor) -> Tensor:
+    return index_GBK1.expand(-1, -1, -1, x_GBJC.shape[-1])
 
 
 class Pick(torch.autograd.Function):
@@ -110,3 +358,66 @@ class Pick(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (picked,) = ctx.saved_tensors
         return gradient.unsqueeze(ctx.dim) * picked, None, None
+
+
+class FillUp(torch.autograd.Function):
+    """Graphs of (B, nodes, C) each as one tensor (G, B, J, C), filled up with nodes of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, *graphs: Tensor) -> Tensor:
+        ctx.sizes = [graph.shape[1] for graph in graphs]
+        batch, _, values = graphs[0].shape
+        full_GBJC = graphs[0].new_zeros(len(graphs), batch, max(ctx.sizes), values)
+        parts = _parts(full_GBJC, ctx.sizes)
+        torch._foreach_copy_(parts, graphs)
+        return full_GBJC
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_GBJC: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_parts(gradient_GBJC, ctx.sizes))
+
+
+def _parts(x_GBJC: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    return [x_BJC[:, :size] for x_BJC, size in zip(x_GBJC.unbind(), sizes, strict=True)]
+
+
+class Summary(torch.autograd.Function):
+    """Embeddings (B, 5 C) of nodes (B, J, C): `first` of one graph, then the other's, the master.
+
+    Of each graph the largest magnitudes and the means; the master's values.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x_BJC: Tensor, first: int) -> Tensor:
+        sizes = [first, x_BJC.shape[1] - first - 1]
+        embeddings, positions = [], []
+        start = 0
+        magnitudes_BJC = x_BJC.abs()
+        for size in sizes:
+            nodes = slice(start, start + size)
+            values_B1C, index_B1C = magnitudes_BJC[:, nodes].max(dim=1, keepdim=True)
+            mean_B1C = x_BJC[:, nodes].mean(dim=1, keepdim=True)
+            embeddings += [values_B1C, mean_B1C]
+            positions.append(index_B1C + start)
+            start += size
+        index_B2C = torch.cat(positions, dim=1)
+        ctx.save_for_backward(x_BJC, index_B2C)
+        ctx.sizes = sizes
+        return torch.cat([*embeddings, x_BJC[:, start:]], dim=1).flatten(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BE: Tensor) -> tuple[Tensor, None]:
+        x_BJC, index_B2C = ctx.saved_tensors
+        gradient_B5C = gradient_BE.unflatten(1, (-1, x_BJC.shape[2]))
+        of_x_BJC = torch.empty_like(x_BJC)
+        *graphs, master_B1C = of_x_BJC.split([*ctx.sizes, 1], dim=1)
+        for number, graph_BJC in enumerate(graphs):
+            of_mean_B1C = gradient_B5C[:, 2 * number + 1, None]
+            torch.div(of_mean_B1C.expand_as(graph_BJC), graph_BJC.shape[1], out=graph_BJC)
+        master_B1C.copy_(gradient_B5C[:, 4:])
+        signs_B2C = x_BJC.gather(1, index_B2C).sgn_()
+        of_largest_B2C = signs_B2C.mul_(gradient_B5C[:, :4:2])
+        of_x_BJC.scatter_add_(1, index_B2C, of_largest_B2C)
+        return of_x_BJC, None

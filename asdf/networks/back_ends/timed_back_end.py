@@ -22,6 +22,26 @@ class TimedBackEnd(BackEnd):
     Attributes:
         frame_step: frames of the front end per frame of its own.
         frame_dimension: values of such a frame.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import TimedBackEnd
+        >>> class Smoothed(TimedBackEnd):
+        ...     frame_dimension = 32
+        ...
+        ...     def __init__(self, dimension):
+        ...         super().__init__()
+        ...         self.smooth = torch.nn.Conv1d(dimension, 32, kernel_size=5, padding=2)
+        ...         self.output = torch.nn.Linear(32, 2)
+        ...
+        ...     def with_frames(self, features_BLC):
+        ...         frames_BCL = torch.relu(self.smooth(features_BLC.transpose(1, 2)))
+        ...         frames_BLC = frames_BCL.transpose(1, 2)
+        ...         embeddings_BE = frames_BLC.mean(dim=1)
+        ...         return embeddings_BE, self.output(embeddings_BE), frames_BLC
+        >>> embeddings_BE, logits_B2, frames_BLC = Smoothed(8).with_frames(torch.zeros(1, 50, 8))
+        >>> frames_BLC.shape
+        torch.Size([1, 50, 32])
     """
 
     frame_step: ClassVar[int] = 1

@@ -31,18 +31,7 @@ from asdf.settings.sections import Sections
 class FrontEnd(nn.Module, ABC):
     """A front end of any kind; ours, and a model for yours.
 
-    A class of your own states its sizes, makes the module of its weights, and computes states:
-
-        class FilterBank(FrontEnd):
-            dimension = 40
-            window = 400
-            hop = 160
-
-            def make_model(self, settings):
-                return MyFilters()
-
-            def states(self, waveforms_BT):
-                yield self.mask(self.model(waveforms_BT))
+    A class of your own states its sizes, makes the module of its weights, and computes states.
 
     Settings of its own, of a section that it declares as `own_settings`, are in `self.sections`:
     `self.sections.my_section.bands`, from `set_sizes` on.
@@ -64,6 +53,24 @@ class FrontEnd(nn.Module, ABC):
             'hub:ORG/NAME@COMMIT'; None: of none, or not known.
         resting: names of parameters that never learn, as `front_end.trained_parts` says.
         frozen: see `freeze`.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import FrontEnd
+        >>> from asdf.settings import Sections
+        >>> class Frames(FrontEnd):
+        ...     dimension = 40
+        ...     window = 320
+        ...     hop = 320
+        ...
+        ...     def make_model(self, settings):
+        ...         return torch.nn.Linear(320, 40)
+        ...
+        ...     def states(self, waveforms_BT):
+        ...         yield self.mask(self.model(waveforms_BT.unfold(1, 320, 320)))
+        >>> front_end = Frames(Sections().front_end)
+        >>> front_end(torch.zeros(2, 16000)).shape
+        torch.Size([2, 50, 40])
     """
 
     dimension: int

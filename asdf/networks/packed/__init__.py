@@ -11,13 +11,13 @@ of its time in SELU, for which torch has a slow exponential function.
 
 from __future__ import annotations
 
-from asdf.networks.packed.arithmetic import (
+from asdf.networks.packed.network import PackedNetwork
+from asdf.networks.packed.packed_weights import (
     NO_BFLOAT16,
     computes_bfloat16,
     is_available,
     multiplies_bfloat16,
 )
-from asdf.networks.packed.network import PackedNetwork
 
 __all__ = [
     "NO_BFLOAT16",

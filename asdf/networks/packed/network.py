@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,26 +29,19 @@ from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.casting import weights_cast_apart
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
-from asdf.networks.packed.attention import PackedNodeAttention, is_known_attention
-from asdf.networks.packed.graphs import (
-    PackedGraphAttention,
-    PackedHeterogeneousAttention,
-    is_known_graph,
+from asdf.networks.packed.packed_graphs import pack_attention, pack_graph
+from asdf.networks.packed.packed_wav2vec2 import (
+    PackedPositions,
+    pack_feed_forward,
+    pack_self_attention,
+    pack_stem,
 )
-from asdf.networks.packed.linear import PackedLinear, is_large
-from asdf.networks.packed.positions import PackedPositions
-from asdf.networks.packed.raw import PackedFilters, PackedMagnitudePool, is_symmetric
-from asdf.networks.packed.residual import PackedEncoder, is_known_encoder
-from asdf.networks.packed.wav2vec2 import (
-    PackedFeedForward,
-    PackedSelfAttention,
-    PackedStem,
-    is_known_stem,
-)
+from asdf.networks.packed.packed_weights import pack_linear
+from asdf.networks.packed.raw_aasist import PackedMagnitudePool, pack_encoder, pack_filters
 from asdf.networks.sinc import SincFilters
 from asdf.networks.watched import is_plain
 
-Make = Callable[[nn.Module, torch.dtype], nn.Module | None]
+Make = Callable[[Any, torch.dtype], nn.Module | None]
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -104,7 +98,12 @@ class PackedNetwork:
     def _refresh(self) -> None:
         """Pack the weights if the network's are not those that were packed."""
         if self._replace:
-            self._replace_once()
+            if self._state is None:
+                with torch.no_grad():
+                    for each in _exchange_layers(self._network, self._dtype):
+                        # At once: its weights are then freed before the next ones are packed.
+                        each.parent._modules[each.name] = each.packed
+                self._state = []
             return
         state = _read_state(self._network)
         if state == self._state:
@@ -116,15 +115,6 @@ class PackedNetwork:
         with torch.no_grad():
             self._exchanges = list(_exchange_layers(self._network, self._dtype))
         self._state = state
-
-    def _replace_once(self) -> None:
-        if self._state is not None:
-            return
-        with torch.no_grad():
-            for each in _exchange_layers(self._network, self._dtype):
-                # At once: its weights are then freed before the next ones are packed.
-                each.parent._modules[each.name] = each.packed
-        self._state = []
 
 
 def _read_state(network: nn.Module) -> list[_State]:
@@ -141,7 +131,9 @@ def _read_state(network: nn.Module) -> list[_State]:
 def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchange]:
     """Yield what is exchanged below `network`; nothing within a layer that is exchanged."""
     made: dict[int, nn.Module | None] = {}
-    if _looks_at_weights(network):
+    is_torchs = type(network).__module__.startswith("torch.nn.modules.")
+    if is_torchs and not isinstance(network, _CONTAINERS):
+        # Such a module may compute with its layers' weights.
         return
     for name, layer in list(network._modules.items()):
         if layer is None:
@@ -154,12 +146,6 @@ def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchan
             yield from _exchange_layers(layer, dtype)
         else:
             yield _Exchange(network, name, layer, packed.eval())
-
-
-def _looks_at_weights(module: nn.Module) -> bool:
-    """Return whether a module is one of torch's that may compute with its layers' weights."""
-    is_torchs = type(module).__module__.startswith("torch.nn.modules.")
-    return is_torchs and not isinstance(module, _CONTAINERS)
 
 
 def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
@@ -177,92 +163,26 @@ def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     return make(layer, dtype)
 
 
-def _pack_linear(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, nn.Linear)
-    return PackedLinear(layer, dtype) if is_large(layer) else None
-
-
-def _pack_stem(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, FeatureExtractor)
-    return PackedStem(layer, dtype) if is_known_stem(layer) else None
-
-
-def _pack_feed_forward(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, FeedForward)
-    parts = (layer.intermediate_dense, layer.output_dense)
-    # Low-rank updates are linear layers of another kind.
-    if any(type(part) is not nn.Linear for part in parts):
-        return None
-    return PackedFeedForward(layer, dtype) if is_large(layer.intermediate_dense) else None
-
-
-def _pack_self_attention(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, SelfAttention)
-    parts = (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
-    if any(type(part) is not nn.Linear for part in parts):
-        return None
-    return PackedSelfAttention(layer, dtype) if is_large(layer.out_proj) else None
-
-
-def _pack_positions(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, ConvolutionalPositionalEmbedding)
-    return PackedPositions(layer)
-
-
-def _pack_encoder(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, ResidualEncoder)
-    return PackedEncoder(layer) if is_known_encoder(layer) else None
-
-
-def _pack_attention(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, NodeAttention)
-    return PackedNodeAttention(layer) if is_known_attention(layer) else None
-
-
-def _pack_graph(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, GraphAttention)
-    return PackedGraphAttention(layer) if is_known_graph(layer) else None
-
-
-def _pack_graphs(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, HeterogeneousGraphAttention)
-    return PackedHeterogeneousAttention(layer) if is_known_graph(layer) else None
-
-
-def _pack_filters(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, SincFilters)
-    return PackedFilters(layer) if is_symmetric(layer) else None
-
-
-def _pack_pool(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    return PackedMagnitudePool()
-
-
-def _pack_selu(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    assert isinstance(layer, nn.SELU)
+def _pack_selu(layer: nn.SELU, dtype: torch.dtype) -> nn.Module | None:
     # One that overwrites what comes in may be relied on for that.
     return None if layer.inplace else PackedSelu()
 
 
-def _pack_tanh(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    return PackedTanh()
-
-
 # By the very class: a derived one may compute something else.
 _MAKERS: dict[type[nn.Module], Make] = {
-    nn.Linear: _pack_linear,
-    FeatureExtractor: _pack_stem,
-    FeedForward: _pack_feed_forward,
-    SelfAttention: _pack_self_attention,
-    ConvolutionalPositionalEmbedding: _pack_positions,
-    ResidualEncoder: _pack_encoder,
-    NodeAttention: _pack_attention,
-    GraphAttention: _pack_graph,
-    HeterogeneousGraphAttention: _pack_graphs,
-    SincFilters: _pack_filters,
-    MagnitudePool: _pack_pool,
+    nn.Linear: pack_linear,
+    FeatureExtractor: pack_stem,
+    FeedForward: pack_feed_forward,
+    SelfAttention: pack_self_attention,
+    ConvolutionalPositionalEmbedding: lambda layer, dtype: PackedPositions(layer),
+    ResidualEncoder: pack_encoder,
+    NodeAttention: pack_attention,
+    GraphAttention: pack_graph,
+    HeterogeneousGraphAttention: pack_graph,
+    SincFilters: pack_filters,
+    MagnitudePool: lambda layer, dtype: PackedMagnitudePool(),
     nn.SELU: _pack_selu,
     LearningSELU: _pack_selu,
-    nn.Tanh: _pack_tanh,
-    LearningTanh: _pack_tanh,
+    nn.Tanh: lambda layer, dtype: PackedTanh(),
+    LearningTanh: lambda layer, dtype: PackedTanh(),
 }

@@ -9,8 +9,8 @@ from asdf.report.curves import ThinnedCurve, thinned_det
 from asdf.report.plots.embeddings import embedding_plot, write_embedding_plot
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
-from asdf.report.plots.matrices import confusion_plot, effect_map, heat_map
-from asdf.report.plots.panels import (
+from asdf.report.plots.matrix_plots import confusion_plot, effect_map, heat_map
+from asdf.report.plots.panel_plots import (
     det_plot,
     effect_plot,
     oscr_plot,

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.data import training_courses
-from asdf.report.effects import find_effects
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 from asdf.report.plots.figures import save_figure
-from asdf.report.plots.matrices import effect_map, heat_map
-from asdf.report.plots.panels import det_plot, effect_plot, score_histograms, training_curves
-from asdf.trials.how_scored import in_precision
-from asdf.trials.set_roles import role_words
+from asdf.report.plots.matrix_plots import effect_map, heat_map
+from asdf.report.plots.panel_plots import det_plot, effect_plot, score_histograms, training_curves
+from asdf.tasks.studies.effects import find_effects
+from asdf.trials.how_scored import in_precision, role_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -54,6 +54,17 @@ def setting(
         check: a further check of `checks.py`: 'class_path' (one or several), 'unique' (no value
             twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
         names: Names for a class path: short names of the project's classes, and their class paths.
+
+    Examples:
+        >>> from dataclasses import dataclass, fields
+        >>> from asdf.settings import OwnSettings, setting
+        >>> @dataclass
+        ... class BankSettings(OwnSettings, section_name="bank"):
+        ...     filters: int = setting(60, "filters, values per frame", at_least=6, at_most=200)
+        >>> BankSettings().filters
+        60
+        >>> [field.metadata["meaning"] for field in fields(BankSettings)]
+        ['filters, values per frame']
     """
     metadata = {
         "meaning": meaning,

@@ -13,7 +13,7 @@ from html import escape
 
 import numpy as np
 
-from asdf.tables.page import PageTable, as_page
+from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import Columns, Table, counts, texts
 from asdf.tasks.embeddings.embedding_files import Embeddings
 from asdf.tasks.embeddings.projection import (

@@ -18,7 +18,7 @@ from asdf.metrics.calibration import fit_llr
 from asdf.metrics.costs import cllr
 from asdf.metrics.fusion import Fusion, fit_fusion
 from asdf.metrics.results import Result, evaluate
-from asdf.tasks.fusion.folds import Folds
+from asdf.tasks.fusion.trial_folds import Folds
 from asdf.trials.score_file import Scores
 
 Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]
@@ -128,12 +128,6 @@ def _out_of_fold(fit: Fit, scores_NS: Floats, labels: Labels, folds: Folds) -> F
     return llrs
 
 
-def _fit_calibration(scores_N1: Floats, labels: Labels) -> Callable[[Floats], Floats]:
-    scores = scores_N1[:, 0]
-    scale, offset = fit_llr(scores[labels == 1], scores[labels == 0])
-    return lambda others: scale * others[:, 0] + offset
-
-
 def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
     """Return the Cllr in bits of scores that are calibrated on the other folds.
 
@@ -143,8 +137,14 @@ def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
     Returns:
         None where they cannot be calibrated without some fold, as scores that are all alike.
     """
+
+    def fit(scores_N1: Floats, labels: Labels) -> Callable[[Floats], Floats]:
+        scores = scores_N1[:, 0]
+        scale, offset = fit_llr(scores[labels == 1], scores[labels == 0])
+        return lambda others: scale * others[:, 0] + offset
+
     try:
-        llrs = _out_of_fold(_fit_calibration, system.scores[:, None], system.labels, folds)
+        llrs = _out_of_fold(fit, system.scores[:, None], system.labels, folds)
     except AsdfError:
         # Turned round, or all alike: a fusion may still use it, or refuses it by its name.
         return None

@@ -31,16 +31,14 @@ from asdf.segments import (
     write_frame_table,
 )
 from asdf.tables.plain_json import as_json
-from asdf.tasks.localisation.intervals import LocalisationIntervals, localisation_intervals
-from asdf.tasks.localisation.measures import (
-    Localisation as Measured,
-)
-from asdf.tasks.localisation.measures import (
+from asdf.tasks.localisation.located_intervals import LocalisationIntervals, localisation_intervals
+from asdf.tasks.localisation.located_measures import Localisation as Measured
+from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     localisation,
     pooled_stretches,
 )
-from asdf.tasks.localisation.record import located_record
+from asdf.tasks.localisation.located_record import located_record
 from asdf.tasks.localisation.term import FrameTerm, build_frame_term
 from asdf.text import aligned
 from asdf.training.task import ScoredSet, Task

@@ -23,7 +23,7 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import fit_llr
 from asdf.metrics.tandem import TANDEM, TandemCost
-from asdf.tasks.sasv.score_files import SasvScores
+from asdf.tasks.sasv.sasv_files import SasvScores
 
 FUSIONS = ("nonlinear", "linear", "sum")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from asdf.errors import UsageError
-from asdf.settings.sections import Source
+from asdf.settings.sections import Network, Recipe, Source
 from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList
 
@@ -28,6 +28,19 @@ BonaFideRule = Literal["left_out", "class", "by_column"]
 BONA_FIDE_RULES = get_args(BonaFideRule)
 _NO_VALUES = ("", NO_CLASS)
 _SHOWN = 8
+
+
+class TracingSettings(Protocol):
+    """The sections that source tracing reads; a head of the project's own is handed all of them."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def recipe(self) -> Recipe: ...
 
 
 @dataclass(frozen=True)
@@ -97,11 +110,8 @@ def values_of(trials: TrialList, column: str, bona_fide: BonaFideRule) -> list[s
     values = []
     labels: Sequence[int] = trials.labels.tolist()
     for value, label in zip(trials.columns[column], labels, strict=True):
-        values.append(_class_of(value, label, bona_fide))
+        if label == 1 and bona_fide != "by_column":
+            values.append(BONA_FIDE_CLASS if bona_fide == "class" else NO_CLASS)
+        else:
+            values.append(NO_CLASS if value in _NO_VALUES else value)
     return values
-
-
-def _class_of(value: str, label: int, bona_fide: BonaFideRule) -> str:
-    if label == 1 and bona_fide != "by_column":
-        return BONA_FIDE_CLASS if bona_fide == "class" else NO_CLASS
-    return NO_CLASS if value in _NO_VALUES else value

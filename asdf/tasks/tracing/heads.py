@@ -23,31 +23,44 @@ from asdf.networks.extras import HeadExtra
 from asdf.networks.full_precision import in_full_precision, without_autocast
 from asdf.networks.heads import Head, heads_of
 from asdf.networks.outputs import Outputs
-from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
-from asdf.tasks.tracing.classes import BONA_FIDE_RULES, BonaFideRule, SourceClasses
+from asdf.settings.sections import MAX_LAYER_WIDTH
+from asdf.tasks.tracing.classes import (
+    BONA_FIDE_RULES,
+    BonaFideRule,
+    SourceClasses,
+    TracingSettings,
+)
 from asdf.tasks.tracing.traced import Sources, name_sources
 
 
 class ClassHead(Head):
     """A head for the classes of a column: the base class of the project's, and of your own.
 
-    Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder:
-
-        class MyHead(ClassHead):
-            def __init__(self, settings, dimension, classes):
-                super().__init__(settings, dimension, classes)
-                self.layers = torch.nn.Sequential(
-                    torch.nn.Linear(dimension, 64), torch.nn.ReLU(), torch.nn.Linear(64, classes)
-                )
-
-            def logits(self, embeddings_BE):
-                return self.layers(embeddings_BE)
+    Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder.
 
     Attributes:
         dimension: numbers in an embedding.
         column: Column of the trial list, whose values are the classes.
         names: Names of the classes, in the order of the logits.
         bona_fide: Class of the bona fide trials (`source.bona_fide`).
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import ClassHead
+        >>> from asdf.settings import Sections
+        >>> class MyHead(ClassHead):
+        ...     def __init__(self, settings, dimension, classes):
+        ...         super().__init__(settings, dimension, classes)
+        ...         self.layers = torch.nn.Sequential(
+        ...             torch.nn.Linear(dimension, 64), torch.nn.ReLU(),
+        ...             torch.nn.Linear(64, classes),
+        ...         )
+        ...
+        ...     def logits(self, embeddings_BE):
+        ...         return self.layers(embeddings_BE)
+        >>> head = MyHead(Sections(), dimension=8, classes=3)
+        >>> head.logits(torch.zeros(2, 8)).shape
+        torch.Size([2, 3])
     """
 
     key = "sources"
@@ -55,7 +68,7 @@ class ClassHead(Head):
     names: tuple[str, ...]
     bona_fide: BonaFideRule
 
-    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
         """Build the head; random weights are drawn from torch's default generator.
 
         Args:
@@ -96,7 +109,7 @@ class ClassHead(Head):
         }
 
     @classmethod
-    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> ClassHead:
+    def restore(cls, entry: Mapping[str, Any], settings: TracingSettings) -> ClassHead:
         """Return the head of an entry. Raises a ValueError where it describes no classes."""
         texts = [entry.get(key) for key in ("column", "bona_fide")]
         classes = entry.get("classes")
@@ -138,7 +151,7 @@ class Traced(HeadExtra):
 class LinearClassHead(ClassHead):
     """A linear layer, trained by cross-entropy."""
 
-    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
         super().__init__(settings, dimension, classes)
         self.output = nn.Linear(dimension, classes)
 
@@ -157,7 +170,7 @@ class CosineClassHead(ClassHead):
         weight_KE: the vectors, of any length.
     """
 
-    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
+    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
         super().__init__(settings, dimension, classes)
         self._scale = settings.source.scale
         self._margin = settings.source.margin

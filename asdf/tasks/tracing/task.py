@@ -14,15 +14,15 @@ from asdf.networks.extras import Extra
 from asdf.runs.files import write_text
 from asdf.tables.plain_json import as_json
 from asdf.tasks.tracing.heads import Traced
-from asdf.tasks.tracing.measures import describe_traced, evaluate_sources
-from asdf.tasks.tracing.score_files import (
+from asdf.tasks.tracing.source_measures import describe_traced, evaluate_sources
+from asdf.tasks.tracing.source_scores import (
     SourceScores,
     read_source_scores,
     sources_file,
     trace,
     write_source_scores,
 )
-from asdf.tasks.tracing.tables import confusion_svg, sources_record, sources_text
+from asdf.tasks.tracing.source_tables import confusion_svg, sources_record, sources_text
 from asdf.tasks.tracing.term import SourceTerm, build_head, build_source_term, find_head_class
 from asdf.training.task import ScoredSet, Task
 from asdf.trials.trial_list import TrialList

@@ -27,10 +27,10 @@ from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import Sections
 from asdf.tasks.tracing.classes import (
     BONA_FIDE_CLASS,
     SourceClasses,
+    TracingSettings,
     classes_of_list,
     classes_of_trials,
 )
@@ -71,8 +71,11 @@ class SourceTerm(Term):
         # A language, say, is that of the whole utterance.
         if self._frames is None or self._head.bona_fide == "by_column":
             return classes
+        bona_fide = -1
+        if self._head.bona_fide == "class" and BONA_FIDE_CLASS in self._head.names:
+            bona_fide = self._head.names.index(BONA_FIDE_CLASS)
         is_bona_fide = torch.from_numpy(self._frames.of_clips(keys)) == 1
-        return torch.where(is_bona_fide, self._bona_fide_class(), classes)
+        return torch.where(is_bona_fide, bona_fide, classes)
 
     def counts(self, targets: Tensor) -> Tensor:
         """Return 1 for utterances of a class, and 0 for others."""
@@ -87,14 +90,8 @@ class SourceTerm(Term):
         entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
         return torch.where(targets >= 0, entropies_B, 0.0)
 
-    def _bona_fide_class(self) -> int:
-        names = self._head.names
-        if self._head.bona_fide != "class" or BONA_FIDE_CLASS not in names:
-            return -1
-        return names.index(BONA_FIDE_CLASS)
 
-
-def find_head_class(settings: Sections, folder: Path | None) -> type[ClassHead]:
+def find_head_class(settings: TracingSettings, folder: Path | None) -> type[ClassHead]:
     """Return the class that `source.head` names.
 
     Args:
@@ -111,7 +108,7 @@ def find_head_class(settings: Sections, folder: Path | None) -> type[ClassHead]:
 def build_source_term(
     network: nn.Module,
     utterances: TrialList,
-    settings: Sections,
+    settings: TracingSettings,
     folder: Path | None = None,
     frames: ClipFrames | None = None,
 ) -> SourceTerm:
@@ -134,7 +131,7 @@ def build_source_term(
 
 
 def build_head(
-    network: nn.Module, classes: int, settings: Sections, folder: Path | None
+    network: nn.Module, classes: int, settings: TracingSettings, folder: Path | None
 ) -> ClassHead:
     """Build a head for the embeddings of `network`, and try it on those of noise.
 
@@ -155,7 +152,7 @@ def build_head(
 
 
 def construct_head(
-    settings: Sections, dimension: int, classes: int, folder: Path | None
+    settings: TracingSettings, dimension: int, classes: int, folder: Path | None
 ) -> ClassHead:
     """Return the head, whose random weights follow from the seed alone.
 
@@ -173,7 +170,7 @@ def construct_head(
         return kind(settings, dimension, classes)
 
 
-def _dimension_of(embeddings: Any, settings: Sections) -> int:
+def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
     if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
         return embeddings.shape[1]
     raise UsageError(
@@ -183,7 +180,9 @@ def _dimension_of(embeddings: Any, settings: Sections) -> int:
     )
 
 
-def _check_logits(head: ClassHead, embeddings_BE: Tensor, classes: int, settings: Sections) -> None:
+def _check_logits(
+    head: ClassHead, embeddings_BE: Tensor, classes: int, settings: TracingSettings
+) -> None:
     with UserErrors(f"{HEAD}: {settings.source.head} fails"):
         logits = head.logits(embeddings_BE)
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -22,7 +22,7 @@ class Sources:
             ...
         log_probabilities: natural logarithms, by the names of the classes.
         energy: the logarithm of the sum of the classes' odds: a low one means that the source is
-            unknown (`asdf.tasks.tracing.measures`).
+            unknown (`asdf.tasks.tracing.source_measures`).
     """
 
     column: str

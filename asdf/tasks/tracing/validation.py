@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from asdf.metrics.validation import TaskMetric
-from asdf.tasks.tracing.measures import evaluate_sources
-from asdf.tasks.tracing.score_files import SourceScores
+from asdf.tasks.tracing.source_measures import evaluate_sources
+from asdf.tasks.tracing.source_scores import SourceScores
 
 
 class SourceAccuracy(TaskMetric):

@@ -67,20 +67,7 @@ class Targets:
 class Loss(ScoringLoss, ABC):
     """A loss per utterance: the base class of the project's, and of your own.
 
-    Name yours in `network.loss = 'my_loss.MyLoss'`, with `my_loss.py` in the recipe's folder:
-
-        class MyLoss(Loss):
-            def __init__(self, settings, dimension):
-                super().__init__(settings, dimension)
-                self.centre_E = torch.nn.Parameter(torch.zeros(dimension))
-
-            def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
-                distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
-                return torch.where(labels_B == 1, distances_B, 1 / (1 + distances_B))
-
-            def logits(self, embeddings_BE, logits_B2):
-                distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
-                return torch.stack([distances_B, -distances_B], dim=1)
+    Name yours in `network.loss = 'my_loss.MyLoss'`, with `my_loss.py` in the recipe's folder.
 
     Parameters and buffers are saved with the network's, under `trained_loss`. The parameters are
     trained like the network's, with `network.initial_learning_rate`.
@@ -92,6 +79,27 @@ class Loss(ScoringLoss, ABC):
         is_joint: True if an utterance's value depends on the others: `per_utterance` then gets all
             utterances of the optimiser step, of all minibatches and processes.
         class_weights_2: `network.class_weights`, which the values are multiplied by.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.settings import Sections
+        >>> from asdf.training.losses import Loss
+        >>> class MyLoss(Loss):
+        ...     def __init__(self, settings, dimension):
+        ...         super().__init__(settings, dimension)
+        ...         self.centre_E = torch.nn.Parameter(torch.zeros(dimension))
+        ...
+        ...     def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        ...         distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
+        ...         return torch.where(labels_B == 1, distances_B, 1 / (1 + distances_B))
+        ...
+        ...     def logits(self, embeddings_BE, logits_B2):
+        ...         distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
+        ...         return torch.stack([distances_B, -distances_B], dim=1)
+        >>> loss = MyLoss(Sections(), dimension=2)
+        >>> embeddings_BE = torch.tensor([[3.0, 4.0], [3.0, 4.0]])
+        >>> loss.per_utterance(embeddings_BE, None, torch.tensor([1, 0]), {}).tolist()[0]
+        5.0
     """
 
     columns: ClassVar[tuple[str, ...]] = ()

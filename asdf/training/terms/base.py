@@ -28,6 +28,31 @@ class Term(ABC):
     Attributes:
         name: Name of the term, under which its targets and its mean are known.
         weight: Weight of the term.
+
+    Examples:
+        >>> import torch
+        >>> from torch.nn.functional import cross_entropy
+        >>> from asdf.networks import Outputs
+        >>> from asdf.tasks import Term
+        >>> class SpeakerTerm(Term):
+        ...     name = "speakers"
+        ...     weight = 0.1
+        ...     speakers = torch.tensor([0, 2, 1])  # of the utterances of the training list
+        ...
+        ...     def targets_of(self, keys):
+        ...         return self.speakers[[index for _, index in keys]]
+        ...
+        ...     def counts(self, targets):
+        ...         return torch.ones(len(targets), dtype=torch.float64)
+        ...
+        ...     def per_utterance(self, outputs, targets):
+        ...         return cross_entropy(outputs.extras["speakers"], targets, reduction="none")
+        >>> term = SpeakerTerm()
+        >>> targets = term.targets_of([(1, 2), (1, 0)])  # epoch and index of two utterances
+        >>> logits = torch.tensor([[-9.0, 9.0, -9.0], [9.0, -9.0, -9.0]])
+        >>> outputs = Outputs(torch.zeros(2, 8), torch.zeros(2, 2), {"speakers": logits})
+        >>> term.per_utterance(outputs, targets).shape
+        torch.Size([2])
     """
 
     name: ClassVar[str]

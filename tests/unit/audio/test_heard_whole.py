@@ -14,8 +14,8 @@ import pytest
 import soundfile
 
 from asdf.audio import audio_length, decoded_length, read_audio
-from asdf.audio.blocks import read_blocks
-from asdf.audio.sources import Source
+from asdf.audio.recording_sources import Source
+from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
 
 LENGTH = 32_000

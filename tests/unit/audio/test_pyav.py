@@ -16,9 +16,9 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, read_audio
-from asdf.audio.blocks import read_blocks
 from asdf.audio.pyav import Decoded, NotDecoded, decode
-from asdf.audio.sources import Limits, Source
+from asdf.audio.recording_sources import Limits, Source
+from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
 
 av = pytest.importorskip("av")
@@ -179,7 +179,7 @@ def test_a_long_track_is_read_without_being_held(
     assert counted.samples.shape == (0, 2)
     assert (counted.dropped, counted.frames) == (decoded.frames, decoded.frames)
     assert (counted.rate, counted.stated_s) == (decoded.rate, decoded.stated_s)
-    monkeypatch.setattr("asdf.audio.opening._MAX_HELD", 10**5)
+    monkeypatch.setattr("asdf.audio.recording_files._MAX_HELD", 10**5)
     source = Source("a", path.read_bytes())
     for long in (path, source):
         assert audio_length(long) == len(whole)
@@ -195,7 +195,7 @@ def test_a_long_track_takes_no_memory_that_is_not_requested(
 
     path = encode(tmp_path / "a.m4a", np.zeros((1, 60 * 16000)), 16000, "aac")
     assert path.stat().st_size < 20_000
-    monkeypatch.setattr("asdf.audio.opening._MAX_HELD", 10**5)
+    monkeypatch.setattr("asdf.audio.recording_files._MAX_HELD", 10**5)
     tracemalloc.start()
     try:
         assert len(read_audio(path, 0, 16000)) == 16000

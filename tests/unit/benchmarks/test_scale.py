@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError
-from asdf.trials.names import Names
+from asdf.trials.packed_names import Names
 from benchmarks import scale, scale_costs
 from benchmarks.resident import copied_by_a_fork
 from benchmarks.rows import Row

@@ -16,7 +16,7 @@ from asdf.__main__ import main
 from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate
-from asdf.tasks.fusion.folds import make_folds
+from asdf.tasks.fusion.trial_folds import make_folds
 from tests.unit.conftest import write_small_network
 
 RNG = np.random.default_rng(5)

@@ -15,9 +15,8 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import eer
-from asdf.trials.how_scored import HowScored
+from asdf.trials.how_scored import PUBLISHED, WHOLE, HowScored
 from asdf.trials.scored_files import write_how_scored
-from asdf.trials.scored_length import PUBLISHED, WHOLE
 from tests.unit.metrics.test_reference_values import TABLE
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "reference" / "scores"

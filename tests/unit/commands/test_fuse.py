@@ -10,9 +10,8 @@ import torch
 from asdf.__main__ import main
 from asdf.evaluation import read_scores, write_scores
 from asdf.metrics.fusion import fit_fusion
-from asdf.trials.how_scored import HowScored
+from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.scored_files import read_how_scored, write_how_scored
-from asdf.trials.scored_length import ScoredLength
 from tests.unit.conftest import write_small_network
 
 LABELS = np.repeat([1, 0], [60, 90])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.tasks.sasv.measures import sasv_result
-from asdf.tasks.sasv.score_files import read_sasv_keys, read_sasv_scores, with_keys
+from asdf.tasks.sasv.sasv_files import read_sasv_keys, read_sasv_scores, with_keys
+from asdf.tasks.sasv.sasv_measures import sasv_result
 
 SIZES = [30, 40, 60]
 

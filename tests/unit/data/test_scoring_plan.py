@@ -5,7 +5,7 @@ import pytest
 
 from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.settings.sections import Network
-from asdf.trials.scored_length import WHOLE, ScoredLength
+from asdf.trials.how_scored import WHOLE, ScoredLength
 
 LENGTHS = np.random.default_rng(1).integers(100, 5000, 200)
 SCORED = ScoredLength(500, 3000)

@@ -10,10 +10,9 @@ from scipy import stats
 
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
-from asdf.metrics.blocks import into_blocks
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import DetCurve, into_blocks
 from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
-from asdf.metrics.resampling import block_draws, speaker_draws, trial_draws, weighted_metrics
+from asdf.metrics.replicates import block_draws, speaker_draws, trial_draws, weighted_metrics
 
 
 def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:

@@ -14,22 +14,22 @@ from scipy import stats
 
 from asdf.evaluation import Scores, Threshold, confidence_intervals, decide, paired_test
 from asdf.metrics.bootstrap import Interval
-from asdf.metrics.over_seeds import compare_seeds, spreads
-from asdf.metrics.seed_draws import draw_seeds
 from asdf.metrics.tandem import TANDEM
 from asdf.segments import Segment
 from asdf.tasks.embeddings.home_distance import measure_distance
-from asdf.tasks.localisation.intervals import localisation_intervals
-from asdf.tasks.localisation.measures import (
+from asdf.tasks.localisation.located_intervals import localisation_intervals
+from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     agreement_of,
     pooled_stretches,
     range_eer,
 )
-from asdf.tasks.sasv.measures import DRAWN, summarise_sasv
-from asdf.tasks.sasv.score_files import SasvScores, SasvTrials
-from asdf.tasks.tracing.measures import evaluate_sources
-from asdf.tasks.tracing.score_files import SourceScores
+from asdf.tasks.sasv.sasv_files import SasvScores, SasvTrials
+from asdf.tasks.sasv.sasv_measures import DRAWN, summarise_sasv
+from asdf.tasks.studies.over_seeds import compare_seeds, spreads
+from asdf.tasks.studies.seed_draws import draw_seeds
+from asdf.tasks.tracing.source_measures import evaluate_sources
+from asdf.tasks.tracing.source_scores import SourceScores
 from benchmarks.interval_coverage import GRID, SHAPES, Population
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asdf.metrics.known_sets import another_subset
+from asdf.metrics.score_checks import another_subset
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
 from asdf.segments import WHOLE, Segment, merged
-from asdf.tasks.localisation.measures import (
+from asdf.tasks.localisation.located_measures import (
     Agreement,
     LocatedRecording,
     localisation,

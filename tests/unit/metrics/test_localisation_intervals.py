@@ -6,8 +6,8 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.metrics.intervals import rate_interval
 from asdf.segments import Segment
-from asdf.tasks.localisation.intervals import localisation_intervals
-from asdf.tasks.localisation.measures import (
+from asdf.tasks.localisation.located_intervals import localisation_intervals
+from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     agreement_of,
     pooled_stretches,

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from asdf.errors import AsdfError
-from asdf.metrics.over_seeds import compare_seeds, spread_of, spreads, welch_test
-from asdf.metrics.seed_draws import SeedDraws, average_of_sets, draw_seeds
 from asdf.runs.seeds import generator
+from asdf.tasks.studies.over_seeds import compare_seeds, spread_of, spreads, welch_test
+from asdf.tasks.studies.seed_draws import SeedDraws, average_of_sets, draw_seeds
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 

@@ -18,9 +18,8 @@ from asdf.evaluation import (
     results_table,
     write_results,
 )
-from asdf.metrics.results import MetricValue
-from asdf.trials.how_scored import HowScored
-from asdf.trials.scored_length import PUBLISHED
+from asdf.metrics.run_results import MetricValue
+from asdf.trials.how_scored import PUBLISHED, HowScored
 
 RAWGAT = Result(
     0.010601347517626343,

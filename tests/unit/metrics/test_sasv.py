@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost, min_a_dcf
 from asdf.tasks.sasv.combining import FUSIONS, fit_fusion, spoof_share_of
-from asdf.tasks.sasv.measures import (
+from asdf.tasks.sasv.sasv_files import SasvScores, SasvTrials
+from asdf.tasks.sasv.sasv_measures import (
     DRAWN,
     _Bootstrap,
     act_a_dcf,
@@ -19,7 +20,6 @@ from asdf.tasks.sasv.measures import (
     summarise_sasv,
     tandem_path,
 )
-from asdf.tasks.sasv.score_files import SasvScores, SasvTrials
 from tests.unit.metrics.strategies import triples
 
 from . import official

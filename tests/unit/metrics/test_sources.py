@@ -5,13 +5,13 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import eer
-from asdf.tasks.tracing.measures import (
+from asdf.tasks.tracing.source_measures import (
     REJECTIONS,
     describe_traced,
     evaluate_sources,
     rejection_scores,
 )
-from asdf.tasks.tracing.score_files import SourceScores
+from asdf.tasks.tracing.source_scores import SourceScores
 
 CLASSES = ("A", "B", "C")
 

@@ -5,13 +5,14 @@ import torch
 from torch.autograd import gradcheck
 
 from asdf.networks.back_ends.joined_gradients import (
+    Attention,
+    Edges,
+    FillUp,
     LinearMaps,
-    MatrixProducts,
-    PairProducts,
     Pick,
-    Symmetric,
+    Retain,
+    Summary,
 )
-from asdf.networks.cpu_gradients import largest
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -19,36 +20,86 @@ def random(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1)])
-def test_products_of_matrices(sizes):
-    rows, inner, columns = sizes
-    first, second = random(2, rows, inner), random(2, inner, columns)
-    torch.testing.assert_close(MatrixProducts.apply(first, second), first @ second)
-    assert gradcheck(MatrixProducts.apply, (first, second))
-
-
 @pytest.mark.parametrize("rows", [4, 1])
-@pytest.mark.parametrize("adds", [True, False])
-def test_linear_maps_whose_gradients_lie_as_their_weights(rows, adds):
-    x_GXC, weight_GRC = random(2, rows, 3), random(2, 5, 3)
-    added_G1R = random(2, 1, 5) if adds else None
-    result = LinearMaps.apply(x_GXC, weight_GRC, added_G1R)
-    expected = x_GXC @ weight_GRC.mT
-    torch.testing.assert_close(result, expected + added_G1R if adds else expected)
-    assert gradcheck(LinearMaps.apply, (x_GXC, weight_GRC, added_G1R))
+def test_linear_maps_whose_gradients_lie_as_their_weights(rows):
+    x_GXC, weight_GRC, bias_G1R = random(2, rows, 3), random(2, 5, 3), random(2, 1, 5)
+    result = LinearMaps.apply(x_GXC, weight_GRC, bias_G1R)
+    torch.testing.assert_close(result, x_GXC @ weight_GRC.mT + bias_G1R)
+    assert gradcheck(LinearMaps.apply, (x_GXC, weight_GRC, bias_G1R))
     result.sum().backward()
     assert weight_GRC.grad.is_contiguous()
 
 
-def test_products_of_pairs_whose_scores_are_the_same_in_both_directions():
-    x_BJC = random(2, 4, 3)
-    assert torch.equal(PairProducts.apply(x_BJC)[:, 1, 2], x_BJC[:, 1] * x_BJC[:, 2])
+def attention_parameters(rows: int, columns: int) -> list[torch.Tensor]:
+    """Those of two branches that map 3 values to 4."""
+    edges = random(2, 4, 3), random(2, 1, 4)
+    return [*edges, random(2, 4 * rows, 3), random(2, 1, 4 * rows), random(2, columns, 4)]
 
-    def score(x_BJC):
-        return Symmetric.apply(PairProducts.apply(x_BJC).tanh().sum(-1))
 
-    # Its differences are taken in each direction by itself.
-    assert gradcheck(score, (x_BJC,))
+@pytest.mark.parametrize("nodes", [5, 1])
+def test_the_attention_of_a_graph(nodes):
+    x_GBJC = random(2, 3, nodes, 3)
+    hidden_G11J = torch.zeros(2, 1, 1, nodes)
+    hidden_G11J[1, ..., 3:] = -torch.inf
+    parameters = attention_parameters(2, 1)
+
+    def attend(*tensors):
+        return Attention.apply(Edges(2.0, hidden_G11J=hidden_G11J), *tensors)
+
+    assert gradcheck(attend, (x_GBJC, *parameters))
+    edge, edge_bias, node, node_bias, column = [parameter[1] for parameter in parameters]
+    x_BJC = x_GBJC[1]
+    edges_BJJD = (x_BJC.unsqueeze(1) * x_BJC.unsqueeze(2)) @ edge.T + edge_bias
+    scores_BJJ = (edges_BJJD.tanh() @ column.T).squeeze(-1) / 2 + hidden_G11J[1]
+    attended, own = (x_BJC @ node.T + node_bias).chunk(2, dim=-1)
+    expected_BJD = scores_BJJ.softmax(-1) @ attended + own
+    torch.testing.assert_close(attend(x_GBJC, *parameters)[1], expected_BJD)
+
+
+@pytest.mark.parametrize("nodes", [4, 1])
+def test_the_attention_of_nodes_of_two_kinds_and_their_master(nodes):
+    kind_JJ1 = torch.tensor([[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 2, 2], [1, 1, 2, 2]])
+    kind_JJ1 = kind_JJ1[:nodes, :nodes].unsqueeze(-1)
+    choices = Edges(2.0, kind_JJ1, kind_JJ1 == torch.arange(3))
+    master = [random(2, 3, 1, 3), random(2, 4, 3), random(2, 1, 4), random(2, 4, 3)]
+    parameters = [*attention_parameters(3, 3), *master, random(2, 1, 4), random(2, 1, 4)]
+
+    def attend(*tensors):
+        return Attention.apply(choices, *tensors)
+
+    x_GBJC = random(2, 3, nodes, 3)
+    assert gradcheck(attend, (x_GBJC, *parameters))
+    _, _, node, node_bias, _, *of_master = [parameter[1] for parameter in parameters]
+    master_B1C, edge, edge_bias, own, own_bias, column = of_master
+    attended = (x_GBJC[1] @ node.T + node_bias).chunk(3, dim=-1)[2]
+    scores_BJ1 = ((x_GBJC[1] * master_B1C) @ edge.T + edge_bias).tanh() @ column.T / 2
+    expected_B1D = scores_BJ1.softmax(1).mT @ attended + master_B1C @ own.T + own_bias
+    torch.testing.assert_close(attend(x_GBJC, *parameters)[1][1], expected_B1D)
+
+
+def test_nodes_that_are_retained():
+    x_GBJC, scores_GBJ1 = random(2, 3, 5, 4), random(2, 3, 5, 1)
+    index_GBK1 = scores_GBJ1.detach().topk(2, dim=2).indices
+    expected = (x_GBJC * scores_GBJ1).gather(2, index_GBK1.expand(-1, -1, -1, 4))
+    assert torch.equal(Retain.apply(x_GBJC, scores_GBJ1, index_GBK1), expected)
+    assert gradcheck(Retain.apply, (x_GBJC, scores_GBJ1, index_GBK1))
+
+
+def test_graphs_that_are_filled_up():
+    graphs = random(3, 2, 4), random(3, 5, 4)
+    full_GBJC = FillUp.apply(*graphs)
+    assert torch.equal(full_GBJC[0, :, :2], graphs[0]) and torch.equal(full_GBJC[1], graphs[1])
+    assert not full_GBJC[0, :, 2:].any()
+    assert gradcheck(FillUp.apply, graphs)
+
+
+def test_the_summary_of_both_graphs_and_their_master():
+    x_BJC = random(3, 7, 4)
+    first, second, master = x_BJC.split([2, 4, 1], dim=1)
+    expected = [first.abs().amax(1), first.mean(1), second.abs().amax(1), second.mean(1)]
+    summary_BE = Summary.apply(x_BJC, 2)
+    torch.testing.assert_close(summary_BE, torch.cat([*expected, master.squeeze(1)], dim=1))
+    assert gradcheck(lambda x: Summary.apply(x, 2), (x_BJC,))
 
 
 def test_one_value_of_a_dimension():
@@ -59,12 +110,3 @@ def test_one_value_of_a_dimension():
     index_J11 = kinds_J[:, None, None]
     assert torch.equal(Pick.apply(values, index_J11, is_J21), expected)
     assert gradcheck(Pick.apply, (values, index_J11, is_J21))
-
-
-def test_on_a_cpu_equally_large_values_share_the_gradient_and_elsewhere_one_has_it():
-    x = torch.tensor([[2.0, 2.0, 1.0]], requires_grad=True)
-    largest(x, dim=1).sum().backward()
-    assert x.grad.tolist() == [[0.5, 0.5, 0.0]]
-    elsewhere = largest(torch.empty(2, 3, device="meta", requires_grad=True), dim=1)
-    assert elsewhere.shape == (2,)
-    assert elsewhere.grad_fn.name() == "MaxBackward0"

@@ -11,12 +11,16 @@ import numpy as np
 from asdf.evaluation import write_scores
 from asdf.segments import Segment
 from asdf.segments.frame_table import frame_table, write_frame_table
-from asdf.tasks.localisation.intervals import localisation_intervals
-from asdf.tasks.localisation.measures import LocatedRecording, localisation, pooled_stretches
-from asdf.tasks.localisation.record import located_record
-from asdf.tasks.tracing.measures import evaluate_sources
-from asdf.tasks.tracing.score_files import SourceScores, write_source_scores
-from asdf.tasks.tracing.tables import sources_record
+from asdf.tasks.localisation.located_intervals import localisation_intervals
+from asdf.tasks.localisation.located_measures import (
+    LocatedRecording,
+    localisation,
+    pooled_stretches,
+)
+from asdf.tasks.localisation.located_record import located_record
+from asdf.tasks.tracing.source_measures import evaluate_sources
+from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
+from asdf.tasks.tracing.source_tables import sources_record
 
 PROBABILITIES = [
     [0.90, 0.05, 0.05],  # right

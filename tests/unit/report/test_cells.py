@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from jinja2 import UndefinedError
 
+from asdf.report.html_page import render
 from asdf.report.literature import Literature
-from asdf.report.page import render
-from asdf.tables.page import Cell, PageTable, count_cell, head_cells, name_cell
+from asdf.tables.page_cells import Cell, PageTable, count_cell, head_cells, name_cell
 
 
 def as_html(table: PageTable) -> str:

@@ -10,7 +10,7 @@ import pytest
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import gather, report_page, runs_in
 from asdf.report.effect_pictures import effect_section
-from asdf.report.effects import find_effects, rank_correlation, scale_of
+from asdf.tasks.studies.effects import find_effects, rank_correlation, scale_of
 from tests.unit.report.seeded import make_seeded_run
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from asdf.__main__ import main
-from asdf.metrics.catalogue import METRICS
-from asdf.tables.latex import latex_text
+from asdf.metrics.metric_columns import METRICS
+from asdf.tables.booktabs import latex_text
 from tests.conftest import ROOT
 from tests.proofs.test_results import write_detection
 from tests.unit.report.folders import make_run

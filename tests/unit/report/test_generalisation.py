@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 
 from asdf.evaluation import eer, evaluate, read_scores
-from asdf.report import (
-    gather,
+from asdf.report import gather, report_page, runs_in, runs_to_latex
+from asdf.tasks.studies.generalisation import corpus_of
+from asdf.tasks.studies.generalisation_tables import (
     generalisation_json,
+    generalisation_table,
     generalisation_text,
-    report_page,
-    runs_in,
-    runs_to_latex,
 )
-from asdf.report.generalisation import corpus_of
-from asdf.report.generalisation_tables import generalisation_table
 from tests.unit.report.seeded import make_seeded_run
 
 SETS = ("demo-eval", "in-the-wild", "other:test")

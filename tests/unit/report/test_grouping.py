@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asdf.report.grouping import NO_EFFECT, RunGroup, group_name, group_runs
 from asdf.settings import Sections
+from asdf.tasks.studies.grouping import NO_EFFECT, RunGroup, group_name, group_runs
 from asdf.trials.run_folder import RunFolder
 from tests.unit.report.folders import make_run
 from tests.unit.report.seeded import make_seeded_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.report.names import labels_of, names_of, numbered
+from asdf.tables.labels import labels_of, names_of, numbered
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asdf.report.references import KNOWN_SETS, of_the_same_length
-from asdf.trials.scored_length import PUBLISHED, WHOLE, ScoredLength
+from asdf.tasks.studies.references import KNOWN_SETS, of_the_same_length
+from asdf.trials.how_scored import PUBLISHED, WHOLE, ScoredLength
 
 _66800 = ScoredLength(66800, 66800)
 

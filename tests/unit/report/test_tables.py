@@ -11,10 +11,9 @@ import numpy as np
 
 from asdf.evaluation import AsvScores, Scores
 from asdf.metrics.summary import summarise
+from asdf.report.detection_text import summary_text, systems_text
 from asdf.report.exports import to_csv, to_json
-from asdf.report.tables import summary_text, systems_text
-from asdf.trials.how_scored import HowScored
-from asdf.trials.scored_length import PUBLISHED
+from asdf.trials.how_scored import PUBLISHED, HowScored
 
 IDS, LABELS = list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
 VALUES = np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])

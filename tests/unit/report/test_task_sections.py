@@ -12,9 +12,9 @@ from asdf.__main__ import main
 from asdf.report import gather, report_page, runs_in, runs_to_latex
 from asdf.report.task_results import source_result
 from asdf.report.task_sections import localisation_tables, source_sections
-from asdf.tasks.localisation.record import located_result
-from asdf.tasks.tracing.measures import evaluate_sources
-from asdf.tasks.tracing.tables import sources_record
+from asdf.tasks.localisation.located_record import located_result
+from asdf.tasks.tracing.source_measures import evaluate_sources
+from asdf.tasks.tracing.source_tables import sources_record
 from tests.unit.report.folders import HOSTILE, make_run
 from tests.unit.report.tasks import (
     CLOSED,

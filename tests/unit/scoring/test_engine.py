@@ -14,14 +14,13 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.packed import is_available, multiplies_bfloat16
-from asdf.networks.packed.linear import PackedLinear
+from asdf.networks.packed.packed_weights import PackedLinear
 from asdf.scoring.engine import choose_engine
 from asdf.scoring.precision import ScoringPrecision
 from asdf.scoring.score_list import build_list_scorer
 from asdf.settings.sections import Sections
-from asdf.trials.how_scored import HowScored
+from asdf.trials.how_scored import PUBLISHED, HowScored
 from asdf.trials.scored_files import read_how_scored, write_how_scored
-from asdf.trials.scored_length import PUBLISHED
 from tests.unit.networks.conftest import build
 
 CPU = torch.device("cpu")

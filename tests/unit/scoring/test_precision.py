@@ -22,7 +22,7 @@ from asdf.scoring.detector import Detector
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
 from asdf.settings.sections import Network, Sections
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 LENGTH = ScoredLength(16_000, 1_000_000)

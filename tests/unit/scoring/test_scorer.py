@@ -10,8 +10,7 @@ from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Network, Sections
-from asdf.trials.how_scored import HowScored
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import HowScored, ScoredLength
 
 CPU = torch.device("cpu")
 FULL = ScoringPrecision("fp32", CPU)

@@ -17,7 +17,7 @@ from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.device import choose_threads
 from asdf.scoring.scored import WindowScore
-from asdf.trials.scored_length import ScoredLength
+from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 MOST = 8000  # samples that the small network hears

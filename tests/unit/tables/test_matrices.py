@@ -27,8 +27,8 @@ def test_the_svg_has_each_number_on_its_colour():
 def test_papers_show_the_confusion_matrix_of_the_page():
     plots = pytest.importorskip("asdf.report.plots")
     pytest.importorskip("matplotlib")
-    from asdf.tasks.tracing.measures import evaluate_sources
-    from asdf.tasks.tracing.tables import confusion_matrix
+    from asdf.tasks.tracing.source_measures import evaluate_sources
+    from asdf.tasks.tracing.source_tables import confusion_matrix
 
     result = evaluate_sources(traced(OPEN))
     axes, bar = plots.confusion_plot(result, "net").axes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from asdf.metrics.bootstrap import Interval
-from asdf.metrics.over_seeds import Spread
+from asdf.tables.booktabs import as_latex
 from asdf.tables.comma_separated import as_csv
-from asdf.tables.latex import as_latex
-from asdf.tables.page import as_page, heat_step
+from asdf.tables.page_cells import as_page, heat_step
 from asdf.tables.plain_json import as_json, bounds_record, bounds_records
+from asdf.tables.plain_text import as_lines, as_text
 from asdf.tables.table import Table, Value, counts, rate, texts
-from asdf.tables.text import as_lines, as_text
+from asdf.tasks.studies.over_seeds import Spread
 
 SPREAD = Spread((0.04, 0.05), 0.045, 0.00707, Interval(0.045, 0.03, 0.06))
 ALONE = Spread((0.04,), 0.04, None, Interval(0.04, 0.03, 0.05))

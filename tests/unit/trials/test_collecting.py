@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials.collecting import TrialCollector, find_repeats, same_recording
+from asdf.trials.collecting import TrialCollector, same_recording
+from asdf.trials.trial_list import find_repeats
 
 
 def test_what_was_added_is_what_is_returned() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.trials.copies import Copies, append_copies
 from asdf.trials.trial_list import TrialList, join
+from asdf.trials.vocoded_copies import Copies, append_copies
 
 FIRST = TrialList(
     ["a/1.flac", "a/2.flac", "a/3.flac"],

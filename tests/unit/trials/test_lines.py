@@ -15,12 +15,12 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.trials import lines as room
-from asdf.trials.lines import LONGEST_LINE, numbered_lines
+from asdf.trials.text_lines import LONGEST_LINE, numbered_lines
 
 TWICE = """
 import sys
 from asdf.errors import AsdfError
-from asdf.trials.lines import numbered_lines
+from asdf.trials.text_lines import numbered_lines
 try:
     for _ in range(2):
         print(list(numbered_lines(sys.argv[1])))
@@ -53,7 +53,7 @@ def test_a_closed_standard_input_is_an_error():
 
 def test_standard_input_without_an_end_is_refused():
     limited = TWICE.replace(
-        "try:", "import asdf.trials.lines\nasdf.trials.lines.MOST_CHARACTERS = 9\ntry:"
+        "try:", "import asdf.trials.text_lines\nasdf.trials.lines.MOST_CHARACTERS = 9\ntry:"
     )
     command = ["bash", "-c", '"$@"', "bash", sys.executable, "-c", limited, "-"]
     ended = subprocess.run(command, input=b"x\n" * 5, capture_output=True)

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from asdf.trials import names as room
-from asdf.trials.names import Names
+from asdf.trials.packed_names import Names
 
 SOME = ["a.flac", "", "ä/б.flac", "with space.wav", "\udcff.wav", "a.flac"]
 

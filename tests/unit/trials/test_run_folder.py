@@ -17,10 +17,9 @@ from asdf.report.comparison import (
     different_results,
     different_settings,
 )
-from asdf.trials.how_scored import HowScored
+from asdf.trials.how_scored import PUBLISHED, HowScored, ScoredLength
 from asdf.trials.run_folder import RunFolder, open_run_folder, read_records
 from asdf.trials.scored_files import write_how_scored
-from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 

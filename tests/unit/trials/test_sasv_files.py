@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.tasks.sasv.score_files import (
+from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     join_systems,
     read_sasv_keys,

@@ -7,10 +7,15 @@ import pytest
 from asdf.runs.evaluations import Evaluation, write_evaluations
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
-from asdf.trials.how_scored import HowScored, described_set
-from asdf.trials.known_roles import read_shared, role_of, write_shared
-from asdf.trials.scored_length import PUBLISHED
-from asdf.trials.set_roles import SetRole, role_notes, role_words
+from asdf.trials.how_scored import (
+    PUBLISHED,
+    HowScored,
+    SetRole,
+    described_set,
+    role_notes,
+    role_words,
+)
+from asdf.trials.scored_files import read_shared, role_of, write_shared
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.tasks.tracing.classes import SourceClasses
-from asdf.tasks.tracing.score_files import (
+from asdf.tasks.tracing.source_scores import (
     SourceScores,
     read_source_scores,
     sources_file,

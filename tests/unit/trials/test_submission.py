@@ -10,7 +10,7 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, read_keyed_scores
 from asdf.trials.matching import read_matched
-from asdf.trials.submission import FORMATS, check_submission, write_submission
+from asdf.trials.submission_files import FORMATS, check_submission, write_submission
 from asdf.trials.trial_list import TrialList
 
 SCORES = Scores(

@@ -8,12 +8,12 @@ from torch import nn
 
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.cpu_gradients import Pairs
-from asdf.networks.packed.graphs import (
+from asdf.networks.packed.network import PackedNetwork
+from asdf.networks.packed.packed_graphs import (
     PackedGraphAttention,
     PackedHeterogeneousAttention,
-    is_known_graph,
+    pack_graph,
 )
-from asdf.networks.packed.network import PackedNetwork
 
 TOLERANCE = 2e-6
 
@@ -70,9 +70,9 @@ def test_autocast_does_not_reach_the_nodes():
 def test_a_graph_with_another_part_stays_plain(part):
     graph = prepare(GraphAttention(12, 12, 2.0))
     network = nn.ModuleList([graph])
-    assert is_known_graph(graph)
+    assert pack_graph(graph, torch.float32)
     setattr(graph, part, nn.Identity())
-    assert not is_known_graph(graph)
+    assert pack_graph(graph, torch.float32) is None
     with PackedNetwork(network).in_use():
         assert network[0] is graph
 

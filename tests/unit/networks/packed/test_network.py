@@ -11,14 +11,14 @@ from torch import nn
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
-from asdf.networks.packed.linear import PackedLinear
-from asdf.networks.packed.positions import PackedPositions
-from asdf.networks.packed.residual import PackedEncoder
-from asdf.networks.packed.wav2vec2 import (
+from asdf.networks.packed.packed_wav2vec2 import (
     PackedFeedForward,
+    PackedPositions,
     PackedSelfAttention,
     PackedStem,
 )
+from asdf.networks.packed.packed_weights import PackedLinear
+from asdf.networks.packed.raw_aasist import PackedEncoder
 from tests.unit.networks.conftest import build
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")

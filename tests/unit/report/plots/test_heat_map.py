@@ -2,8 +2,7 @@
 
 import pytest
 
-from asdf.metrics.conditions import Condition
-from asdf.metrics.results import Result
+from asdf.metrics.results import Condition, Result
 from asdf.report.by_condition import ConditionTable
 from asdf.report.plots import heat_map
 

@@ -1,0 +1,52 @@
+"""What the user's own parts and vocoders are held to: pickling, a second of noise before a run."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.settings.class_path import searched_first
+
+Holder = TypeVar("Holder")
+
+TRIAL = "'a second of noise', before training"
+"""What messages call it."""
+
+_LEVEL = 0.1
+
+
+def second_of_noise() -> np.ndarray:
+    """Return a second of noise (T,) float32, the same in every call."""
+    noise = _LEVEL * np.random.default_rng(0).standard_normal(SAMPLE_RATE)
+    return noise.astype(np.float32)
+
+
+def check_sendable(part: object, name: str, method: str) -> None:
+    """Refuse what pickle cannot copy to the loader's processes.
+
+    Args:
+        method: Name of the method in which the part can make what cannot be copied.
+    """
+    try:
+        pickle.dumps(part)
+    except Exception as error:
+        raise UsageError(
+            f"{name} cannot be sent to the loader's processes: {type(error).__name__}: {error}. "
+            "Its attributes must be what pickle can copy, such as numbers, texts and arrays, but "
+            f"no open files and no lambdas. Make what else it needs in `{method}`, when it is "
+            "first needed."
+        ) from error
+
+
+def unpickle_from(
+    kind: Callable[[Any, Path | None], Holder], pickled: bytes, folder: Path | None
+) -> Holder:
+    """Return `kind(objects, folder)` of pickled objects whose classes may lie in `folder`."""
+    with searched_first(folder):
+        return kind(pickle.loads(pickled), folder)

@@ -1,0 +1,315 @@
+"""Score files, the protocol of their set, and the threshold of their decisions.
+
+Invariant: a threshold never comes from the trials that are judged without a warning that says so:
+it is stated, or of another set, or of a calibrated network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.options import argument, flag, option
+from asdf.commands.outputs import input_name
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.decisions import Threshold
+from asdf.metrics.thresholds import THRESHOLD_RULES, choose_threshold, score_threshold
+from asdf.runs.streams import show_error
+from asdf.tables.labels import names_of, numbered
+from asdf.trials.decision_file import BETWEEN
+
+if TYPE_CHECKING:
+    from asdf.trials.score_file import Scores
+    from asdf.trials.trial_list import TrialList
+
+UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
+"""Why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
+
+_IN_WORDS = {
+    "eer": "at the EER",
+    "min-dcf": "at the minDCF",
+    "best-f1": "at the best macro-F1",
+    "best-accuracy": "at the best accuracy",
+    "best-balanced-accuracy": "at the best balanced accuracy",
+}
+_DECIDED = Threshold(BETWEEN, "decided by the system itself")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolOptions:
+    """The protocol of the score files."""
+
+    protocol: Path | None = option(
+        "the label file of the set: labels and conditions",
+        metavar="P",
+    )
+    subset: str | None = option(
+        "only the trials of this subset of P (ASVspoof 2021: eval)",
+        metavar="S",
+    )
+    ignore_others: bool = flag("leave out scored trials that are not in P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreFilesOptions(ProtocolOptions):
+    """The score files."""
+
+    scores: tuple[str, ...] = argument(
+        "score files, one per system; a system is named after its file, or after the folders in "
+        "which the files differ",
+        metavar="[NAME=]SCORES",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdOptions(ProtocolOptions):
+    """Decisions: accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on."""
+
+    threshold: float | None = option(
+        "decide at this score",
+        metavar="X",
+        one_of="threshold",
+    )
+    threshold_from: tuple[str, ...] = option(
+        "decide where these scores of another set say; once per system, in their order",
+        metavar="DEV",
+        default=(),
+        repeated=True,
+        one_of="threshold",
+    )
+    threshold_of: tuple[str, ...] = option(
+        "decide as this calibrated network does; once per system, in their order",
+        metavar="NETWORK",
+        default=(),
+        repeated=True,
+        one_of="threshold",
+    )
+    decisions: bool = flag(
+        "SCORES are decisions: 'UTT bonafide|spoof' or AT-ADD's csv of real and fake",
+        one_of="threshold",
+    )
+    threshold_by: str | None = option(
+        "where on DEV (eer); best-f1 is the best macro-F1",
+        choices=THRESHOLD_RULES,
+    )
+    threshold_protocol: Path | None = option(
+        "label file of DEV, if it has none",
+        metavar="P",
+    )
+    threshold_subset: str | None = option(
+        "only this subset of that label file",
+        metavar="S",
+    )
+
+
+@dataclass(frozen=True)
+class System:
+    """A system's name and its score file.
+
+    Attributes:
+        group: the NAME of a NAME=A,B,C that it is one of: systems that differ by their seed alone.
+    """
+
+    name: str
+    path: Path
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The trials that --protocol and --subset name; None without a protocol.
+
+    Attributes:
+        trials: those that are evaluated: the subset, or all.
+        whole: all trials of the file.
+    """
+
+    trials: TrialList | None = None
+    whole: TrialList | None = None
+
+
+def named_systems(words: Sequence[str]) -> list[System]:
+    """Return the score files of a command line, each written as PATH, NAME=PATH or NAME=A,B,C.
+
+    A word that is the path of an existing file is a PATH, also with a `=` in it; A, B and C are the
+    files of several seeds.
+
+    Raises:
+        UsageError: two systems have the same name, or a name is empty.
+    """
+    stated_names = []
+    paths = []
+    groups = []
+    for word in words:
+        name, files = _split_name(word)
+        for number, path in enumerate(files, 1):
+            is_group = name is not None and len(files) > 1
+            stated_names.append(f"{name} #{number}" if is_group else name)
+            groups.append(name or "" if is_group else "")
+            paths.append(path)
+    for name in stated_names:
+        if name is not None and (not name or stated_names.count(name) > 1):
+            raise UsageError(
+                f"{name!r} is the name of several systems, or no name: give each NAME=SCORES a "
+                "name of its own."
+            )
+    unnamed = [path for name, path in zip(stated_names, paths, strict=True) if name is None]
+    names_of_files = iter(names_of(unnamed) if unnamed else [])
+    names = numbered([next(names_of_files) if name is None else name for name in stated_names])
+    return list(map(System, names, paths, groups))
+
+
+def _split_name(word: str) -> tuple[str | None, list[Path]]:
+    """Return the name that a word states, if any, and its files."""
+    name, sign, path = word.partition("=")
+    # Folders of experiments are often called such as lr=0.1, so a `=` alone says little.
+    if not sign or "/" in name or Path(word).exists():
+        return None, [Path(word)]
+    # A comma may belong to the name of a file.
+    if "," not in path or Path(path).exists():
+        return name.strip(), [Path(path)]
+    return name.strip(), [Path(part) for part in path.split(",") if part]
+
+
+def read_protocol_option(args: ProtocolOptions) -> Protocol:
+    """Read the protocol that the command line names, if any.
+
+    Raises:
+        UsageError: options about a protocol without one, or no trial of that subset.
+        AsdfError: the protocol cannot be read.
+    """
+    if args.protocol is None:
+        if args.subset or args.ignore_others:
+            raise UsageError(
+                "--subset and --ignore-others are about a protocol: give --protocol too."
+            )
+        return Protocol()
+    from asdf.corpora import choose_subset, read_protocol
+
+    whole = read_protocol(args.protocol)
+    if not args.subset:
+        return Protocol(whole, whole)
+    # The whole is retained too: a scored trial of another subset is no stranger, and not refused.
+    return Protocol(choose_subset(whole, args.subset, args.protocol), whole)
+
+
+def read_system_scores(
+    path: Path, protocol: Protocol, ignore_others: bool, *, are_decisions: bool = False
+) -> Scores:
+    """Read the scores of a system, of the protocol's trials if there is one.
+
+    Scored trials that are left out are counted on stderr.
+
+    Args:
+        are_decisions: the file holds decisions, which become the scores 1 and 0.
+
+    Raises:
+        AsdfError: the file cannot be read, or does not fit the protocol.
+    """
+    from asdf.trials.decision_file import read_decisions
+    from asdf.trials.formats import read_score_file
+    from asdf.trials.matching import read_matched
+
+    read = read_decisions if are_decisions else read_score_file
+    if protocol.trials is None:
+        return read(path).labelled(path)
+    scores, others = read_matched(
+        path, protocol.trials, whole=protocol.whole, ignore_others=ignore_others, read=read
+    )
+    if others:
+        show_error(
+            f"{input_name(path)}: {others} scored trials are left out, {len(scores)} evaluated"
+        )
+    return scores
+
+
+def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        UsageError: see the messages.
+    """
+    only_with_dev = (args.threshold_by, args.threshold_protocol, args.threshold_subset)
+    if any(only_with_dev) and not args.threshold_from:
+        raise UsageError(
+            "--threshold-by, --threshold-protocol and --threshold-subset are about the set that "
+            "the threshold comes from: give --threshold-from too."
+        )
+    if args.threshold_subset and not args.threshold_protocol:
+        raise UsageError("--threshold-subset is of a label file: give --threshold-protocol too.")
+    if args.threshold is not None and not math.isfinite(args.threshold):
+        raise UsageError(f"--threshold {args.threshold}: it must be a finite number.")
+    if args.decisions and args.protocol is None:
+        raise UsageError("--decisions have no labels: give the protocol of the set, --protocol P.")
+    for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
+        if named and len(named) != len(systems):
+            raise UsageError(
+                f"--threshold-{name} is given {len(named)} times for {len(systems)} "
+                "systems: scores of different systems have different thresholds, so name one for "
+                "each, in the order of the systems."
+            )
+
+
+def threshold_of(args: ThresholdOptions, index: int, scores: Scores) -> Threshold | None:
+    """Return the threshold of a system; None where none is requested.
+
+    Args:
+        index: Index of the system among those of the command line.
+        scores: Scores that are judged. A warning is shown where the threshold comes from trials of
+            them.
+
+    Raises:
+        AsdfError: a file cannot be read, or the network is not calibrated.
+    """
+    if args.decisions:
+        return _DECIDED
+    if args.threshold is not None:
+        return Threshold(args.threshold, "as stated")
+    if args.threshold_of:
+        return _threshold_of_network(args.threshold_of[index])
+    if args.threshold_from:
+        return _threshold_of_set(args, Path(args.threshold_from[index]), scores)
+    return None
+
+
+def _threshold_of_set(args: ThresholdOptions, path: Path, judged: Scores) -> Threshold:
+    from asdf.corpora import choose_subset, read_protocol
+    from asdf.metrics.detection import DetCurve
+    from asdf.trials.formats import read_score_file
+    from asdf.trials.matching import read_matched
+
+    if args.threshold_protocol:
+        trials = whole = read_protocol(args.threshold_protocol)
+        if args.threshold_subset:
+            trials = choose_subset(whole, args.threshold_subset, args.threshold_protocol)
+        scores, _ = read_matched(path, trials, whole=whole)
+    else:
+        scores = read_score_file(path).labelled(path)
+    shared = len(set(scores.ids).intersection(judged.ids))
+    if shared:
+        show_error(
+            f"warning: {shared} of the {len(judged)} trials that are judged are in "
+            f"{input_name(path)}, which the threshold comes from: the decisions look better than "
+            "they are on new trials."
+        )
+    rule = args.threshold_by or "eer"
+    value = choose_threshold(DetCurve.of_scores(scores), rule)
+    return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
+
+
+def _threshold_of_network(name: str) -> Threshold:
+    # Networks are read with torch, which takes seconds to import.
+    from asdf.interchange import find_network, read_network_file
+    from asdf.metrics.calibration import read_calibration
+
+    file = read_network_file(find_network(name))
+    calibration = read_calibration(file.calibration, name)
+    if calibration is None:
+        raise AsdfError(
+            f"{name} is not calibrated, so it has no threshold. Calibrate it first: python -m asdf "
+            f"calibrate {name} DEV_SCORES"
+        )
+    return Threshold(score_threshold(calibration), f"of the calibrated network {name}")

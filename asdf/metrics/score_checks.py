@@ -1,0 +1,218 @@
+"""What users miss in their scores: turned round, of one class, not finite, tied, of another subset.
+
+Invariant: nothing is raised and nothing is changed; each finding says what is wrong, with numbers,
+and what to do. An error leaves the metrics undefined; a warning leaves them defined and most likely
+not what was meant. Of sets whose published numbers cover a part of them, without subsets only a
+number of trials that is exactly a known one leads to a warning: a set of any other size is the
+user's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.arrays import AnyIntegers, Floats, Indices
+from asdf.facts import PUBLISHED
+from asdf.metrics.detection import DetCurve, eer
+from asdf.trials.score_file import missing_class
+
+# A pile of this proportion of the trials at one score is not chance: float32 logits tie in pairs,
+# not in piles.
+_PILE = 0.01
+# Ties whose order moves the EER by more than this (0.1 % absolute) decide comparisons of systems.
+_MOVED = 0.001
+# Negated scores must do better by this (2 % absolute) to be more than the luck of an untrained
+# network.
+_TURNED = 0.02
+# ... and chance gives bona fide trials such low ranks less often than this.
+_CHANCE = 0.05
+
+
+SUBSET = "eval"
+TITLES = {"asvspoof21-la": "ASVspoof 2021 LA", "asvspoof21-df": "ASVspoof 2021 DF"}
+"""Corpora whose keys hold trials of other subsets as well."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or looks so."""
+
+    level: Literal["error", "warning"]
+    message: str
+
+
+def check_scores(
+    labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None
+) -> list[Finding]:
+    """Look for what users miss; labels and scores of shape (trials,).
+
+    Returns:
+        The errors if there are any, since the rest is undefined then, or else the warnings.
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    scores = np.asarray(scores, dtype=np.float64)
+    errors = find_errors(labels, scores, ids)
+    if errors:
+        return errors
+    return find_warnings(DetCurve.of(scores[labels == 1], scores[labels == 0]))
+
+
+def find_errors(
+    labels: AnyIntegers, scores: Floats, ids: Sequence[str] | None = None
+) -> list[Finding]:
+    """Look for what leaves the metrics undefined; arguments as for `check_scores`."""
+    if not scores.size:
+        return [Finding("error", "there is no trial. Was the scoring interrupted?")]
+    errors = []
+    missing = missing_class(labels)
+    if missing:
+        errors.append(
+            Finding(
+                "error",
+                f"all {labels.size} trials are of one class, none is {missing}. Check the labels "
+                "of the list.",
+            )
+        )
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if bad.size:
+        first = f"at trial {bad[0] + 1}" if ids is None else f"of {ids[bad[0]]!r}"
+        errors.append(
+            Finding(
+                "error",
+                f"{bad.size} of {scores.size} scores are NaN or infinite, the first one {first}. "
+                "Score in fp32, with a network that did not diverge.",
+            )
+        )
+    return errors
+
+
+def find_warnings(curve: DetCurve) -> list[Finding]:
+    """Look for scores that are most likely not what was meant."""
+    warnings = [_turned_round(curve), _tied(curve)]
+    return [Finding("warning", message) for message in warnings if message]
+
+
+def tied_proportion(scores: npt.ArrayLike) -> float:
+    """Return the proportion of trials that share their score with another trial."""
+    _, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
+    return _shared_proportion(counts)
+
+
+def _shared_proportion(counts: Indices) -> float:
+    """Return it from the number of trials with each score."""
+    return float(counts[counts > 1].sum() / counts.sum())
+
+
+def _turned_round(curve: DetCurve) -> str:
+    measured, _ = curve.eer()
+    if measured <= 0.5:
+        return ""
+    # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies
+    # near it.
+    negated, _ = eer(-curve.bona_fide, -curve.spoof)
+    if negated >= 0.5 or measured - negated < _TURNED:
+        return ""
+    p_value = _rank_test(curve)
+    if p_value >= _CHANCE:
+        return ""
+    return (
+        f"the scores look turned round: their EER is {100 * measured:.2f} %, that of the negated "
+        f"scores {100 * negated:.2f} %, which is not chance (rank test, p = {p_value:.2g}). "
+        "A higher score must mean bona fide; check which column of the network's output is bona "
+        "fide, and the labels."
+    )
+
+
+def _rank_test(curve: DetCurve) -> float:
+    """Return the probability that bona fide trials rank so low by chance.
+
+    The p of the one-sided test of Mann and Whitney by its normal approximation with the correction
+    for ties, which is good from eight trials of each class on and cautious below.
+    """
+    m = curve.bona_fide.size
+    n = curve.spoof.size
+    trials = m + n
+    _, counts = _values_and_counts(curve)
+    # In float64: the cube of some millions of ties is more than an int64 holds.
+    ties = (counts.astype(np.float64) ** 3 - counts).sum()
+    tied = ties / (trials * (trials - 1))
+    # With all scores tied it is zero, and rounding must not make it less.
+    variance = m * n / 12 * max(trials + 1 - tied, 0)
+    if variance == 0:
+        return 1.0
+    # The pairs in which bona fide is higher, against half of all; 0.5 corrects for continuity.
+    excess = curve.auc() * m * n - m * n / 2 + 0.5
+    z = excess / math.sqrt(variance)
+    return math.erfc(-z / math.sqrt(2)) / 2
+
+
+def _values_and_counts(curve: DetCurve) -> tuple[Floats, Indices]:
+    """Return the different scores, ascending, and the number of trials with each."""
+    scores = curve.thresholds[1:]  # sorted already
+    starts = np.flatnonzero(np.diff(scores, prepend=-np.inf))
+    return scores[starts], np.diff(starts, append=scores.size)
+
+
+def _tied(curve: DetCurve) -> str:
+    values, counts = _values_and_counts(curve)
+    if values.size == 1:
+        return (
+            f"all {counts[0]} scores are {values[0]:g}: the network cannot tell trials apart. Did "
+            "the training diverge?"
+        )
+    pile = counts.max()
+    if pile == 1:
+        return ""
+    pessimistic, _ = curve.eer()
+    # With the classes exchanged spoof comes first among equals, so ties count as right, and rates
+    # as their complements.
+    exchanged, _ = eer(curve.spoof, curve.bona_fide)
+    optimistic = 1 - exchanged
+    is_pile = pile >= max(3, _PILE * counts.sum())
+    if not is_pile and pessimistic - optimistic <= _MOVED:
+        return ""
+    return (
+        f"{100 * _shared_proportion(counts):.1f} % of the trials share their score with others, "
+        f"{pile} of them the score {values[counts.argmax()]:g}. By the order of ties the EER lies "
+        f"between {100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value "
+        "is the last one. Score with logits: a softmax in float32 saturates."
+    )
+
+
+def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
+    """Warn if the trials are not the subset that published results use.
+
+    It is judged by subset labels or, without them, by the number of trials.
+    """
+    if subsets:
+        counts = Counter(subsets)
+        # Trials of one subset alone are the published ones, or were chosen by the subset's name.
+        if SUBSET not in counts or len(counts) == 1:
+            return []
+        parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+        what = f"{trials:,} trials of all subsets ({parts})"
+        return [_warning(what, "its protocol", counts[SUBSET])]
+    for corpus, title in TITLES.items():
+        sizes = PUBLISHED[corpus]
+        for subset, size in sizes.items():
+            if size.trials == trials and subset != SUBSET:
+                part = "all subsets" if subset == "all" else subset
+                what = f"{trials:,} trials, as many as {title} has in {part}"
+                return [_warning(what, title, sizes[SUBSET].trials)]
+    return []
+
+
+def _warning(what: str, whose: str, published: int) -> Finding:
+    return Finding(
+        "warning",
+        f"these are {what}; published numbers are those of subset {SUBSET} of {whose} "
+        f"({published:,} trials), and may lie far from these. --protocol P --subset {SUBSET} takes "
+        "those.",
+    )

@@ -1,0 +1,247 @@
+"""Weights of linear maps and convolutions, laid out for oneDNN, and the norms folded into them.
+
+Invariant: a row's result does not depend on the number of rows, and weights are laid out the same
+on all processes of a machine, so that a score is the same in each of them.
+
+Shapes: N rows, I values of a row coming in, O going out; B utterances, C channels, F frequencies,
+T times, K values of a kernel.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+_OPERATIONS = (
+    "_linear_pointwise",
+    "_reorder_linear_weight",
+    "_convolution_pointwise",
+    "_convolution_pointwise_",
+    "_reorder_convolution_weight",
+)
+# What was measured; on others torch has other libraries.
+_PROCESSORS = ("x86_64", "AMD64")
+# A layout that suits as many rows suits others too.
+_ROWS = 512
+_CHECK_TOLERANCE = 1e-5
+# Stride, dilation and groups of every convolution here.
+_GEOMETRY = ([1, 1], [1, 1], 1)
+
+MIN_NUMBERS = 2**16
+"""Numbers of a weight from which on it is packed: torch is faster for 128 times 128."""
+
+NO_BFLOAT16 = (
+    "bf16 not used: torch has no bf16 for all operations on this CPU, it needs AVX-512 or "
+    "AVX-NE-CONVERT; fp32 is faster and finer here"
+)
+
+Pair = tuple[int, int]
+
+
+@cache
+def is_available() -> bool:
+    """Return whether torch has these products here, and they give the right numbers."""
+    if platform.machine() not in _PROCESSORS or not torch.backends.mkldnn.is_available():
+        return False
+    if not all(hasattr(torch.ops.mkldnn, name) for name in _OPERATIONS):
+        return False
+    try:
+        # Private operations of torch: another version may want other arguments.
+        return _gives_right_numbers()
+    except Exception:
+        return False
+
+
+@cache
+def computes_bfloat16() -> bool:
+    """Return whether all operations of the networks have kernels for bfloat16 on this processor.
+
+    Linear maps and convolutions are emulated everywhere; oneDNN's recurrent layers and the products
+    of laid-out weights need AVX-512 or AVX-NE-CONVERT. Each is tried: oneDNN may be held to fewer
+    instructions than the processor has (ONEDNN_MAX_CPU_ISA), which torch's flags do not show.
+    """
+    x_TBI = torch.zeros(2, 1, 16)
+    state = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
+    # Weights of zeros: those of an nn.LSTM would be drawn, and move the draws of the program.
+    weights = [torch.zeros(64, 16), torch.zeros(64, 16)]
+    try:
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            torch.lstm(x_TBI, state, weights, False, 1, 0.0, False, False, False)
+            if is_available():
+                LinearWeight(torch.zeros(32, 16), None, torch.bfloat16).apply(x_TBI)
+    except RuntimeError:
+        return False
+    return True
+
+
+def multiplies_bfloat16() -> bool:
+    """Return whether the processor itself multiplies bfloat16; otherwise it is emulated."""
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    # Private functions of torch, which an earlier version may lack.
+    has_instructions = any(getattr(torch.cpu, name, bool)() for name in names)
+    return has_instructions and computes_bfloat16()
+
+
+class LinearWeight:
+    """The weight of a linear map, laid out for oneDNN."""
+
+    def __init__(
+        self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        """Lay out a float32 weight; its products are of numbers in `dtype`."""
+        self._dtype = dtype
+        weight_OI = weight_OI.detach().to(dtype).contiguous()
+        self._packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI, _ROWS)
+        # A copy: the network's may change.
+        self._bias_O = None if bias_O is None else bias_O.detach().to(dtype, copy=True)
+
+    @property
+    def bias_O(self) -> Tensor | None:
+        """The bias (O,), float32."""
+        return None if self._bias_O is None else self._bias_O.float()
+
+    def apply(self, x: Tensor, activation: str = "none", as_float32: bool = True) -> Tensor:
+        """Map (..., I) to (..., O).
+
+        Args:
+            activation: 'none', or 'gelu', which costs less here than afterwards.
+            as_float32: return float32, whatever the products are in.
+        """
+        algorithm = "none" if activation == "gelu" else ""
+        # Also where a user's network computes a part in another format.
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x.to(self._dtype), self._packed, self._bias_O, activation, [], algorithm
+        )
+        return result.float() if as_float32 else result
+
+    def unpacked(self) -> Tensor:
+        """Return the weight (O, I) in float32."""
+        weight_OI: Tensor = self._packed.to_dense()
+        return weight_OI.float()
+
+
+class ConvolutionWeight:
+    """The weight of a convolution of (B, C, F, T), laid out for oneDNN; in float32."""
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        padding: Pair,
+        input_size: tuple[int, int, int, int],
+    ) -> None:
+        """Lay out `weight` (out, C, F, T) for inputs about as large as `input_size`."""
+        weight = weight.detach().contiguous(memory_format=torch.channels_last)
+        self._padding = list(padding)
+        self._packed: Tensor = torch.ops.mkldnn._reorder_convolution_weight(
+            weight, self._padding, *_GEOMETRY, list(input_size)
+        )
+        self._bias = None if bias is None else bias.detach().clone()
+
+    def apply(self, x_BCFT: Tensor) -> Tensor:
+        """Return (B, out, F', T') with its channels last in memory."""
+        result: Tensor = torch.ops.mkldnn._convolution_pointwise(
+            x_BCFT.float(), self._packed, self._bias, self._padding, *_GEOMETRY, "none", [], ""
+        )
+        return result
+
+    def add_to(self, sum_BCFT: Tensor, x_BCFT: Tensor) -> Tensor:
+        """Add the result to `sum_BCFT`, which is changed, and return that."""
+        result: Tensor = torch.ops.mkldnn._convolution_pointwise_(
+            sum_BCFT,
+            x_BCFT,
+            self._packed,
+            self._bias,
+            self._padding,
+            *_GEOMETRY,
+            "add",
+            1.0,
+            None,
+            [],
+            None,
+        )
+        return result
+
+
+class PackedLinear(nn.Module):
+    """What `nn.Linear` computes.
+
+    It holds no parameters. Code that looks at its weight gets a copy, or the network's own
+    parameter where that is still there.
+    """
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self._weight = LinearWeight(linear.weight, linear.bias, dtype)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight (out, in), as a copy."""
+        return self._weight.unpacked()
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias (out,)."""
+        return self._weight.bias_O
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., in) to (..., out)."""
+        return self._weight.apply(x)
+
+
+def pack_linear(linear: nn.Linear, dtype: torch.dtype) -> PackedLinear | None:
+    """Return the layer packed; None where that does not pay."""
+    return PackedLinear(linear, dtype) if is_large(linear) else None
+
+
+def is_large(linear: nn.Linear) -> bool:
+    """Return whether packing its weight pays."""
+    return linear.weight.numel() >= MIN_NUMBERS
+
+
+def is_foldable(norm: nn.Module) -> TypeGuard[_BatchNorm]:
+    """Return whether `norm` is a batch norm with statistics and weights of its own.
+
+    In a run of several processes it is one over the minibatches of all.
+    """
+    if not isinstance(norm, _BatchNorm):
+        return False
+    return norm.running_mean is not None and norm.weight is not None
+
+
+def fold_norm(norm: nn.Module, bias_C: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Return what the norm of x + `bias_C` is: a factor (C,) of x, and a constant (C,)."""
+    assert is_foldable(norm) and norm.running_mean is not None and norm.running_var is not None
+    factor_C = norm.weight.detach() / torch.sqrt(norm.running_var + norm.eps)
+    constant_C = (bias_C - norm.running_mean) * factor_C + norm.bias.detach()
+    return factor_C, constant_C
+
+
+def _gives_right_numbers() -> bool:
+    # The answer is remembered: a caller that computes in bfloat16 is no reason for another one.
+    with torch.inference_mode(), torch.autocast("cpu", enabled=False):
+        draw = torch.Generator().manual_seed(0)
+        weight_OI = torch.randn(32, 16, generator=draw)
+        bias_O = torch.randn(32, generator=draw)
+        x_NI = torch.randn(5, 16, generator=draw)
+        linear_NO = torch.nn.functional.linear(x_NI, weight_OI, bias_O)
+        is_right = _agree(LinearWeight(weight_OI, bias_O).apply(x_NI), linear_NO)
+        kernel = weight_OI.view(32, 8, 1, 2)
+        x_BCFT = torch.randn(1, 8, 3, 7, generator=draw)
+        expected = torch.nn.functional.conv2d(x_BCFT, kernel, bias_O, padding=(0, 1))
+        packed = ConvolutionWeight(kernel, bias_O, (0, 1), (1, 8, 3, 7))
+        last = x_BCFT.contiguous(memory_format=torch.channels_last)
+        is_right = is_right and _agree(packed.apply(last), expected)
+        zeros = torch.zeros_like(expected, memory_format=torch.channels_last)
+        return is_right and _agree(packed.add_to(zeros, last), expected)
+
+
+def _agree(result: Tensor, expected: Tensor) -> bool:
+    return bool(torch.allclose(result, expected, atol=_CHECK_TOLERANCE, rtol=_CHECK_TOLERANCE))

@@ -1,0 +1,231 @@
+"""The page put together: one file with its style, script and data inside, which fetches nothing.
+
+Invariant: the same folders give the same bytes, and the page may run its own script and style only:
+its policy names their hashes and forbids everything else. Every text is escaped by the templates
+(page/*.html), which nothing but the page's own style, script and JSON is exempt from.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from asdf.metrics.costs import ASVSPOOF5
+from asdf.report import environments, result_tables
+from asdf.report.conditions import HeatMaps, heat_maps
+from asdf.report.data import as_json, page_data
+from asdf.report.drawing import Figure, det_figure, histogram_figure
+from asdf.report.effect_pictures import effect_section
+from asdf.report.folding import fold_findings
+from asdf.report.gathering import Gathered
+from asdf.report.literature import Literature, published_results
+from asdf.report.run_settings import setting_differences, settings_of_runs
+from asdf.report.task_sections import localisation_tables, source_sections
+from asdf.report.trainings import training_section
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import PageTable
+from asdf.tables.panels import Panel
+from asdf.tasks.embeddings.pictures import EmbeddingSection
+from asdf.tasks.studies.generalisation_tables import generalisation_table
+from asdf.tasks.studies.left_out_tables import left_out_sections
+from asdf.tasks.studies.seed_tables import seed_results_table, seed_sentences, seeds_table
+from asdf.text import and_more
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+# In the order in which they build on each other.
+SCRIPTS = (
+    "dom",
+    "download",
+    "figures",
+    "tables",
+    "settings",
+    "theme",
+    "start",
+)
+
+_LABEL = 28
+_PARTS = {
+    "sources": "Source tracing",
+    "localisation": "Localisation",
+    "embeddings": "Embeddings",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """An entry of the contents."""
+
+    anchor: str
+    name: str
+
+
+@dataclass(frozen=True)
+class SetSection:
+    """Everything that the page shows of a set.
+
+    Attributes:
+        remarks: why numbers on it are no test, and of which systems.
+    """
+
+    anchor: str
+    name: str
+    remarks: list[str]
+    results: PageTable
+    over_seeds: PageTable | None
+    det: Figure
+    histograms: Figure
+    det_table: PageTable
+    heat_maps: HeatMaps | None
+    literature: Literature | None
+
+
+def report_page(
+    gathered: Gathered,
+    title: str = "",
+    command: str = "",
+    embeddings: Sequence[EmbeddingSection] = (),
+) -> str:
+    """Return the report as HTML.
+
+    Args:
+        title: Title of the page; '' names the runs.
+        command: Command that made the page, to be shown on it.
+        embeddings: pictures of embeddings, to be shown too.
+    """
+    parts = {
+        "left_out": left_out_sections(gathered.left_out),
+        "sources": source_sections(gathered.tasks.traced),
+        "localisation": localisation_tables(gathered.tasks.located),
+        "embeddings": embeddings,
+    }
+    style = read_page_text("style.css")
+    if parts["sources"]:
+        style += read_page_text("matrix.css")
+    script = script_of(SCRIPTS)
+    sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
+    page = render(
+        "page.html",
+        policy=security_policy(style, script),
+        title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
+        when=environments.when_and_how(gathered.runs),
+        counts=environments.counts_of(gathered),
+        command=command,
+        sentences=result_tables.main_sentences(gathered),
+        findings=fold_findings(gathered.findings),
+        contents=_contents(sections, {name for name, part in parts.items() if part}),
+        **parts,
+        **_results_of_all_sets(gathered),
+        sections=sections,
+        training=training_section(gathered),
+        differences=setting_differences(gathered),
+        settings=settings_of_runs(gathered),
+        environments=environments.run_environments(gathered),
+        data=as_json(page_data(gathered)),
+        style=style,
+        script=script,
+    )
+    # A folder's name may hold bytes that are no text.
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _contents(sections: Sequence[SetSection], parts: Collection[str]) -> list[Link]:
+    """Return the links to the sets, and to what the page shows besides them."""
+    links = [Link("results", "Results")]
+    if "left_out" in parts:
+        links.append(Link("left-out", "Left out"))
+    links += [Link(section.anchor, section.name) for section in sections]
+    names = [name for part, name in _PARTS.items() if part in parts]
+    for name in (*names, "Training", "Settings", "Environment"):
+        links.append(Link(name.lower().replace(" ", "-"), name))
+    return links
+
+
+def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
+    """Return a panel as the content of an SVG file.
+
+    Args:
+        key: Texts at the left and at the right end below it.
+    """
+    return render("picture.html", panel=panel, key=key)
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a template of page/ filled with plain data; every text in it is escaped."""
+    return _templates().get_template(template).render(values)
+
+
+@functools.cache
+def _templates() -> Environment:
+    # Imported here: only those who write a page wait for it.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("asdf.report", "page"),
+        autoescape=True,
+        # A name that a template spells otherwise ends in an error, not in a gap on the page.
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
+    return SetSection(
+        anchor=f"set-{index}",
+        name=set_name,
+        remarks=gathered.set_remarks(set_name),
+        results=result_tables.result_table(gathered, set_name),
+        over_seeds=seed_results_table(gathered.over_seeds, set_name),
+        det=det_figure(gathered, set_name),
+        histograms=histogram_figure(gathered, set_name),
+        det_table=result_tables.det_table(gathered, set_name),
+        heat_maps=heat_maps(gathered, set_name),
+        literature=published_results(set_name, gathered.on(set_name)),
+    )
+
+
+def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
+    """Return the values of results.html."""
+    known = gathered.generalisation
+    return {
+        "overview": result_tables.overview(gathered),
+        "seeds": seeds_table(gathered.over_seeds, gathered.sets),
+        "seed_sentences": seed_sentences(gathered.over_seeds),
+        "generalisation": None if known is None else generalisation_table(known),
+        "effects": effect_section(gathered),
+        "shows_several_networks_of_a_run": result_tables.shows_several_networks_of_a_run(gathered),
+        "costs": ASVSPOOF5,
+    }
+
+
+def script_of(names: Sequence[str]) -> str:
+    """Return scripts of page/ in one function, so that their names are seen by nothing else."""
+    scripts = "\n".join(read_page_text(f"{name}.js") for name in names)
+    return f"(() => {{\n'use strict';\n{scripts}}})();\n"
+
+
+def security_policy(style: str, script: str) -> str:
+    """Return the policy of a page that may use this style and this script only."""
+    # blob: a plot becomes a PNG by way of an image that the page has made itself.
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src blob:; base-uri 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def read_page_text(name: str) -> str:
+    """Return a file of page/."""
+    return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")

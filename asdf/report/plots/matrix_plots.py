@@ -1,0 +1,119 @@
+"""Matrices for papers: numbers in cells, the darker the higher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.report.by_condition import ConditionTable
+from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
+from asdf.tables.matrices import Matrix
+from asdf.tasks.studies.effects import Effects
+from asdf.tasks.tracing.source_measures import SourceResult
+from asdf.tasks.tracing.source_tables import confusion_matrix
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Small numbers of more classes cannot be read.
+_MOST_NUMBERED = 30
+_SMALL = 6
+
+
+@styled
+def confusion_plot(result: SourceResult, title: str = "") -> Figure:
+    """Draw the proportions of each class (row) that are called each class (column).
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    matrix = confusion_matrix(result, title)
+    side = max(COLUMN_INCHES, 1.4 + 0.28 * len(matrix.rows))
+    figure, axes = _draw(matrix, (side, side - 0.4), 6)
+    axes.tick_params(labelsize=6)
+    axes.set(aspect="equal")
+    # Names below each other's columns have no room to lie flat.
+    for label in axes.get_xticklabels():
+        label.set(rotation=60, ha="right")
+    return figure
+
+
+@styled
+def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = "") -> Figure:
+    """Draw the EERs of `systems`, one column each, by condition: the darker, the higher.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    # A value that a system does not have is None, which becomes NaN.
+    percents = 100 * np.array(list(map(conditions.eers, conditions.values)), dtype=np.float64)
+    size = (max(COLUMN_INCHES, 1.2 + 0.7 * len(systems)), 0.9 + 0.24 * len(conditions.values))
+    figure, axes = _draw(_eers(percents, conditions.values, systems, title), size, 7)
+    # Many names next to each other have no room to lie flat.
+    axes.tick_params(axis="x", rotation=20 if len(systems) > 3 else 0)
+    return figure
+
+
+@styled
+def effect_map(effects: Effects, set_name: str, title: str = "") -> Figure:
+    """Draw the mean EERs on a set by the values of two settings: the darker, the higher.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    down = effects.values(0)
+    across = effects.values(1)
+    percents = np.full((len(down), len(across)), np.nan)
+    for point in effects.points:
+        if set_name in point.eers:
+            row = down.index(point.values[0])
+            percents[row, across.index(point.values[1])] = 100 * point.eers[set_name].mean
+    size = (max(COLUMN_INCHES, 1.2 + 0.7 * len(across)), 1.2 + 0.3 * len(down))
+    matrix = _eers(percents, down, across, title, effects.settings)
+    return _draw(matrix, size, 7)[0]
+
+
+def _eers(
+    percents: Floats,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    headings: Sequence[str] = ("", ""),
+) -> Matrix:
+    texts = np.where(np.isnan(percents), "", np.char.mod("%.2f", percents)).tolist()
+    # At least 1 %: among systems without errors, 0.02 % should not look like the worst of all.
+    highest = float(np.nanmax(percents, initial=1.0))
+    row_heading, column_heading = headings
+    return Matrix(
+        rows,
+        columns,
+        percents,
+        texts,
+        title,
+        highest,
+        row_heading=row_heading,
+        column_heading=column_heading,
+    )
+
+
+def _draw(matrix: Matrix, size: tuple[float, float], font_size: float) -> tuple[Figure, Any]:
+    """Draw a matrix of this size in inches, with the bar of its colours."""
+    figure, axes = new_figure(*size)
+    options: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": matrix.highest}
+    image = axes.imshow(matrix.values, aspect="auto", **options)
+    if len(matrix.rows) <= _MOST_NUMBERED or font_size > _SMALL:
+        for row, texts in enumerate(matrix.texts):
+            for column, text in enumerate(texts):
+                colour = "white" if matrix.is_dark(row, column) else "black"
+                style = {"ha": "center", "va": "center", "fontsize": font_size, "color": colour}
+                if text:
+                    axes.text(column, row, text, **style)
+    axes.set_xticks(range(len(matrix.columns)), matrix.columns)
+    axes.set_yticks(range(len(matrix.rows)), matrix.rows)
+    axes.tick_params(length=0)
+    axes.set(xlabel=matrix.column_heading, ylabel=matrix.row_heading, title=matrix.title)
+    figure.colorbar(image, ax=axes, label=matrix.scale)
+    return figure, axes

@@ -1,0 +1,227 @@
+"""The results of the page: a sentence for each set, and tables of every set.
+
+Invariant: numbers are shown as `summarise` gives them, rounded for the eye only: cells keep all
+digits for sorting and copying. The best of a column is named by a word, not by a colour alone, and
+only where a test says that it is the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from asdf.metrics.intervals import FEW_GROUPS, Interval
+from asdf.metrics.leading import TESTED
+from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
+from asdf.metrics.results import Condition
+from asdf.metrics.summary import Summary
+from asdf.report.curves import DET_TICKS
+from asdf.report.gathering import Gathered
+from asdf.report.measurement import Measurement
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.trials.how_scored import in_precision, role_words
+
+_INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
+
+
+@dataclass(frozen=True)
+class MainSentence:
+    """The result of the best system on a set, in the words that the page puts together.
+
+    Attributes:
+        interval: Interval of the EER; '' where it says nothing.
+        rank: among the systems, with its comma; '' for a single one.
+        hardest: the attack with the highest EER; '' where that is not worth a sentence.
+        warnings: why the numbers are no test.
+    """
+
+    set: str
+    system: str
+    eer: str
+    interval: str
+    rank: str
+    bona_fide: str
+    spoof: str
+    scored: str
+    hardest: str
+    hardest_eer: str
+    warnings: list[str]
+
+
+def main_sentences(gathered: Gathered) -> list[MainSentence]:
+    """Return the result of each set."""
+    return [_main_sentence(gathered, set_name) for set_name in gathered.sets]
+
+
+def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
+    # Sorted by EER, so the first is the lowest; whether by chance, its rank says.
+    best = gathered.on(set_name)[0]
+    summary = best.summary
+    system = best.system
+    if not system.endswith(f" {best.network}"):
+        system = f"{system} ({best.network})"
+    hardest = _hardest_attack(summary)
+    return MainSentence(
+        set=set_name,
+        system=system,
+        eer=RATE.format(summary.result.eer),
+        interval=RATE.format_bounds(summary.intervals.eer, "–") if summary.intervals else "",
+        rank=_rank(gathered, set_name),
+        bona_fide=f"{summary.result.bona_fide:,}",
+        spoof=f"{summary.result.spoof:,}",
+        scored=summary.scored.describe_computing(),
+        hardest=hardest.value if hardest else "",
+        hardest_eer=RATE.format(hardest.result.eer) if hardest else "",
+        warnings=summary.scored.warnings(),
+    )
+
+
+def _hardest_attack(summary: Summary) -> Condition | None:
+    """Return the attack with the highest EER; None where there is one only, or none with errors."""
+    # The EER of few trials is chance, and the highest of many such the more so.
+    attacks = [attack for attack in summary.of_column("attack") if not attack.few]
+    if len(attacks) < 2:
+        return None
+    hardest = max(attacks, key=lambda attack: attack.result.eer)
+    # Without an error, no attack is harder than another.
+    if hardest.result.eer == 0:
+        return None
+    return hardest
+
+
+def _rank(gathered: Gathered, set_name: str) -> str:
+    """Say where the best system stands among the systems, beginning with a comma."""
+    eers = [summary.result.eer for summary in gathered.summaries_on(set_name)]
+    if len(eers) < 2:
+        return ""
+    is_lowest = "eer" in gathered.leading.get(set_name, {})
+    others = eers.count(eers[0]) - 1
+    if len(eers) == 2:
+        if is_lowest:
+            return ", significantly lower than that of the other system"
+        if others:
+            return ", equal to that of the other system"
+        return ", lower than that of the other system, which may be chance"
+    if is_lowest:
+        return f", significantly the lowest of {len(eers)} systems"
+    shared = ""
+    if others:
+        plural = "s" if others > 1 else ""
+        shared = f" (as {others} other{plural})"
+    return f", the lowest of {len(eers)} systems{shared}, which may be chance"
+
+
+def overview(gathered: Gathered) -> PageTable | None:
+    """Return the EER of every system on every set; None where nothing was measured."""
+    if not gathered.measurements:
+        return None
+    networks = []
+    for system in gathered.systems:
+        of_system = [known.network for known in gathered.measurements if known.system == system]
+        networks.append(", ".join(dict.fromkeys(of_system)))
+    order = ""
+    if len(gathered.systems) > 1 and len(gathered.sets) > 1:
+        order = f", sorted by {gathered.sets[-1]}"
+    table = _system_table(gathered, gathered.systems, networks, system_columns(gathered))
+    return as_page(table, f"EER in % on each set, with its 95 % interval{order}", "overview")
+
+
+def _system_table(
+    gathered: Gathered, systems: Sequence[str], networks: Sequence[str], columns: Columns
+) -> Table:
+    labels = [gathered.labels[system] for system in systems]
+    return Table(systems, [texts("Network", networks), *columns], "System", labels=labels)
+
+
+def system_columns(gathered: Gathered) -> Columns:
+    """Return the EER of each system by set, as the page and papers show it."""
+    columns: Columns = []
+    for set_name in gathered.sets:
+        by_system = {measured.system: measured for measured in gathered.on(set_name)}
+        values = []
+        for system in gathered.systems:
+            if system not in by_system:
+                values.append(Value())
+                continue
+            scored = by_system[system].summary.scored
+            remark = in_precision(scored.precision) + role_words(scored.role)
+            value = _marked(gathered, by_system[system], EER)
+            values.append(replace(value, remark=remark))
+        columns.append((set_column(gathered, set_name), values))
+    return columns
+
+
+def set_column(gathered: Gathered, set_name: str) -> Column:
+    """Return the column of a set, with a mark where the numbers of a system on it are no test."""
+    mark = r"$^\ddagger$" if gathered.set_remarks(set_name) else ""
+    return rate(set_name, paper_mark=mark)
+
+
+def result_table(gathered: Gathered, set_name: str) -> PageTable:
+    """Return all metrics of the systems on a set."""
+    measured = gathered.on(set_name)
+    summaries = each(measured, "summary")
+    columns: Columns = []
+    for metric in defined(summaries):
+        values = [_marked(gathered, system, metric) for system in measured]
+        # Their intervals have columns of their own.
+        columns.append((metric, [replace(value, intervals={}) for value in values]))
+        drawn = [intervals_of(metric, summary) for summary in summaries]
+        for kind, heading in _INTERVALS.items():
+            # Only where any system has them: an empty column would raise the question why.
+            if any(kind in known for known in drawn):
+                cells = [_interval_words(metric, known.get(kind)) for known in drawn]
+                columns.append((Column(kind, heading), [Value(text=words) for words in cells]))
+    columns += [
+        counts("Bona fide", each(summaries, "result.bona_fide")),
+        counts("Spoof", each(summaries, "result.spoof")),
+        texts("Scored", [summary.scored.describe() for summary in summaries]),
+    ]
+    systems = each(measured, "system")
+    networks = each(measured, "network")
+    table = _system_table(gathered, systems, networks, columns)
+    return as_page(table, f"Results on {set_name}", "metrics")
+
+
+def det_table(gathered: Gathered, set_name: str) -> PageTable:
+    """Return the DET curves in numbers: miss rates at the false alarm rates of the ticks."""
+    measured = gathered.on(set_name)
+    columns: Columns = []
+    for index, tick in enumerate(DET_TICKS):
+        columns.append((rate(f"{tick:g} %"), [Value(known.misses[index]) for known in measured]))
+    names = each(measured, "system")
+    labels = [gathered.labels[name] for name in names]
+    caption = f"Miss rate in % on {set_name} where at most so many of the spoofs are accepted"
+    return as_page(Table(names, columns, "System", labels=labels), caption)
+
+
+def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
+    """Whether a reader could choose a network by its result on the very set that is shown."""
+    runs = {measured.system: measured.run for measured in gathered.measurements}
+    return len(set(runs.values())) < len(runs)
+
+
+def _marked(gathered: Gathered, measured: Measurement, metric: Metric) -> Value:
+    """Return a value: 'best' where a test says so, 'lowest' where chance may have made it so."""
+    summary = measured.summary
+    number = metric.of(summary)
+    bounds = {} if number is None else intervals_of(metric, summary)
+    if metric.key not in TESTED:
+        return Value(number, bounds)
+    is_best = gathered.leading.get(summary.set, {}).get(metric.key) == measured.system
+    others = [metric.of(other) for other in gathered.summaries_on(summary.set)]
+    known = [other for other in others if other is not None]
+    # A lowest value that is shared is nobody's.
+    is_lowest = len(known) > 1 and number == min(known) and known.count(min(known)) == 1
+    return Value(number, bounds, is_best, is_lowest=is_lowest)
+
+
+def _interval_words(metric: Metric, interval: Interval | None) -> str | None:
+    """Return an interval as text, with the number of speakers where these are few."""
+    if interval is None:
+        return None
+    text = metric.format_bounds(interval, "–", paper=True)
+    if interval.groups is None or interval.groups >= FEW_GROUPS:
+        return text
+    return f"{text} ({interval.describe_groups('speakers')})"

@@ -1,0 +1,116 @@
+"""Tables for papers: LaTeX with the package booktabs.
+
+Invariant: numbers are rounded as the field publishes them, and no table is wider than a page of the
+class article: columns that do not fit go into another `tabular` below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from asdf.tables.plain_text import group_columns, rows_of
+from asdf.tables.table import Column, Table, Value
+
+PACKAGES = "% \\usepackage{booktabs}\n"
+"""Begins a file of such tables."""
+
+_ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "…": r"\ldots{}",
+}
+# The text width of article in 10 points, the narrowest page that a table has to fit.
+_WIDTH_PT = 340
+_GAP_PT = 12.1
+# How much wider a bold number is.
+_BOLD_PT = 5.0
+_NO_MARKUP = str.maketrans("", "", "\\{}")
+# Each kind counts as its widest letter in Computer Modern: too wide is safe, too narrow is not.
+_WIDE = "mwMW@%—…"
+_NARROW = "ijlt.,;:'|!()[] -"
+
+
+def as_latex(table: Table) -> str:
+    """Return a table as `tabular`s, with the intervals over trials in brackets behind values."""
+    columns = []
+    for column, values in table.columns:
+        if column.in_papers:
+            heading = latex_text(column.heading) + column.paper_mark
+            columns.append([heading, *(_cell(column, v) for v in values)])
+    names = [table.row_heading, *map(latex_text, table.labels or table.rows)]
+    return _tabulars(names, columns, table.notes)
+
+
+def _cell(column: Column, value: Value) -> str:
+    if value.text is not None:
+        return latex_text(value.text)
+    text = column.format(value.number, paper=True, absent="--")
+    # What stands behind the value stays light, so that bold is the value alone.
+    if value.is_best:
+        text = f"\\textbf{{{text}}}"
+    bounds = value.intervals.get("trials")
+    if value.deviation is not None:
+        text += f" $\\pm$ {column.format(value.deviation, paper=True)}"
+    elif bounds is not None and value.number is not None:
+        text += f" ({column.format_bounds(bounds, '--', paper=True)})"
+    return text + value.paper_remark
+
+
+def latex_text(text: str) -> str:
+    """Return `text` with every character escaped that LaTeX would take for a command."""
+    return "".join(_ESCAPED.get(character, character) for character in text)
+
+
+def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    """Return as many `tabular` as the columns need, the names in each, and the notes below."""
+    widths = list(map(_column_width, columns))
+    room = _WIDTH_PT - _column_width(names)
+    parts = []
+    for group in group_columns(widths, room):
+        shown = [names]
+        shown += [columns[index] for index in group]
+        parts.append(_tabular(rows_of(shown)))
+    note = "\\par\n".join(f"{{\\footnotesize {latex_text(text)}}}" for text in notes)
+    parts.append(f"{note}\\par\n")
+    return "\n\\par\\medskip\n".join(parts)
+
+
+def _tabular(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    # \noindent: the indent of a paragraph would push a full table over the margin.
+    alignment = "l" + "r" * (len(head) - 1)
+    lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
+    lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _column_width(column: Sequence[str]) -> float:
+    """Return the width of a column at most, in points of a 10 point font, with its gap."""
+    return max(map(_cell_width, column)) + _GAP_PT
+
+
+def _cell_width(cell: str) -> float:
+    # A wide character stands for each command such as \ldots{}.
+    visible = re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", "")).translate(_NO_MARKUP)
+    width = sum(map(_character_width, visible))
+    return width + _BOLD_PT if "\\textbf" in cell else width
+
+
+def _character_width(character: str) -> float:
+    if character in _WIDE:
+        return 10.4
+    if character in _NARROW:
+        return 4.0
+    if character.isdigit():
+        return 5.1
+    if character.isupper():
+        return 8.0
+    return 5.8

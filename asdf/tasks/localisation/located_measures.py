@@ -1,0 +1,343 @@
+"""How well scores per frame show which parts of recordings are spoofed.
+
+Invariant: recordings are pooled, and nothing is counted twice. Point metrics count frames, whose
+labels follow the one rule of `asdf.segments.frames`; range metrics count seconds: every frame is
+cut where a spoofed part begins or ends, and the last one is cut, or stretched, to the recording's
+end, so that each moment has one score and one label (Zhang et al., Range-based equal error rate
+for spoof localization, Interspeech 2023, computed exactly instead of by bisection or in bins).
+
+As everywhere, the higher score means bona fide, and a score that equals a threshold is bona fide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.arrays import Flags, Floats, Indices, Labels
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.metrics.detection import DetCurve, as_scores
+from asdf.segments import Segment, clipped, frame_count, frame_labels
+
+_MAX_TIMES = 100_000
+"""Frames of the scores in one of a coarser resolution: more than any recording has."""
+
+_MAX_GAP_S = 1e-6
+"""How far two lengths of frames may differ that are the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocatedRecording:
+    """The frame scores of a recording, and which parts of it are spoofed.
+
+    Attributes:
+        scores: (frames,), of frames that follow each other without gaps.
+        hop_s: the length of a frame in seconds.
+        spoofed: the spoofed parts; none for bona fide.
+        duration_s: Duration of the recording.
+    """
+
+    scores: Floats
+    hop_s: float
+    spoofed: tuple[Segment, ...]
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class RangeEer:
+    """The range-based equal error rate, as a fraction, and its threshold.
+
+    Attributes:
+        threshold: the highest score that is rejected there.
+    """
+
+    rate: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What marked and spoofed parts have in common, in frames or in seconds.
+
+    Attributes:
+        hits: spoofed and marked.
+        false_alarms: bona fide, but marked.
+        misses: spoofed, but not marked.
+    """
+
+    hits: float
+    false_alarms: float
+    misses: float
+
+    @property
+    def precision(self) -> float:
+        """How much of what is marked is spoofed; 0 where nothing is marked."""
+        return _share(self.hits, self.hits + self.false_alarms)
+
+    @property
+    def recall(self) -> float:
+        """How much of what is spoofed is marked."""
+        return _share(self.hits, self.hits + self.misses)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return _share(2 * self.hits, 2 * self.hits + self.false_alarms + self.misses)
+
+    @property
+    def iou(self) -> float:
+        """Intersection over union of what is marked and what is spoofed."""
+        return _share(self.hits, self.hits + self.false_alarms + self.misses)
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """Point metrics at one resolution.
+
+    Attributes:
+        hop_s: the length of a frame.
+        eer, eer_threshold: over frames; the threshold is the highest score that is rejected.
+        bona_fide, spoof: Number of frames.
+        threshold: Lowest score of a frame that counts as bona fide.
+        agreement: Agreement at that threshold.
+    """
+
+    hop_s: float
+    eer: float
+    eer_threshold: float
+    bona_fide: int
+    spoof: int
+    threshold: float
+    agreement: Agreement
+
+
+@dataclass(frozen=True)
+class Localisation:
+    """The result of a detector on a set of recordings.
+
+    Attributes:
+        threshold: Lowest score of a frame that counts as bona fide.
+        agreement: Agreement in seconds, at the threshold.
+        points: a result per resolution.
+    """
+
+    recordings: int
+    bona_fide_s: float
+    spoof_s: float
+    range_eer: RangeEer
+    threshold: float
+    agreement: Agreement
+    points: tuple[PointResult, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Stretches of time with one score and one label each, all (stretches,).
+
+    Attributes:
+        recording: the index of the recording that each is of.
+    """
+
+    scores: Floats
+    is_bona_fide: Flags
+    seconds: Floats
+    recording: Indices
+
+
+def localisation(
+    recordings: Sequence[LocatedRecording],
+    resolutions: Sequence[float] = (),
+    threshold: float | Sequence[float] | None = None,
+) -> Localisation:
+    """Return the metrics of frame scores over pooled recordings.
+
+    Args:
+        resolutions: lengths of frames in seconds for the point metrics, each a multiple of that of
+            the scores: the score of a longer frame is the lowest of those in it, as its label is;
+            () means that of the scores.
+        threshold: Lowest score of a frame that is bona fide, for all, or one per resolution, the
+            first also for the range metrics; None: those of the EERs here. The score of a coarser
+            frame is the lowest of several and thus lower, so it has a threshold of its own, that
+            of the EER over such frames; frames of the scores have that of the range EER.
+
+    Raises:
+        AsdfError: there is no bona fide or no spoofed time, a score is not finite, or a resolution
+            is not a multiple of that of the scores.
+        ValueError: there is not one threshold per resolution.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import LocatedRecording, localisation
+        >>> from asdf.segments import Segment
+        >>> values = np.array([2.0, 1.5, -1.0, -2.0, 1.0])
+        >>> recording = LocatedRecording(values, 0.02, (Segment(0.04, 0.08),), duration_s=0.1)
+        >>> result = localisation([recording])
+        >>> result.range_eer.rate, round(result.spoof_s, 2)
+        (0.0, 0.04)
+    """
+    stretches = pooled_stretches(recordings)
+    eer_here = range_eer(stretches)
+    resolutions = resolutions or sorted({recording.hop_s for recording in recordings})
+    finest_s = max(recording.hop_s for recording in recordings)
+    stated: list[float | None]
+    if isinstance(threshold, Sequence):
+        stated = list(threshold)
+        first = threshold[0]
+    elif threshold is not None:
+        stated = [threshold] * len(resolutions)
+        first = threshold
+    else:
+        first = _just_above(eer_here.threshold)
+        stated = [None if hop_s > finest_s + _MAX_GAP_S else first for hop_s in resolutions]
+    points = []
+    for hop_s, own in zip(resolutions, stated, strict=True):
+        points.append(_point_result(recordings, hop_s, own))
+    is_bona_fide = stretches.is_bona_fide
+    return Localisation(
+        recordings=len(recordings),
+        bona_fide_s=float(stretches.seconds[is_bona_fide].sum()),
+        spoof_s=float(stretches.seconds[~is_bona_fide].sum()),
+        range_eer=eer_here,
+        threshold=first,
+        agreement=agreement_of(stretches, first),
+        points=tuple(points),
+    )
+
+
+def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
+    """Cut the frames of all recordings where spoofed parts begin and end.
+
+    Raises:
+        AsdfError: there is no recording with a frame.
+    """
+    parts = []
+    for index, recording in enumerate(recordings):
+        if len(recording.scores):
+            parts.append(_stretches_of(recording, index))
+    if not parts:
+        raise AsdfError("there are no frames with scores. Is the file of frame scores whole?")
+    return Stretches(
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.is_bona_fide for part in parts]),
+        np.concatenate([part.seconds for part in parts]),
+        np.concatenate([part.recording for part in parts]),
+    )
+
+
+def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
+    """Return the stretches of one recording, in order."""
+    starts = np.arange(len(recording.scores)) * recording.hop_s
+    # The first frame stays, however short the recording; the last one reaches to its end.
+    starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
+    spoofed = clipped(recording.spoofed, recording.duration_s)
+    bounds = np.array(spoofed, np.float64).reshape(-1)
+    edges = np.unique(np.concatenate([starts, bounds, [recording.duration_s]]))
+    middles = (edges[:-1] + edges[1:]) / 2
+    frames = np.searchsorted(starts, middles, side="right") - 1
+    # Behind an odd number of bounds lies a spoofed part.
+    is_spoofed = np.searchsorted(bounds, middles) % 2 == 1
+    scores = recording.scores[frames]
+    owner = np.full(len(scores), index, np.intp)
+    return Stretches(scores, ~is_spoofed, np.diff(edges), owner)
+
+
+def range_eer(stretches: Stretches) -> RangeEer:
+    """Return the equal error rate in which every stretch counts with its duration.
+
+    It is taken where the miss rate and the false alarm rate are nearest to each other among all
+    thresholds; stretches with the same score are on the same side of each.
+
+    Raises:
+        AsdfError: there is no bona fide or no spoofed time, or a score is not finite.
+    """
+    is_bona_fide = stretches.is_bona_fide
+    for name, chosen in (("bona fide", is_bona_fide), ("spoofed", ~is_bona_fide)):
+        as_scores(name, stretches.scores[chosen])
+    order = np.argsort(stretches.scores, kind="stable")
+    scores = stretches.scores[order]
+    seconds = stretches.seconds[order]
+    bona_fide_s = np.where(is_bona_fide[order], seconds, 0.0)
+    spoof_s = np.where(is_bona_fide[order], 0.0, seconds)
+    # Equal scores are rejected together: only the last of them is an operating point.
+    last = np.append(scores[1:] != scores[:-1], True)
+    missed = np.cumsum(bona_fide_s)[last] / bona_fide_s.sum()
+    accepted = 1 - np.cumsum(spoof_s)[last] / spoof_s.sum()
+    missed = np.concatenate([[0.0], missed])
+    accepted = np.concatenate([[1.0], accepted])
+    thresholds = np.concatenate([[scores[0] - 0.001], scores[last]])
+    best = int(np.argmin(np.abs(missed - accepted)))
+    rate = (missed[best] + accepted[best]) / 2
+    return RangeEer(float(rate), float(thresholds[best]))
+
+
+def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
+    """Return what is marked and spoofed of stretches, in seconds."""
+    return _agreement(stretches.scores, stretches.is_bona_fide, stretches.seconds, threshold)
+
+
+def _point_result(
+    recordings: Sequence[LocatedRecording], hop_s: float, threshold: float | None
+) -> PointResult:
+    """Return the metrics of frames of `hop_s`; at None, with the threshold of their EER."""
+    scores = []
+    labels = []
+    for recording in recordings:
+        frame_scores, frame_labels_here = _frames_of(recording, hop_s)
+        scores.append(frame_scores)
+        labels.append(frame_labels_here)
+    pooled = np.concatenate(scores)
+    is_bona_fide = np.concatenate(labels) == 1
+    eer, eer_threshold = DetCurve.of(pooled[is_bona_fide], pooled[~is_bona_fide]).eer()
+    if threshold is None:
+        threshold = _just_above(eer_threshold)
+    return PointResult(
+        hop_s=hop_s,
+        eer=eer,
+        eer_threshold=eer_threshold,
+        bona_fide=int(is_bona_fide.sum()),
+        spoof=int((~is_bona_fide).sum()),
+        threshold=threshold,
+        agreement=_agreement(pooled, is_bona_fide, np.ones(len(pooled)), threshold),
+    )
+
+
+def _just_above(rejected: float) -> float:
+    """Return the threshold by which a score that an EER rejects is marked, and no higher one."""
+    return float(np.nextafter(rejected, np.inf))
+
+
+def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Labels]:
+    """Return scores and labels of a recording's frames of `hop_s` seconds, both (frames,)."""
+    times = round(hop_s / recording.hop_s)
+    if not 1 <= times <= _MAX_TIMES or abs(times * recording.hop_s - hop_s) > _MAX_GAP_S:
+        raise AsdfError(
+            f"a resolution of {hop_s:g} s is not a multiple of the {recording.hop_s:g} s that "
+            "frames of the scores have. Name one, such as "
+            f"{recording.hop_s:g}, {2 * recording.hop_s:g} or {8 * recording.hop_s:g}."
+        )
+    hop_samples = round(hop_s * SAMPLE_RATE)
+    if abs(hop_samples / SAMPLE_RATE - hop_s) > _MAX_GAP_S or hop_samples < 1:
+        raise AsdfError(f"frames of {hop_s:g} s are not of whole samples at {SAMPLE_RATE} Hz.")
+    samples = round(recording.duration_s * SAMPLE_RATE)
+    labels = frame_labels(recording.spoofed, samples, hop_samples)
+    # Networks score a frame less than there is, or one that begins behind the end.
+    fine = recording.scores[: frame_count(samples, round(recording.hop_s * SAMPLE_RATE))]
+    scores = np.minimum.reduceat(fine, np.arange(0, len(fine), times)) if len(fine) else fine
+    count = min(len(scores), len(labels))
+    return scores[:count], labels[:count]
+
+
+def _agreement(scores: Floats, is_bona_fide: Flags, weights: Floats, threshold: float) -> Agreement:
+    is_marked = scores < threshold
+    return Agreement(
+        hits=float(weights[is_marked & ~is_bona_fide].sum()),
+        false_alarms=float(weights[is_marked & is_bona_fide].sum()),
+        misses=float(weights[~is_marked & ~is_bona_fide].sum()),
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,398 @@
+"""Trials and scores of spoofing-robust speaker verification (SASV): a claimed speaker, a recording.
+
+Invariant: a trial is a pair of a claimed speaker and an utterance, stands in a file once, and has
+each of its scores in whole or in no trial: scores of the countermeasure (CM), of the verification
+(ASV), and of both together (SASV), the higher, the more a bona fide target. Columns are known by
+their header, or without one by their number and by where the key stands.
+
+    keys     spk TAB filename TAB cm-label TAB asv-label     the package of ASVspoof 5, with header
+             tar_spk_anon trial_anon ... asv-label ...       its full table of keys, with header
+             SPK UTT GENDER ATTACK KEY                       ASVspoof5.*.track_2.trial.tsv
+             SPK UTT ATTACK KEY                              SASV 2022
+             SPK UTT KEY SOURCE                              WildSpoof
+             SPK UTT KEY
+    scores   spk TAB filename TAB cm-score TAB asv-score TAB sasv-score    ASVspoof 5, with header;
+                                                             `-` in a column that is not there
+             SPK UTT SCORE KEY                               SASV 2022 and the a-DCF package
+             SPK UTT SCORE
+    KEY is target, nontarget (or non) or spoof.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asdf.arrays import Flags, Floats, Labels
+from asdf.errors import AsdfError
+from asdf.text import AnyPath, quoted_and_more, read_number
+from asdf.trials.score_file import parse_score, score_texts
+from asdf.trials.submission_files import write_text_or_zip
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
+from asdf.trials.trial_list import bare_name
+
+TARGET = 0
+NONTARGET = 1
+SPOOF = 2
+KINDS = ("target", "nontarget", "spoof")
+"""The kinds of trials, by their numbers."""
+
+SYSTEMS = ("cm", "asv", "sasv")
+"""The scores that a trial may have."""
+
+_KEYS = {"target": TARGET, "nontarget": NONTARGET, "non": NONTARGET, "spoof": SPOOF}
+# Other names that columns of headers have.
+_ALIASES = {
+    "tar_spk_anon": "spk",
+    "speaker": "spk",
+    "trial_anon": "filename",
+    "utterance": "filename",
+    "asv_label": "asv-label",
+    "cm_label": "cm-label",
+    "attack_anon": "attack",
+    "cm_score": "cm-score",
+    "asv_score": "asv-score",
+    "sasv_score": "sasv-score",
+}
+_HEADER = ("spk", "filename", "cm-score", "asv-score", "sasv-score")
+# Without a header: by the number of columns and the position of the key, how columns are called.
+_LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
+    (3, 2): ("spk", "filename", "asv-label"),
+    (4, 2): ("spk", "filename", "asv-label", "source"),
+    (4, 3): ("spk", "filename", "attack", "asv-label"),
+    (5, 4): ("spk", "filename", "gender", "attack", "asv-label"),
+}
+_NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
+_SHOWN = 5
+_FilePath = AnyPath
+
+
+@dataclass(frozen=True, eq=False)
+class SasvTrials:
+    """Trials with what is known of them.
+
+    Attributes:
+        speakers: the claimed speaker of each trial.
+        utterances: the recording of each trial, without folder and suffix.
+        kinds: (trials,) int8, `TARGET`, `NONTARGET` or `SPOOF`; None where they are not known.
+        columns: conditions such as 'attack' ('-' for bona fide) and 'codec', a value per trial.
+    """
+
+    speakers: Sequence[str]
+    utterances: Sequence[str]
+    kinds: Labels | None = None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return (speaker, utterance) of each trial."""
+        return list(zip(self.speakers, self.utterances, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class SasvScores:
+    """Trials with their scores, (trials,) each; None where a system has none."""
+
+    trials: SasvTrials
+    cm: Floats | None = None
+    asv: Floats | None = None
+    sasv: Floats | None = None
+
+    def of(self, system: str) -> Floats | None:
+        """Return the scores of one of `SYSTEMS`."""
+        scores: Floats | None = getattr(self, system)
+        return scores
+
+    def by_kind(self, system: str, chosen: Flags | None = None) -> list[Floats]:
+        """Return the scores of target, nontarget and spoof trials.
+
+        Args:
+            system: one of `SYSTEMS`, which must have scores.
+            chosen: (trials,), which of them; None: all.
+        """
+        scores = self.of(system)
+        kinds = self.trials.kinds
+        if scores is None or kinds is None:
+            raise ValueError(f"no {system} scores, or no kinds of trials")
+        parts = []
+        for kind in (TARGET, NONTARGET, SPOOF):
+            is_kind = kinds == kind
+            parts.append(scores[is_kind if chosen is None else is_kind & chosen])
+        return parts
+
+
+def read_sasv_keys(path: _FilePath) -> SasvTrials:
+    """Read the kind of each trial, and what else a file of keys says.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit or repeats a trial; or a kind
+            of trials is missing.
+    """
+    rows = _read_rows(path)
+    if "asv-label" not in rows.columns:
+        raise AsdfError(
+            f"{path}: no column of keys target, nontarget and spoof. Give the keys of the trials, "
+            "such as ASVspoof5.eval.track_2.trial.tsv."
+        )
+    trials = rows.trials()
+    stated = set() if trials.kinds is None else set(trials.kinds.tolist())
+    for number, kind in enumerate(KINDS):
+        if number not in stated:
+            raise AsdfError(
+                f"{path}: no {kind} trial in it. The metrics need target, nontarget and spoof "
+                "trials."
+            )
+    return trials
+
+
+def read_sasv_scores(path: _FilePath) -> SasvScores:
+    """Read scores of trials; their kinds are known only where the file has keys too.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit or repeats a trial, or of a
+            score that is no finite number; or a system has scores of some trials only.
+    """
+    rows = _read_rows(path)
+    scores = {}
+    for system in SYSTEMS:
+        scores[system] = _scores_of(path, rows, f"{system}-score")
+    if not any(values is not None for values in scores.values()):
+        raise AsdfError(
+            f"{path}: no scores in it. Its columns are {', '.join(rows.columns)}; scores are "
+            f"{', '.join(_HEADER[2:])}, or 'SPK UTT SCORE' without a header."
+        )
+    return SasvScores(rows.trials(), **scores)
+
+
+def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScores:
+    """Return the scores of the trials of `keys`, in their order.
+
+    Args:
+        path: Path of the scores, for messages.
+
+    Raises:
+        AsdfError: a trial of the keys has no score, or a scored one no key.
+    """
+    positions = {name: index for index, name in enumerate(scores.trials.names())}
+    wanted = keys.names()
+    missing = [name for name in wanted if name not in positions]
+    if missing:
+        raise AsdfError(
+            f"{path}: {len(missing)} of {len(wanted)} trials have no score: {_pairs(missing)}. Was "
+            "the scoring interrupted, or are these the keys of another set?"
+        )
+    if len(positions) > len(wanted):
+        others = sorted(set(positions).difference(wanted))
+        raise AsdfError(
+            f"{path}: {len(others)} of {len(positions)} scored trials have no key: "
+            f"{_pairs(others)}. Are these the keys of another set?"
+        )
+    order = np.array([positions[name] for name in wanted], np.intp)
+    values = {}
+    for system in SYSTEMS:
+        of_system = scores.of(system)
+        values[system] = None if of_system is None else of_system[order]
+    return SasvScores(keys, **values)
+
+
+def join_systems(
+    keys: SasvTrials, cm: Mapping[str, float], asv: SasvScores, paths: tuple[_FilePath, _FilePath]
+) -> SasvScores:
+    """Return the scores of two systems in files of their own, in the order of the keys.
+
+    Args:
+        cm: bare name of an utterance -> its CM score.
+        asv: the scores of 'SPK UTT SCORE', which are read as those of one system.
+        paths: Paths of the CM and of the ASV scores, for messages.
+
+    Raises:
+        AsdfError: a trial lacks one of its scores.
+    """
+    missing = sorted({name for name in keys.utterances if name not in cm})
+    if missing:
+        raise AsdfError(
+            f"{paths[0]}: {len(missing)} utterances of the trials have no CM score: "
+            f"{quoted_and_more(missing, _SHOWN)}. Score all of them."
+        )
+    verified = with_keys(asv, keys, paths[1])
+    asv_scores = verified.sasv if verified.asv is None else verified.asv
+    cm_scores = np.array([cm[name] for name in keys.utterances], np.float64)
+    return SasvScores(keys, cm=cm_scores, asv=asv_scores)
+
+
+def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
+    """Write scores as ASVspoof 5 wants them for track 2, atomically, in the order of the trials.
+
+    Where the path ends in .zip, they are the member score.tsv of a zip.
+
+    Raises:
+        AsdfError: a name cannot stand in the file.
+    """
+    trials = scores.trials
+    torn = []
+    for name in (*trials.speakers, *trials.utterances):
+        if len(name.split()) != 1:
+            torn.append(name)
+    if torn:
+        raise AsdfError(
+            f"cannot write {path}: {len(torn)} names are torn apart by white space: "
+            f"{quoted_and_more(torn, _SHOWN)}. Rename them."
+        )
+    columns: list[Sequence[str]] = [trials.speakers, trials.utterances]
+    for system in SYSTEMS:
+        values = scores.of(system)
+        columns.append(["-"] * len(trials) if values is None else list(score_texts(values)))
+    lines = ["\t".join(_HEADER) + "\n"]
+    lines += ["\t".join(cells) + "\n" for cells in zip(*columns, strict=True)]
+    write_text_or_zip(path, lines, "score.tsv", "track 2 of ASVspoof 5")
+
+
+class _Rows:
+    """The cells of a file, column by column, and the number of each line."""
+
+    def __init__(self, path: _FilePath, names: Sequence[str]) -> None:
+        self.path = path
+        self.columns: dict[str, list[str]] = {name: [] for name in names}
+        self.lines = array("I")
+
+    def add(self, line: int, cells: Sequence[str]) -> None:
+        self.lines.append(line)
+        for values, cell in zip(self.columns.values(), cells, strict=True):
+            values.append(cell)
+
+    def trials(self) -> SasvTrials:
+        """Return the trials, each once, with known kinds where there is a column of keys."""
+        speakers = self.columns["spk"]
+        utterances = list(map(bare_name, self.columns["filename"]))
+        self._refuse_repeated(speakers, utterances)
+        kinds = self._kinds()
+        columns = {}
+        for name, values in self.columns.items():
+            if name not in _NOT_COLUMNS and not name.endswith("-score"):
+                columns[name] = values
+        if kinds is not None and "attack" in columns:
+            columns["attack"] = _attacks(columns["attack"], kinds)
+        return SasvTrials(speakers, utterances, kinds, columns)
+
+    def _kinds(self) -> Labels | None:
+        words = self.columns.get("asv-label")
+        if words is None:
+            return None
+        kinds = []
+        for line, word in zip(self.lines, words, strict=True):
+            kind = _KEYS.get(word.lower())
+            if kind is None:
+                raise AsdfError(
+                    f"{self.path}, line {line}: the key '{word[:40]}' is none of target, nontarget "
+                    "and spoof."
+                )
+            kinds.append(kind)
+        return np.array(kinds, np.int8)
+
+    def _refuse_repeated(self, speakers: Sequence[str], utterances: Sequence[str]) -> None:
+        lines: dict[tuple[str, str], int] = {}
+        for line, *name in zip(self.lines, speakers, utterances, strict=True):
+            pair = (name[0], name[1])
+            if pair in lines:
+                raise AsdfError(
+                    f"{self.path}, line {line}: the trial of '{pair[0]}' and '{pair[1]}' already "
+                    f"stands in line {lines[pair]}. Write each trial once."
+                )
+            lines[pair] = line
+
+
+def _read_rows(path: _FilePath) -> _Rows:
+    first, lines = peek(numbered_lines(path))
+    if not first:
+        raise AsdfError(f"{path}: no trial in it. Was it copied whole?")
+    separator = "\t" if "\t" in first else None
+    cells = [cell.strip() for cell in first.split(separator)]
+    header = [_ALIASES.get(cell.lower(), cell.lower()) for cell in cells]
+    if {"spk", "filename"}.issubset(header):
+        next(lines)
+        return _collect(path, lines, header, separator)
+    return _collect(path, lines, _find_layout(path, cells), separator)
+
+
+def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
+    """Return the names of the columns of a file without a header, by its first line."""
+    for position, cell in enumerate(cells):
+        layout = _LAYOUTS.get((len(cells), position))
+        if cell.lower() not in _KEYS or layout is None:
+            continue
+        # A number before the key is a score, and not an attack.
+        if position == 3 and _is_number(cells[2]):
+            return ("spk", "filename", "sasv-score", "asv-label")
+        return layout
+    if len(cells) == 3 and _is_number(cells[2]):
+        return ("spk", "filename", "sasv-score")
+    raise AsdfError(
+        f"{path}, line 1: neither a header with spk and filename, nor the columns of a known file "
+        f"of trials: '{' '.join(cells)[:120]}'. Known are 'SPK UTT KEY', 'SPK UTT KEY SOURCE', "
+        "'SPK UTT ATTACK KEY', 'SPK UTT GENDER ATTACK KEY', 'SPK UTT SCORE' and 'SPK UTT SCORE "
+        "KEY', with a KEY target, nontarget or spoof."
+    )
+
+
+def _collect(
+    path: _FilePath, lines: NumberedLines, names: Sequence[str], separator: str | None
+) -> _Rows:
+    rows = _Rows(path, names)
+    tag = names.index("track_2_tag") if "track_2_tag" in names else None
+    for number, line in lines:
+        cells = [cell.strip() for cell in line.split(separator)]
+        if len(cells) != len(names):
+            raise AsdfError(
+                f"{path}, line {number}: expected {len(names)} columns ({', '.join(names)}), found "
+                f"'{line[:120]}'."
+            )
+        # The package of ASVspoof 5 leaves these lines of its table of keys out, too.
+        if tag is not None and cells[tag] == "dummy":
+            continue
+        rows.add(number, cells)
+    return rows
+
+
+def _scores_of(path: _FilePath, rows: _Rows, column: str) -> Floats | None:
+    texts = rows.columns.get(column)
+    if texts is None:
+        return None
+    missing = [index for index, text in enumerate(texts) if text == "-"]
+    if len(missing) == len(texts):
+        return None
+    if missing:
+        raise AsdfError(
+            f"{path}, line {rows.lines[missing[0]]}: {len(missing)} of {len(texts)} trials have no "
+            f"{column}: a system scores all trials or none."
+        )
+    scores = array("d")
+    for line, text in zip(rows.lines, texts, strict=True):
+        score = parse_score(text, path, line)
+        if not np.isfinite(score):
+            raise AsdfError(f"{path}, line {line}: the {column} '{text}' is not finite.")
+        scores.append(score)
+    return np.array(scores)
+
+
+def _attacks(values: Sequence[str], kinds: Labels) -> list[str]:
+    attacks = []
+    for value, kind in zip(values, kinds.tolist(), strict=True):
+        attacks.append(value if kind == SPOOF else "-")
+    return attacks
+
+
+def _is_number(text: str) -> bool:
+    try:
+        read_number(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _pairs(names: Sequence[tuple[str, str]]) -> str:
+    return quoted_and_more([f"{speaker} {utterance}" for speaker, utterance in names], _SHOWN)

@@ -1,0 +1,377 @@
+"""Spoofing-robust speaker verification (SASV): a-DCF, its EERs, tandem metrics, by condition.
+
+Invariant: a metric of one score per trial reads the SASV scores, a tandem metric the scores of
+both systems, and what has no scores is None. The values are those of the package of ASVspoof 5
+(`a_dcf.py`, `compute_teer`, `compute_tDCF`); rates are fractions.
+
+    a-DCF      see `asdf.metrics.tandem.min_a_dcf`
+    SASV-EER   targets against nontargets and spoofs, SV-EER against nontargets, SPF-EER against
+               spoofs: Jung et al., "SASV 2022: the first spoofing-aware speaker verification
+               challenge", Interspeech 2022; here without interpolation, as everywhere
+    t-EER      concurrent: see `asdf.metrics.tandem.t_eer`
+    min t-DCF  of the CM scores with the ASV rates that ASVspoof 5 published for its track 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asdf.arrays import Flags, Floats, Indices
+from asdf.errors import AsdfError
+from asdf.metrics.detection import Counts, DetCurve, eer, into_blocks
+from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
+from asdf.metrics.replicates import replicate_eer, times_drawn
+from asdf.metrics.tandem import (
+    ASVSPOOF5_ASV,
+    TANDEM,
+    ConcurrentPoint,
+    TandemCost,
+    TandemPath,
+    min_a_dcf,
+    min_tdcf,
+    t_eer_path,
+)
+from asdf.tasks.sasv.sasv_files import KINDS, NONTARGET, SPOOF, TARGET, SasvScores
+from asdf.trials.asv_scores import AsvScores
+
+DRAWN = ("a_dcf", "sasv_eer", "sv_eer", "spf_eer")
+"""Metrics that have intervals."""
+
+Kinds = tuple[Floats, Floats, Floats]
+"""Scores of target, nontarget and spoof trials."""
+
+
+@dataclass(frozen=True)
+class SasvResult:
+    """The metrics of one system on some trials; None where it has no scores for them.
+
+    Attributes:
+        act_a_dcf: the normalised a-DCF at the Bayes threshold of log-likelihood ratios.
+    """
+
+    target: int
+    nontarget: int
+    spoof: int
+    a_dcf: float | None = None
+    a_dcf_threshold: float | None = None
+    act_a_dcf: float | None = None
+    sasv_eer: float | None = None
+    sv_eer: float | None = None
+    spf_eer: float | None = None
+    t_eer: float | None = None
+    t_eer_asv_threshold: float | None = None
+    t_eer_cm_threshold: float | None = None
+    min_tdcf: float | None = None
+    asv_eer: float | None = None
+    cm_eer: float | None = None
+
+
+@dataclass(frozen=True)
+class SasvCondition:
+    """The result of one value of one column."""
+
+    column: str
+    value: str
+    result: SasvResult
+
+
+@dataclass(frozen=True)
+class SasvSummary:
+    """One system on one set.
+
+    Attributes:
+        intervals, speaker_intervals: Intervals of the metrics in `DRAWN`, over trials and over
+            claimed speakers; empty where not requested, or where there is a single speaker.
+        left_out: column -> the values of it that lack a kind of trials.
+        are_llrs: True if the SASV scores are log-likelihood ratios, so that act_a_dcf means
+            something.
+    """
+
+    name: str
+    result: SasvResult
+    cost: TandemCost
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    speaker_intervals: Mapping[str, Interval] = field(default_factory=dict)
+    conditions: tuple[SasvCondition, ...] = ()
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    are_llrs: bool = False
+
+
+def bayes_threshold(cost: TandemCost) -> float:
+    """Return the threshold of the log-likelihood ratio of targets against all impostors."""
+    return float(np.log((cost.nontarget_weight + cost.spoof_weight) / cost.target_weight))
+
+
+def act_a_dcf(kinds: Kinds, cost: TandemCost) -> float:
+    """Return the normalised a-DCF at the Bayes threshold; `kinds` are log-likelihood ratios."""
+    target, nontarget, spoof = kinds
+    threshold = bayes_threshold(cost)
+    paid = cost.target_weight * np.mean(target < threshold)
+    paid += cost.nontarget_weight * np.mean(nontarget >= threshold)
+    paid += cost.spoof_weight * np.mean(spoof >= threshold)
+    return float(paid / min(cost.target_weight, cost.nontarget_weight + cost.spoof_weight))
+
+
+def sasv_result(
+    scores: SasvScores,
+    cost: TandemCost = TANDEM,
+    chosen: Flags | None = None,
+    *,
+    are_llrs: bool = False,
+) -> SasvResult:
+    """Return the metrics of scored trials with known kinds.
+
+    Args:
+        chosen: (trials,), which of them; None: all. Each kind must be among them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import SasvScores, SasvTrials, sasv_result
+        >>> kinds = np.array([0, 0, 1, 1, 2, 2], np.int8)  # target, nontarget, spoof
+        >>> trials = SasvTrials(["S1"] * 6, list("abcdef"), kinds)
+        >>> asv = np.array([3.0, 2.0, -1.0, 0.0, 2.5, 1.0])
+        >>> cm = np.array([2.0, 1.0, 1.5, 0.5, -1.0, -2.0])
+        >>> result = sasv_result(SasvScores(trials, cm, asv))
+        >>> result.asv_eer, result.cm_eer, result.spoof
+        (0.0, 0.0, 2)
+    """
+    kinds = scores.trials.kinds
+    if kinds is None:
+        raise ValueError("the kinds of the trials are not known")
+    counted = kinds if chosen is None else kinds[chosen]
+    values: dict[str, float] = {}
+    if scores.sasv is not None:
+        values.update(_of_sasv(scores, cost, chosen, are_llrs))
+    if scores.asv is not None:
+        target, nontarget, _ = scores.by_kind("asv", chosen)
+        values["asv_eer"] = eer(target, nontarget)[0]
+    if scores.cm is not None:
+        target, nontarget, spoof = scores.by_kind("cm", chosen)
+        speech = np.concatenate([target, nontarget])
+        values["cm_eer"] = eer(speech, spoof)[0]
+        values["min_tdcf"] = min_tdcf(speech, spoof, ASVSPOOF5_ASV)
+    if scores.asv is not None and scores.cm is not None:
+        values.update(_concurrent(scores, chosen))
+    return SasvResult(
+        target=int((counted == TARGET).sum()),
+        nontarget=int((counted == NONTARGET).sum()),
+        spoof=int((counted == SPOOF).sum()),
+        **values,
+    )
+
+
+def tandem_path(scores: SasvScores, chosen: Flags | None = None) -> TandemPath:
+    """Return the t-EER path of scores of both systems."""
+    target, nontarget, spoof = scores.by_kind("cm", chosen)
+    speech = np.concatenate([target, nontarget])
+    asv = AsvScores(*scores.by_kind("asv", chosen))
+    return t_eer_path(asv, DetCurve.of(speech, spoof))
+
+
+def _of_sasv(
+    scores: SasvScores, cost: TandemCost, chosen: Flags | None, are_llrs: bool
+) -> dict[str, float]:
+    target, nontarget, spoof = scores.by_kind("sasv", chosen)
+    lowest, threshold = min_a_dcf(target, nontarget, spoof, cost)
+    values = {
+        "a_dcf": lowest,
+        "a_dcf_threshold": threshold,
+        "sasv_eer": eer(target, np.concatenate([nontarget, spoof]))[0],
+        "sv_eer": eer(target, nontarget)[0],
+        "spf_eer": eer(target, spoof)[0],
+    }
+    if are_llrs:
+        values["act_a_dcf"] = act_a_dcf((target, nontarget, spoof), cost)
+    return values
+
+
+def _concurrent(scores: SasvScores, chosen: Flags | None) -> dict[str, float]:
+    try:
+        point: ConcurrentPoint = tandem_path(scores, chosen).concurrent()
+    except AsdfError:
+        # No pair of thresholds has equal rates; the other metrics are defined all the same.
+        return {}
+    return {
+        "t_eer": point.rate,
+        "t_eer_asv_threshold": point.asv_threshold,
+        "t_eer_cm_threshold": point.cm_threshold,
+    }
+
+
+def summarise_sasv(
+    name: str,
+    scores: SasvScores,
+    *,
+    cost: TandemCost = TANDEM,
+    by: Sequence[str] = (),
+    replicates: int = 0,
+    seed: int = 0,
+    are_llrs: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> SasvSummary:
+    """Return the metrics of a system, by condition and with intervals.
+
+    Args:
+        by: columns of the trials; in 'attack', and others that only spoofs have values of, the
+            spoofs of each value meet all targets and nontargets.
+        replicates: Replicates of each bootstrap; 0: no intervals.
+        progress: Function called after each replicate.
+    """
+    intervals: dict[str, Interval] = {}
+    speaker_intervals: dict[str, Interval] = {}
+    result = sasv_result(scores, cost, are_llrs=are_llrs)
+    if replicates and scores.sasv is not None:
+        bootstrap = _Bootstrap(scores, cost, result, progress)
+        intervals = bootstrap.intervals(replicates, seed, over_speakers=False)
+        if len(set(scores.trials.speakers)) > 1:
+            speaker_intervals = bootstrap.intervals(replicates, seed, over_speakers=True)
+    conditions: list[SasvCondition] = []
+    left_out = {}
+    for column in by:
+        of_column, lacking = _conditions(scores, column, cost, are_llrs)
+        conditions += of_column
+        if lacking:
+            left_out[column] = lacking
+    return SasvSummary(
+        name=name,
+        result=result,
+        cost=cost,
+        intervals=intervals,
+        speaker_intervals=speaker_intervals,
+        conditions=tuple(conditions),
+        left_out=left_out,
+        are_llrs=are_llrs,
+    )
+
+
+def _conditions(
+    scores: SasvScores, column: str, cost: TandemCost, are_llrs: bool
+) -> tuple[list[SasvCondition], list[str]]:
+    """Return the conditions of a column, and its values that lack a kind of trials."""
+    kinds = np.asarray(scores.trials.kinds)
+    values = np.asarray(scores.trials.columns[column])
+    is_spoof = kinds == SPOOF
+    of_spoofs = set(values[is_spoof].tolist())
+    is_of_spoofs_alone = not of_spoofs.intersection(values[~is_spoof].tolist())
+    conditions = []
+    lacking = []
+    for value in sorted(set(values.tolist()) - {"-"}):
+        chosen = values == value
+        if is_of_spoofs_alone and value not in of_spoofs:
+            continue
+        if is_of_spoofs_alone:
+            chosen |= ~is_spoof
+        if len(set(kinds[chosen].tolist())) < len(KINDS):
+            lacking.append(value)
+            continue
+        result = sasv_result(scores, cost, chosen, are_llrs=are_llrs)
+        conditions.append(SasvCondition(column, value, result))
+    return conditions, lacking
+
+
+class _Bootstrap:
+    """Replicates of the trials of one system.
+
+    A replicate is how often each trial is drawn. As in `asdf.metrics.detection`, sorted trials are
+    put into blocks, first targets and then impostors: the lowest a-DCF lies between two of them.
+    """
+
+    def __init__(
+        self,
+        scores: SasvScores,
+        cost: TandemCost,
+        result: SasvResult,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self._cost = cost
+        self._result = result
+        self._progress = progress
+        self._kinds = scores.trials.kinds
+        target, nontarget, spoof = scores.by_kind("sasv")
+        self._sizes = (target.size, nontarget.size, spoof.size)
+        impostors = np.concatenate([nontarget, spoof])
+        self._all = into_blocks(DetCurve.of(target, impostors))
+        self._nontargets = into_blocks(DetCurve.of(target, nontarget))
+        self._spoofs = into_blocks(DetCurve.of(target, spoof))
+        names, index = np.unique(np.asarray(scores.trials.speakers), return_inverse=True)
+        self._speakers = names.size
+        self._speaker_of = [index[self._kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]
+        weights = np.array([cost.target_weight, cost.nontarget_weight, cost.spoof_weight])
+        self._weights: Floats = weights / min(weights[0], weights[1:].sum())
+        rates = self._rates(*(np.ones(size, np.int64) for size in self._sizes))
+        self._best = int(np.argmin(self._weights @ rates))
+        self._best_rates = rates[:, self._best]
+
+    def intervals(self, replicates: int, seed: int, *, over_speakers: bool) -> dict[str, Interval]:
+        """Return the intervals of the metrics in `DRAWN`."""
+        rng = np.random.default_rng(seed)
+        drawn = []
+        at_best = []
+        for _ in range(replicates):
+            weights = self._draw(rng, over_speakers=over_speakers)
+            rates = self._rates(*weights)
+            at_best.append(rates[:, self._best])
+            drawn.append([float((self._weights @ rates).min()), *self._eers(*weights)])
+            if self._progress is not None:
+                self._progress(1)
+        groups = None
+        if over_speakers:
+            groups = max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
+        a_dcfs, *eers = np.array(drawn).T
+        of_best = Rates(
+            values=self._best_rates,
+            weights=self._weights,
+            trials=np.array(self._sizes, np.float64),
+            drawn=np.array(at_best).T if over_speakers else None,
+        )
+        lowest = getattr(self._result, DRAWN[0])
+        intervals = {DRAWN[0]: lowest_interval(lowest, a_dcfs, of_best, groups=groups)}
+        fewest = min(self._sizes)
+        for name, values in zip(DRAWN[1:], eers, strict=True):
+            rate = getattr(self._result, name)
+            intervals[name] = rate_interval(rate, values, trials=fewest, groups=groups)
+        return intervals
+
+    def _draw(self, rng: np.random.Generator, *, over_speakers: bool) -> list[Counts]:
+        """Return how often each trial is drawn, by its kind."""
+        if not over_speakers:
+            return [times_drawn(size, rng) for size in self._sizes]
+        while True:
+            times = times_drawn(self._speakers, rng)
+            weights = [times[speakers] for speakers in self._speaker_of]
+            # A draw that lacks a kind of trials has no a-DCF and is drawn again.
+            if all(counts.any() for counts in weights):
+                return weights
+
+    def _eers(self, target: Counts, nontarget: Counts, spoof: Counts) -> list[float]:
+        """Return the EERs of `DRAWN` of one replicate, from how often each trial is drawn."""
+        impostors = np.concatenate([nontarget, spoof])
+        return [
+            replicate_eer(self._all.sums(target, impostors)),
+            replicate_eer(self._nontargets.sums(target, nontarget)),
+            replicate_eer(self._spoofs.sums(target, spoof)),
+        ]
+
+    def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
+        """Return miss, false alarm and spoof false alarm rate of a replicate, (3, blocks + 1)."""
+        blocks = self._all
+        of_nontarget = blocks.of_spoof[: nontarget.size]
+        of_spoof = blocks.of_spoof[nontarget.size :]
+        return np.stack(
+            [
+                _rejected(blocks.of_bona_fide, target, blocks.count),
+                1 - _rejected(of_nontarget, nontarget, blocks.count),
+                1 - _rejected(of_spoof, spoof, blocks.count),
+            ]
+        )
+
+
+def _rejected(block: Indices, weights: Counts, blocks: int) -> Floats:
+    """Return the share of trials in the first 0, 1, ... blocks, (blocks + 1,)."""
+    sums = np.bincount(block, weights, blocks)
+    totals = np.concatenate([[0.0], np.cumsum(sums)])
+    shares: Floats = totals / totals[-1]
+    return shares

@@ -1,0 +1,296 @@
+"""Training on one corpus, scores on others: error rates per set, averaged and pooled.
+
+Invariant: a configuration has an average and a pooled result only over sets that all of its
+networks were scored on, and sets of the corpus that was trained on are marked and never hidden in
+an average over other corpora.
+
+The average counts every set the same, whatever its size, each at a threshold of its own. The pooled
+EER is that of all trials in one DET curve, so at one threshold for all sets: it also shows whether
+scores mean the same from corpus to corpus. Trials of the pool are drawn as those of one set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.metrics.results import Result
+from asdf.settings.literals import parse_literal
+from asdf.settings.mistakes import Complaint
+from asdf.tasks.studies.configurations import Configuration, find_configurations
+from asdf.tasks.studies.measured import Measured
+from asdf.tasks.studies.over_seeds import Spread, compare_seeds, spreads
+from asdf.tasks.studies.references import KNOWN_SETS, Reference, comparable, of_the_same_length
+from asdf.tasks.studies.seed_draws import SeedDraws, average_of_sets, draw_seeds
+from asdf.tasks.studies.seed_results import OverSeeds, is_worse
+from asdf.trials.how_scored import described, role_words
+from asdf.trials.run_folder import RunFolder
+from asdf.trials.score_file import Scores
+from asdf.trials.trial_list import TrialList, join
+
+_TRAINING_SETS = "recipe.training_sets"
+# What the names of a corpus's sets end with.
+_SUBSET = re.compile(
+    r"[-_:](train|training|dev|development|validation|val|test|testing|eval|evaluation|progress)$"
+)
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class SetRow:
+    """A set: its trials, and the EER of each configuration by its name.
+
+    Attributes:
+        is_own: it is a set of a corpus that was trained on.
+        published: the lowest published EERs by the same protocol, in words; '' where none is known.
+        remark: ', chose the network' and the like, of any of the systems; '' for a new set.
+    """
+
+    name: str
+    is_own: bool
+    bona_fide: int
+    spoof: int
+    eers: Mapping[str, Spread]
+    published: str = ""
+    remark: str = ""
+
+    def corpus_words(self) -> str:
+        """Return whether its corpus is that of the training, and what else the set was."""
+        return ("trained on" if self.is_own else "other") + self.remark
+
+
+@dataclass(frozen=True)
+class TotalRow:
+    """The EERs over several sets: their average, or that of all trials together.
+
+    Attributes:
+        leader: the configuration that is significantly the best; '' where none is.
+    """
+
+    name: str
+    sets: tuple[str, ...]
+    bona_fide: int
+    spoof: int
+    eers: Mapping[str, Spread]
+    leader: str = ""
+
+
+@dataclass(frozen=True)
+class Generalisation:
+    """How configurations do on the sets of other corpora than they were trained on."""
+
+    trained_on: tuple[str, ...]
+    configurations: tuple[str, ...]
+    sets: list[SetRow]
+    totals: list[TotalRow] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[SetRow | TotalRow]:
+        """The sets, then what is over several of them."""
+        return [*self.sets, *self.totals]
+
+
+def corpus_of(name: str) -> str:
+    """Return 'demo' for 'demo-eval' and 'asvspoof19' for 'asvspoof19:eval'."""
+    return _SUBSET.sub("", name)
+
+
+def measure_generalisation(
+    runs: Sequence[RunFolder],
+    names: Sequence[str],
+    measurements: Sequence[Measured],
+    over: OverSeeds,
+    replicates: int,
+) -> Generalisation | None:
+    """Return the results over several sets; None where none is of a corpus not trained on.
+
+    Args:
+        names: Names of the runs.
+        over: Results over seeds that were measured already.
+    """
+    set_names = list(dict.fromkeys(measured.summary.set for measured in measurements))
+    trained = _training_sets(runs)
+    own_corpora = {corpus_of(name) for name in trained}
+    own = []
+    for name in set_names:
+        if any(corpus_of(part) in own_corpora for part in name.split("+")):
+            own.append(name)
+    others = [name for name in set_names if name not in own]
+    if not trained or not others or len(set_names) < 2:
+        return None
+    configurations = over.configurations or find_configurations(runs, names, measurements)
+    table = _Table(runs, measurements, configurations, replicates)
+    table.use(over)
+    rows = [table.set_row(name, name in own) for name in set_names]
+    totals = table.total_rows(set_names, "")
+    if own and len(others) > 1:
+        totals = [*table.total_rows(others, " of other corpora"), *totals]
+    shown = tuple(known.name for known in configurations)
+    return Generalisation(trained, shown, rows, totals)
+
+
+def _training_sets(runs: Sequence[RunFolder]) -> tuple[str, ...]:
+    """Return the sets that the runs were trained on, as they recorded them."""
+    names: dict[str, None] = {}
+    for run in runs:
+        setting = run.settings().get(_TRAINING_SETS)
+        try:
+            value = parse_literal(setting.text) if setting else ()
+        except Complaint:
+            continue
+        if isinstance(value, tuple):
+            names.update(dict.fromkeys(map(str, value)))
+    return tuple(names)
+
+
+class _Table:
+    """The measurements by configuration and set, and their draws."""
+
+    def __init__(
+        self,
+        runs: Sequence[RunFolder],
+        measurements: Sequence[Measured],
+        configurations: Sequence[Configuration],
+        replicates: int,
+    ) -> None:
+        self._runs = runs
+        self._configurations = configurations
+        self._replicates = replicates
+        self._by_key = {(m.system, m.summary.set): m for m in measurements}
+        self._draws: dict[tuple[str, str], SeedDraws] = {}
+        # Only what is compared needs draws that others share, which take longer.
+        self._is_compared = len(configurations) > 1
+
+    def use(self, over: OverSeeds) -> None:
+        """Take over what was drawn already."""
+        for set_name, results in over.by_set.items():
+            for result in results:
+                if result.draws is not None:
+                    self._draws[result.name, set_name] = result.draws
+
+    def set_row(self, set_name: str, is_own: bool) -> SetRow:
+        eers = {}
+        for known in self._configurations:
+            draws = self._draws_on(known, set_name)
+            if draws is not None:
+                eers[known.name] = spreads(draws)[0]
+        measured = [m for (_, name), m in self._by_key.items() if name == set_name]
+        result = measured[0].summary.result
+        published = _published_words(set_name, measured)
+        remarks = dict.fromkeys(role_words(known.summary.scored.role) for known in measured)
+        return SetRow(
+            set_name, is_own, result.bona_fide, result.spoof, eers, published, "".join(remarks)
+        )
+
+    def total_rows(self, set_names: Sequence[str], of_which: str) -> list[TotalRow]:
+        """Return the average and the pooled row over the sets."""
+        averages = {}
+        pools = {}
+        for known in self._configurations:
+            draws = [self._draws_on(known, name) for name in set_names]
+            of_sets = [part for part in draws if part is not None]
+            have_same_seeds = len({part.seeds for part in of_sets}) == 1
+            if len(of_sets) == len(set_names) and have_same_seeds:
+                averages[known.name] = average_of_sets(of_sets)
+                by_set = [self._scores_on(known, name) for name in set_names]
+                pooled = []
+                for parts in zip(*by_set, strict=True):
+                    pooled.append(pool(dict(zip(set_names, parts, strict=True))))
+                pools[known.name] = self._draw(self._seeds_on(known, set_names[0]), pooled)
+        by_set: dict[str, Result] = {}
+        for (_, name), measured in self._by_key.items():
+            by_set.setdefault(name, measured.summary.result)
+        sizes = [by_set[name] for name in set_names]
+        bona_fide = sum(result.bona_fide for result in sizes)
+        spoof = sum(result.spoof for result in sizes)
+        rows = []
+        for kind, by_name in (("Average", averages), ("Pooled", pools)):
+            # No configuration was scored on all of them.
+            if not by_name:
+                continue
+            eers = {name: spreads(draws)[0] for name, draws in by_name.items()}
+            title = f"{kind}, {len(set_names)} sets{of_which}"
+            leader = _leader(by_name)
+            rows.append(TotalRow(title, tuple(set_names), bona_fide, spoof, eers, leader))
+        return rows
+
+    def _draws_on(self, known: Configuration, set_name: str) -> SeedDraws | None:
+        """Return the draws of a configuration's networks on a set; None without any."""
+        key = (known.name, set_name)
+        if key not in self._draws:
+            scores = self._scores_on(known, set_name)
+            seeds = self._seeds_on(known, set_name)
+            if not scores:
+                return None
+            trials = self._runs[known.run].trials(set_name)
+            try:
+                self._draws[key] = self._draw(seeds, scores, trials)
+            except AsdfError:
+                # Seeds of other trials have no interval; that is a finding already.
+                return None
+        return self._draws[key]
+
+    def _draw(
+        self, seeds: Sequence[str], scores: Sequence[Scores], trials: TrialList | None = None
+    ) -> SeedDraws:
+        return draw_seeds(
+            seeds, scores, trials, replicates=self._replicates, is_compared=self._is_compared
+        )
+
+    def _seeds_on(self, known: Configuration, set_name: str) -> list[str]:
+        pairs = zip(known.systems, known.seeds, strict=True)
+        return [seed for system, seed in pairs if (system, set_name) in self._by_key]
+
+    def _scores_on(self, known: Configuration, set_name: str) -> list[Scores]:
+        scores = []
+        for system in known.systems:
+            measured = self._by_key.get((system, set_name))
+            if measured is not None:
+                scores.append(self._runs[measured.run].scores(measured.network, set_name))
+        return scores
+
+
+def pool(by_set: Mapping[str, Scores]) -> Scores:
+    """Return the scores of several sets as those of one; a trial's id becomes `set:id`."""
+    named = []
+    for name, scores in by_set.items():
+        named.append(Scores(scores.ids, scores.labels, scores.scores, name=name))
+    joined = join(named)
+    values = np.concatenate([scores.scores for scores in by_set.values()])
+    return Scores(list(joined.ids), joined.labels, values)
+
+
+def _leader(by_name: Mapping[str, SeedDraws]) -> str:
+    """Return the configuration that is significantly better than the next one; '' for none."""
+    ranked = sorted(by_name, key=lambda name: float(by_name[name].measured[:, 0].mean()))
+    if len(ranked) < 2:
+        return ""
+    try:
+        tested = compare_seeds(by_name[ranked[0]], by_name[ranked[1]])
+    except AsdfError:
+        return ""
+    return ranked[0] if is_worse(tested) else ""
+
+
+def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
+    """Return the lowest published EERs by the same trials and scored length, with that length."""
+    if set_name not in KNOWN_SETS:
+        return ""
+    known = KNOWN_SETS[set_name]
+    alike: dict[Reference, None] = {}
+    for system in measured:
+        result = system.summary.result
+        if comparable(set_name, result.bona_fide, result.spoof) is None:
+            return f"over other trials ({known.trials.trials:,})"
+        same_length = of_the_same_length(known, system.summary.scored.length)
+        alike.update(dict.fromkeys(same_length))
+    if not alike:
+        return "scored from other lengths"
+    lowest = sorted(alike, key=lambda reference: reference.eer)[:_SHOWN]
+    words = [f"{reference.system} {reference.eer:.2f}" for reference in lowest]
+    lengths = dict.fromkeys(described(reference.scored) for reference in lowest)
+    return f"{'; '.join(words)} ({known.title}; {', '.join(lengths)})"

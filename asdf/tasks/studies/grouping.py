@@ -1,0 +1,138 @@
+"""Runs that differ by their seed alone, known by the settings that they recorded.
+
+Invariant: runs are put together only if every setting that can change a result is the same in all
+of them, and each seed counts once. Where runs recorded no seed, the names of their folders decide:
+those that differ only in the number behind 'seed' are put together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from asdf.tables.labels import numbered
+from asdf.trials.run_folder import KeptSetting, RunFolder
+
+SEED = "recipe.seed"
+
+NO_EFFECT = frozenset(
+    {
+        # Where things lie, and what is done now. A corpus may be copied to the disk of each node.
+        "paths.output_folder",
+        "paths.database_folder",
+        "paths.system_folder",
+        "paths.sad_folder",
+        "recipe.start_stage",
+        "recipe.end_stage",
+        "recipe.check_recordings",
+        # On what, and how quickly; results change by rounding at most.
+        "computing.gpu_ids",
+        "computing.backend",
+        "computing.timeout_s",
+        "computing.threads",
+        "computing.network_dataloader_workers",
+        "computing.profile_steps",
+        # What is logged and saved on the way.
+        "network.print_interval",
+        "network.scoring_print_interval",
+        "network.checkpoint_interval_s",
+        "network.checkpoint_interval_steps",
+        "network.save_only_trained",
+        "network.callback_failures_end_training",
+        "tracking.project",
+        "tracking.name",
+        "tracking.offline",
+        "tracking.mlflow_uri",
+    }
+)
+"""Settings that change no result: runs that differ in these and in the seed alone are a group."""
+
+_SEED_IN_NAME = re.compile(r"(?i)(seed)[-_=]?\d+")
+_FEW = 3
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that differ by their seed alone, in the order of their seeds.
+
+    Attributes:
+        runs: the indices of the runs.
+        seeds: the seed of each, as its run recorded it, or as its folder's name says.
+    """
+
+    name: str
+    runs: tuple[int, ...]
+    seeds: tuple[str, ...]
+
+
+def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup]:
+    """Return the groups of at least two runs, in the order in which the first of each is named.
+
+    Args:
+        names: Names of the runs, which the groups are named after.
+    """
+    by_configuration: dict[Hashable, dict[str, int]] = {}
+    for index, (run, name) in enumerate(zip(runs, names, strict=True)):
+        known = _configuration_and_seed(run, name)
+        if known is not None:
+            configuration, seed = known
+            # A second run with this seed is no other draw: the first one counts.
+            by_configuration.setdefault(configuration, {}).setdefault(seed, index)
+    groups = []
+    for by_seed in by_configuration.values():
+        if len(by_seed) < 2:
+            continue
+        # Sorted as numbers.
+        seeds = sorted(by_seed, key=lambda seed: (int(seed) if seed.isdecimal() else 0, seed))
+        members = tuple(by_seed[seed] for seed in seeds)
+        name = group_name([names[index] for index in members])
+        groups.append(RunGroup(name, members, tuple(seeds)))
+    distinct = numbered([group.name for group in groups])
+    for index, (group, name) in enumerate(zip(groups, distinct, strict=True)):
+        groups[index] = RunGroup(name, group.runs, group.seeds)
+    return groups
+
+
+def effective_settings(run: RunFolder) -> dict[str, str]:
+    """Return the recorded settings that can change a result, without the seed, as their texts."""
+    settings = run.settings()
+    texts = {}
+    for name, setting in settings.items():
+        if name not in NO_EFFECT and name != SEED:
+            texts[name] = setting.text
+    # Where other sets choose the network, those that are only scored change nothing on each other.
+    if settings.get("recipe.validation_sets", KeptSetting("None", "")).text != "None":
+        texts.pop("recipe.evaluation_sets", None)
+    return texts
+
+
+def recorded_seed(run: RunFolder) -> str | None:
+    """Return the seed that a run recorded; None where it recorded none."""
+    setting = run.settings().get(SEED)
+    return None if setting is None else setting.text
+
+
+def _configuration_and_seed(run: RunFolder, name: str) -> tuple[Hashable, str] | None:
+    """Return what runs of one group have in common, and the seed; None where neither is known."""
+    seed = recorded_seed(run)
+    if seed is not None:
+        return tuple(sorted(effective_settings(run).items())), seed
+    match = _SEED_IN_NAME.search(name)
+    if match is None:
+        return None
+    return name_without_seed(name), re.sub(r"\D", "", match.group())
+
+
+def name_without_seed(name: str) -> str:
+    """Return 'net_seed*' for 'net_seed3'."""
+    return _SEED_IN_NAME.sub(r"\1*", name)
+
+
+def group_name(names: Sequence[str]) -> str:
+    """Return a name for systems that differ by their seed: what they have in common, or all."""
+    common = dict.fromkeys(map(name_without_seed, names))
+    if len(common) == 1:
+        return next(iter(common))
+    shown = ", ".join(names[:_FEW])
+    return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"

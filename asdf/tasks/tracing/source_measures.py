@@ -1,0 +1,403 @@
+"""Source tracing measured: closed set, of sources that are known, and open set, of unknown ones.
+
+Invariant: a trial counts by its class: of a class that the network knows it is a known trial, of
+another one an unknown trial; of no class it is left out. Values are fractions, those of
+scikit-learn's `accuracy_score`, `balanced_accuracy_score` and `f1_score(average='macro',
+zero_division=0)`.
+
+Shapes: N trials, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+
+from asdf.arrays import Flags, Floats, Indices, Integers
+from asdf.errors import AsdfError
+from asdf.metrics.detection import Blocks, DetCurve, into_blocks
+from asdf.metrics.intervals import Interval, rate_interval
+from asdf.metrics.replicates import replicate_eer
+from asdf.tasks.tracing.classes import NO_CLASS
+from asdf.tasks.tracing.source_scores import SourceScores
+
+Counts = Floats
+Rejection = Literal["probability", "logit", "energy", "entropy"]
+REJECTIONS: tuple[str, ...] = get_args(Rejection)
+"""By what a source is called unknown; a trial with a low score is rejected.
+
+`probability`: the highest probability (Hendrycks & Gimpel, ICLR 2017); `logit`: the highest logit
+(Vaze et al., ICLR 2022), which for the cosine head is the nearest class's cosine, a distance;
+`energy`: the logarithm of the sum of odds (Liu et al., NeurIPS 2020); `entropy`: minus the entropy
+of the probabilities."""
+
+CLOSED_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
+OPEN_METRICS = ("unknown_eer", "oscr")
+FALSE_POSITIVE_RATES = (0.01, 0.1)
+"""At which the rate of correct classification is reported."""
+_LEVEL = 0.95
+_MOST_TRIES = 100
+_FEWEST_SPEAKERS = 2
+
+
+@dataclass(frozen=True)
+class ClassResult:
+    """A class of the closed set; precision, recall and F1 are fractions."""
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    trials: int
+
+
+@dataclass(frozen=True, eq=False)
+class OpenSet:
+    """How well unknown sources are rejected.
+
+    Attributes:
+        rejection: the score by which they are.
+        eer: Error rate at which as many known trials are rejected as unknown ones are accepted.
+        threshold: Threshold of that EER.
+        oscr: the area under the curve.
+        false_positive_rates, correct_rates: the curve, from the highest threshold to the lowest.
+        correct_at: the rates of correct classification at `FALSE_POSITIVE_RATES`.
+    """
+
+    rejection: str
+    eer: float
+    threshold: float
+    oscr: float
+    false_positive_rates: Floats
+    correct_rates: Floats
+    correct_at: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SourceResult:
+    """The results of a network on a set.
+
+    Attributes:
+        confusion_KK: trials of each class (row) by the class that they are called (column).
+        known, unknown, of_no_class: numbers of trials.
+        closed: `CLOSED_METRICS` by name.
+        open: None where a set has no unknown trials.
+        intervals: Intervals by the names of metrics; empty where not requested.
+    """
+
+    classes: tuple[str, ...]
+    column: str
+    confusion_KK: Integers
+    known: int
+    unknown: int
+    of_no_class: int
+    closed: dict[str, float]
+    by_class: list[ClassResult]
+    open: OpenSet | None
+    intervals: dict[str, Interval] = field(default_factory=dict)
+
+
+def evaluate_sources(
+    scores: SourceScores,
+    rejection: Rejection = "probability",
+    *,
+    speakers: Sequence[str] | None = None,
+    replicates: int = 0,
+    seed: int = 0,
+) -> SourceResult:
+    """Measure traced sources.
+
+    Args:
+        rejection: the score by which unknown sources are rejected.
+        speakers: Speaker of each trial: whole speakers are drawn for the intervals; None: trials,
+            those of known and of unknown sources separately.
+        replicates: Replicates of the bootstrap; 0: no intervals.
+
+    Raises:
+        AsdfError: not one trial is of a class that the network knows.
+    """
+    trials = _Trials.of(scores, rejection)
+    values = trials.values(np.ones(len(trials.truths)))
+    confusion = trials.confusion(np.ones(len(trials.truths))).astype(np.int64)
+    intervals = {}
+    if replicates:
+        kept = None if speakers is None else [speakers[row] for row in trials.rows.tolist()]
+        intervals = _intervals(trials, values, kept, replicates, seed)
+    return SourceResult(
+        classes=scores.classes,
+        column=scores.column,
+        confusion_KK=confusion,
+        known=int(trials.is_known.sum()),
+        unknown=int((~trials.is_known).sum()),
+        of_no_class=len(scores) - len(trials.truths),
+        closed={name: values[name] for name in CLOSED_METRICS},
+        by_class=_class_results(confusion, scores.classes),
+        open=_open_set(trials, rejection) if not trials.is_known.all() else None,
+        intervals=intervals,
+    )
+
+
+def describe_traced(scores: SourceScores | None) -> str:
+    """Return ', attack: accuracy 98.00 %, unknown EER 7.00 %'; '' where nothing can be measured."""
+    if scores is None or not set(scores.truths) & set(scores.classes):
+        return ""
+    result = evaluate_sources(scores)
+    text = f", {scores.column}: accuracy {100 * result.closed['accuracy']:.2f} %"
+    if result.open is not None:
+        text += f", unknown EER {100 * result.open.eer:.2f} %"
+    return text
+
+
+def rejection_scores(scores: SourceScores, rejection: Rejection) -> Floats:
+    """Return the score of each trial by which unknown sources are rejected, (trials,)."""
+    logs_NK = scores.log_probabilities
+    if rejection == "probability":
+        highest: Floats = logs_NK.max(axis=1)
+        return highest
+    if rejection == "logit":
+        logits: Floats = logs_NK.max(axis=1) + scores.energies
+        return logits
+    if rejection == "energy":
+        return scores.energies
+    negative: Floats = (np.exp(logs_NK) * logs_NK).sum(axis=1)
+    return negative
+
+
+def accuracy_of(confusion_KK: Counts) -> float:
+    """Return the proportion of trials that are called what they are."""
+    return float(np.trace(confusion_KK) / confusion_KK.sum())
+
+
+def balanced_accuracy_of(confusion_KK: Counts) -> float:
+    """Return the mean recall of the classes that have trials."""
+    trials_K = confusion_KK.sum(axis=1)
+    has_trials = trials_K > 0
+    return float((np.diag(confusion_KK)[has_trials] / trials_K[has_trials]).mean())
+
+
+def macro_f1_of(confusion_KK: Counts) -> float:
+    """Return the mean F1 of the classes that have trials, or that a trial is called."""
+    occurs = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0) > 0
+    return float(_f1_of_classes(confusion_KK)[occurs].mean())
+
+
+def _f1_of_classes(confusion_KK: Counts) -> Floats:
+    both = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0)
+    f1: Floats = 2 * np.diag(confusion_KK) / np.maximum(both, 1)
+    return f1
+
+
+def _class_results(confusion_KK: Integers, names: Sequence[str]) -> list[ClassResult]:
+    right = np.diag(confusion_KK)
+    precisions = right / np.maximum(confusion_KK.sum(axis=0), 1)
+    trials = confusion_KK.sum(axis=1)
+    recalls = right / np.maximum(trials, 1)
+    f1 = _f1_of_classes(confusion_KK.astype(np.float64))
+    columns = (precisions.tolist(), recalls.tolist(), f1.tolist(), trials.tolist())
+    return [ClassResult(*values) for values in zip(names, *columns, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """Known and unknown trials, in the order of their file.
+
+    Attributes:
+        rows: Rows in the file.
+        truths: the index of each trial's class; -1 for unknown ones.
+        calls: the index of the class that each is called.
+        scores: Scores by which unknown sources are rejected.
+        curve: Curve of known trials against unknown ones; None without unknown ones.
+    """
+
+    classes: int
+    rows: Integers
+    truths: Integers
+    calls: Integers
+    scores: Floats
+    curve: DetCurve | None
+
+    @classmethod
+    def of(cls, scores: SourceScores, rejection: Rejection) -> _Trials:
+        """Take the trials of a class, known or not."""
+        indices = {name: index for index, name in enumerate(scores.classes)}
+        rows = np.array([row for row, name in enumerate(scores.truths) if name != NO_CLASS], int)
+        truths = np.array([indices.get(scores.truths[row], -1) for row in rows.tolist()], int)
+        if not (truths >= 0).any():
+            raise AsdfError(
+                f"not one of the {len(scores)} trials is of a class that the network knows "
+                f"({', '.join(scores.classes[:8])}). Check the column {scores.column!r} of the "
+                "protocol."
+            )
+        calls = scores.log_probabilities[rows].argmax(axis=1)
+        values = rejection_scores(scores, rejection)[rows]
+        is_known = truths >= 0
+        curve = None
+        if not is_known.all():
+            curve = DetCurve.of(values[is_known], values[~is_known])
+        return cls(len(scores.classes), rows, truths, calls, values, curve)
+
+    @cached_property
+    def is_known(self) -> Flags:
+        return self.truths >= 0
+
+    @cached_property
+    def is_correct(self) -> Flags:
+        """Whether a trial is known and called what it is."""
+        correct: Flags = self.is_known & (self.truths == self.calls)
+        return correct
+
+    @cached_property
+    def _blocks(self) -> Blocks:
+        assert self.curve is not None
+        return into_blocks(self.curve)
+
+    @cached_property
+    def _unknown_order(self) -> Indices:
+        return np.argsort(self.scores[~self.is_known], kind="stable")
+
+    @cached_property
+    def _ranks(self) -> tuple[Indices, Indices]:
+        """How many unknown trials score below each correct one, and how many not above it."""
+        unknown = self.scores[~self.is_known][self._unknown_order]
+        correct = self.scores[self.is_correct]
+        below = np.searchsorted(unknown, correct, side="left")
+        return below, np.searchsorted(unknown, correct, side="right")
+
+    def confusion(self, weights: Floats) -> Counts:
+        """Return the confusion of known trials that are drawn as often as `weights` says."""
+        known = self.is_known
+        cells = self.truths[known] * self.classes + self.calls[known]
+        counts = np.bincount(cells, weights[known], self.classes**2)
+        return np.asarray(counts.reshape(self.classes, self.classes), np.float64)
+
+    def values(self, weights: Floats) -> dict[str, float]:
+        """Return all metrics of the trials, drawn as often as `weights` (trials,) says."""
+        confusion = self.confusion(weights)
+        values = {
+            "accuracy": accuracy_of(confusion),
+            "balanced_accuracy": balanced_accuracy_of(confusion),
+            "macro_f1": macro_f1_of(confusion),
+        }
+        if self.curve is not None:
+            times = weights.astype(np.int64)
+            sums = self._blocks.sums(times[self.is_known], times[~self.is_known])
+            values["unknown_eer"] = replicate_eer(sums)
+            # The area under CCR over FPR: the proportion of pairs of a known and an unknown trial
+            # of which the known one is classified correctly and scores higher; a tie counts half.
+            drawn_unknown = weights[~self.is_known][self._unknown_order]
+            totals = np.concatenate([[0.0], np.cumsum(drawn_unknown)])
+            below, not_above = self._ranks
+            wins = totals[below] + totals[not_above]
+            pairs = weights[self.is_known].sum() * totals[-1]
+            values["oscr"] = float((weights[self.is_correct] * wins).sum() / 2 / pairs)
+        return values
+
+
+def _open_set(trials: _Trials, rejection: str) -> OpenSet:
+    """Return the results of rejection, with the OSCR curve.
+
+    Source: Dhamija et al., "Reducing network agnostophobia", NeurIPS 2018, equations 9 and 10: at
+    each threshold the proportion of known trials that are classified correctly with that score or
+    more, over that of unknown trials with that score or more.
+    """
+    assert trials.curve is not None
+    known = trials.is_known
+    thresholds = np.unique(trials.scores)[::-1]
+    false_positives = _rate_at_or_above(trials.scores[~known], thresholds, (~known).sum())
+    correct_rates = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
+    correct_at = []
+    for rate in FALSE_POSITIVE_RATES:
+        allowed = np.append(0.0, correct_rates[1:][false_positives[1:] <= rate])
+        correct_at.append(float(allowed.max()))
+    eer, threshold = trials.curve.eer()
+    oscr = trials.values(np.ones(len(known)))["oscr"]
+    return OpenSet(
+        rejection, eer, threshold, oscr, false_positives, correct_rates, tuple(correct_at)
+    )
+
+
+def _rate_at_or_above(scores: Floats, thresholds: Floats, total: int) -> Floats:
+    """Return the proportion of `total` at or above each threshold, 0 first: (thresholds + 1,)."""
+    below = np.searchsorted(np.sort(scores), thresholds, side="left")
+    return np.concatenate([[0.0], (scores.size - below) / total])
+
+
+def _intervals(
+    trials: _Trials,
+    values: dict[str, float],
+    speakers: Sequence[str] | None,
+    replicates: int,
+    seed: int,
+) -> dict[str, Interval]:
+    """Return the bootstrap intervals of all metrics."""
+    rng = np.random.default_rng(seed)
+    draw = _trial_draw if speakers is None else _speaker_draw(speakers)
+    drawn: dict[str, list[float]] = {name: [] for name in values}
+    for _ in range(replicates):
+        for name, value in trials.values(_draw_all_kinds(draw, trials.is_known, rng)).items():
+            drawn[name].append(value)
+    groups = None
+    if speakers is not None:
+        groups = len(set(speakers))
+        if groups < _FEWEST_SPEAKERS:
+            # All draws of one speaker are the same, which says nothing of others.
+            return {}
+    known = trials.truths[trials.is_known]
+    intervals = {}
+    for name, value in values.items():
+        # How many trials without an error bound a metric: the fewest that may all be wrong.
+        fewest = int(np.unique(known, return_counts=True)[1].min())
+        if name == "accuracy":
+            fewest = int(known.size)
+        elif name in OPEN_METRICS:
+            fewest = int(min(known.size, trials.truths.size - known.size))
+        values_drawn = np.array(drawn[name])
+        intervals[name] = rate_interval(
+            value, values_drawn, trials=fewest, groups=groups, level=_LEVEL
+        )
+    return intervals
+
+
+_Draw = Callable[[Flags, np.random.Generator], Floats]
+
+
+def _draw_all_kinds(draw: _Draw, is_known: Flags, rng: np.random.Generator) -> Floats:
+    """Draw until there are known trials, and unknown ones if the set has some.
+
+    Raises:
+        AsdfError: too few speakers have both.
+    """
+    for _ in range(_MOST_TRIES):
+        weights = draw(is_known, rng)
+        if weights[is_known].any() and (is_known.all() or weights[~is_known].any()):
+            return weights
+    raise AsdfError(
+        "hardly any draw of speakers has trials of known and of unknown sources: there are too few "
+        "speakers for intervals over them."
+    )
+
+
+def _trial_draw(is_known: Flags, rng: np.random.Generator) -> Floats:
+    """Draw known and unknown trials separately; return how often each is drawn."""
+    weights = np.zeros(len(is_known))
+    for part in (is_known, ~is_known):
+        count = int(part.sum())
+        if count:
+            weights[part] = np.bincount(rng.integers(count, size=count), minlength=count)
+    return weights
+
+
+def _speaker_draw(speakers: Sequence[str]) -> _Draw:
+    """Return what draws whole speakers with all their trials."""
+    names, speaker_of_trial = np.unique(np.asarray(speakers), return_inverse=True)
+
+    def draw(is_known: Flags, rng: np.random.Generator) -> Floats:
+        times = np.bincount(rng.integers(names.size, size=names.size), minlength=names.size)
+        weights: Floats = times[speaker_of_trial].astype(np.float64)
+        return weights
+
+    return draw

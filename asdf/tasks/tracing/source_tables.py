@@ -1,0 +1,156 @@
+"""Traced sources as text, for programs, and as a picture of the confusion matrix.
+
+Invariant: numbers are those of `evaluate_sources`; text has percents, JSON has fractions with all
+digits. The picture says all that it shows in words too: a screen reader reads the table of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from asdf.tables.matrices import Matrix
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Columns, Table, Value, counts, rate
+from asdf.tasks.tracing.source_measures import FALSE_POSITIVE_RATES, SourceResult
+from asdf.text import aligned
+
+_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro-F1",
+    "unknown_eer": "EER of known against unknown",
+    "oscr": "OSCR, area",
+}
+_RATE = rate("rate", digits=3)
+# A matrix of more classes is no table that anybody reads; the picture and JSON have it.
+_MOST_COLUMNS = 16
+_POINTS = 200
+
+
+def sources_text(title: str, result: SourceResult) -> str:
+    """Return the metrics, the classes and the confusion matrix as text, in percent."""
+    lines = [
+        f"{title}: {len(result.classes)} classes of the column {result.column}; {result.known} "
+        f"trials of known sources, {result.unknown} of unknown ones, {result.of_no_class} of none",
+        *aligned(_metric_rows(result), right={1}),
+        "",
+        *as_lines(class_table(result, ("class", "trials", "precision", "recall", "F1"))),
+    ]
+    if has_matrix_table(result):
+        lines += ["", *as_lines(matrix_table(result, "trials of, called"))]
+    return "\n".join(lines)
+
+
+def metric_values(result: SourceResult) -> dict[str, float]:
+    """Return all metrics as fractions, by their names; those of open sets where there is one."""
+    values = dict(result.closed)
+    if result.open is not None:
+        values |= {"unknown_eer": result.open.eer, "oscr": result.open.oscr}
+    return values
+
+
+def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, Any]:
+    """Return everything as plain values, for JSON; the OSCR curve has up to 200 points."""
+    record: dict[str, Any] = {
+        "system": name,
+        "set": set_name,
+        "column": result.column,
+        "classes": list(result.classes),
+        "known": result.known,
+        "unknown": result.unknown,
+        "of_no_class": result.of_no_class,
+        **metric_values(result),
+        "by_class": [asdict(entry) for entry in result.by_class],
+        "confusion": result.confusion_KK.tolist(),
+    }
+    if result.open is not None:
+        record["rejection"] = result.open.rejection
+        record["threshold"] = result.open.threshold
+        record["correct_at_false_positives"] = dict(
+            zip(map(str, FALSE_POSITIVE_RATES), result.open.correct_at, strict=True)
+        )
+        # Both ends are among the points.
+        last = len(result.open.correct_rates) - 1
+        chosen = sorted({round(index * last / _POINTS) for index in range(_POINTS + 1)})
+        false_positives = result.open.false_positive_rates[chosen].tolist()
+        correct = result.open.correct_rates[chosen].tolist()
+        record["oscr_curve"] = list(zip(false_positives, correct, strict=True))
+    if result.intervals:
+        record["intervals"] = {
+            name: [interval.low, interval.high] for name, interval in result.intervals.items()
+        }
+    return record
+
+
+def has_matrix_table(result: SourceResult) -> bool:
+    """Whether the confusion matrix has few enough columns for a table."""
+    return len(result.classes) <= _MOST_COLUMNS
+
+
+def confusion_matrix(result: SourceResult, title: str = "") -> Matrix:
+    """Return the matrix whose rows are the trials' classes, and columns what they are called."""
+    counts = result.confusion_KK
+    return Matrix(
+        result.classes,
+        result.classes,
+        counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
+        np.where(counts > 0, counts.astype(str), "").tolist(),
+        title,
+        scale="proportion of the row",
+        row_heading=result.column,
+        column_heading="called",
+    )
+
+
+def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
+    """Return the confusion matrix as an SVG; `prefix` is that of the ids in it."""
+    rows = []
+    for name, numbers in zip(result.classes, result.confusion_KK.tolist(), strict=True):
+        known = zip(result.classes, numbers, strict=True)
+        calls = [f"{other} {count}" for other, count in known if count]
+        rows.append(f"{name}: called {', '.join(calls) or 'nothing'}")
+    description = f"Rows are the classes of the trials. {'; '.join(rows)}"
+    return confusion_matrix(result, title).svg(description, prefix)
+
+
+def _metric_rows(result: SourceResult) -> list[list[str]]:
+    rows = []
+    for name, value in metric_values(result).items():
+        interval = result.intervals.get(name)
+        between = ""
+        if interval is not None:
+            between = f"[{_RATE.format_bounds(interval, ', ')}]"
+        rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
+    if result.open is not None:
+        for rate, value in zip(FALSE_POSITIVE_RATES, result.open.correct_at, strict=True):
+            what = f"classified correctly with {100 * rate:g} % of the unknown accepted, %"
+            rows.append([what, _RATE.format(value), ""])
+        rows.append([f"rejected by: {result.open.rejection}", "", ""])
+    return rows
+
+
+def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
+    """Return precision, recall and F1 of each class.
+
+    Args:
+        headings: Names of the class, of its number of trials, and of the three rates.
+    """
+    known = result.by_class
+    name, trials, *rates = headings
+    columns: Columns = [counts(trials, [entry.trials for entry in known])]
+    for key, heading in zip(("precision", "recall", "f1"), rates, strict=True):
+        values = [Value(getattr(entry, key)) for entry in known]
+        columns.append((rate(key, heading, 3, states_unit=True), values))
+    return Table([entry.name for entry in known], columns, name)
+
+
+def matrix_table(result: SourceResult, heading: str) -> Table:
+    """Return the confusion matrix: a row per class of the trials, a column per class called."""
+    columns: Columns = []
+    for name, called in zip(result.classes, result.confusion_KK.T.tolist(), strict=True):
+        columns.append(counts(name, called))
+    return Table(result.classes, columns, heading)

@@ -1,0 +1,226 @@
+"""Score files in the formats that challenges and their evaluation packages take.
+
+Invariant: what is written is read by the official package: each trial of the list once, with a
+finite score or a decision, in the order of the list if there is one. Files are split at white
+space, TABs or commas, and a name that this would tear apart is refused. The formats stand in
+`asdf.trials.submission_formats`.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write
+from asdf.text import AnyPath, quoted_and_more
+from asdf.trials.score_file import Scores, score_texts
+from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, SubmissionFormat
+from asdf.trials.text_lines import numbered_lines
+from asdf.trials.trial_list import TrialList, bare_name
+
+__all__ = [
+    "FORMATS",
+    "check_submission",
+    "write_submission",
+    "write_text_or_zip",
+]
+
+_SHOWN = 5
+# The first date that a zip can state: the same bytes for the same scores.
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+_FilePath = AnyPath
+
+
+def write_submission(
+    path: _FilePath,
+    kind: str,
+    scores: Scores,
+    trials: TrialList | None = None,
+    threshold: float | None = None,
+) -> None:
+    """Write the scores in one of the `FORMATS`, atomically; a zip where the path ends in .zip.
+
+    Args:
+        scores: with attacks for asvspoof2019.
+        trials: the protocol whose order and names are taken; None: those of the scores.
+        threshold: from which on a trial is bona fide, for formats of decisions.
+
+    Raises:
+        AsdfError: two trials have the same name, a name cannot stand in the file, attacks are not
+            known, a threshold is missing, or the format has no zip.
+    """
+    layout = SUBMISSION_FORMATS.get(kind)
+    if layout is None:
+        raise ValueError(f"{kind!r} is none of {FORMATS}")
+    ids: Sequence[str] = scores.ids
+    if trials is not None:
+        indices = map(trials.index_of, scores.ids)
+        # As floats: the None of a trial that the protocol lacks becomes NaN, which is sorted last.
+        positions = np.array(list(indices), float)
+        scores = scores.select(np.argsort(positions, kind="stable"))
+        in_list = [trials.index_of(utterance) for utterance in scores.ids]
+        pairs = zip(scores.ids, in_list, strict=True)
+        ids = [name if index is None else trials.ids[index] for name, index in pairs]
+    names = [_name_in_file(utterance, layout) for utterance in ids]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    _refuse(path, repeated, "names stand for several trials without their folders")
+    torn = [name for name in names if _is_torn(name, layout)]
+    _refuse(path, torn, f"names cannot stand in a file of {kind}")
+    lines = _format_lines(kind, layout, names, scores, threshold)
+    if layout.header:
+        lines.insert(0, f"{layout.header}\n")
+    write_text_or_zip(path, lines, layout.member, kind)
+
+
+def write_text_or_zip(path: _FilePath, lines: Iterable[str], member: str, kind: str) -> None:
+    """Write lines atomically, or as the only member of a zip where the path ends in .zip.
+
+    Args:
+        member: the name in the zip; '' where the challenge states none.
+        kind: the name of the format, for messages.
+
+    Raises:
+        AsdfError: a zip of a format without one.
+    """
+    if Path(path).suffix.lower() != ".zip":
+        with atomic_write(path) as file:
+            file.writelines(lines)
+        return
+    if not member:
+        raise AsdfError(
+            f"cannot write {path}: what a zip of {kind} must hold is not known. Write the file "
+            "without .zip, and zip it as the challenge says."
+        )
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        entry = zipfile.ZipInfo(member, _ZIP_DATE)
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        archive.writestr(entry, "".join(lines))
+    with atomic_write(path, "wb") as binary:
+        binary.write(content.getvalue())
+
+
+def _name_in_file(utterance: str, layout: SubmissionFormat) -> str:
+    """Return the name that a format has for an utterance."""
+    if layout.names == "whole":
+        return utterance
+    if layout.names == "file":
+        return utterance.rsplit("/", 1)[-1]
+    return bare_name(utterance)
+
+
+def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
+    """Check a file that is to be handed in against the list of trials; return its lines.
+
+    Args:
+        kind: one of the `FORMATS` with two columns.
+        trials: the utterances of the challenge's list.
+
+    Raises:
+        AsdfError: names file and line of what is wrong first, or counts trials that are missing,
+            repeated or of another list.
+    """
+    layout = SUBMISSION_FORMATS[kind]
+    wanted = {_name_in_file(utterance, layout) for utterance in trials}
+    lines = numbered_lines(path, "\r\n")
+    if layout.header:
+        _, first = next(lines, (1, ""))
+        if first != layout.header:
+            raise AsdfError(
+                f"{path}, line 1: expected the header {layout.header!r}, found {first[:80]!r}."
+            )
+    seen: set[str] = set()
+    for number, line in lines:
+        name, _, value = line.rpartition(layout.separator)
+        is_sound = value in ("real", "fake") if layout.decides else _is_finite(value)
+        if not name or not is_sound:
+            expected = "real or fake" if layout.decides else "a finite number"
+            raise AsdfError(
+                f"{path}, line {number}: expected '{layout.lines}', the last column {expected}, "
+                f"found {line[:120]!r}."
+            )
+        if name in seen:
+            raise AsdfError(f"{path}, line {number}: {name!r} stands there for the second time.")
+        seen.add(name)
+    missing = sorted(wanted - seen)
+    others = sorted(seen - wanted)
+    if missing or others:
+        raise AsdfError(
+            f"{path}: {len(missing)} of {len(wanted)} trials are missing "
+            f"({quoted_and_more(missing, _SHOWN)}), {len(others)} are not in the list "
+            f"({quoted_and_more(others, _SHOWN)}). Score the challenge's list, all of it."
+        )
+    return len(seen)
+
+
+def _format_lines(
+    kind: str,
+    layout: SubmissionFormat,
+    names: Sequence[str],
+    scores: Scores,
+    threshold: float | None,
+) -> list[str]:
+    """Return the line of each trial, in the order of the scores."""
+    if layout.decides:
+        if threshold is None:
+            raise AsdfError(
+                f"the format {kind} wants decisions: name the threshold from which on a trial is "
+                "real."
+            )
+        is_real = (scores.scores >= threshold).tolist()
+        values = ["real" if real else "fake" for real in is_real]
+    else:
+        values = list(score_texts(scores.scores))
+    if kind == "asvspoof2019":
+        lines = []
+        rows = zip(names, _attacks(scores), scores.labels.tolist(), values, strict=True)
+        for name, attack, label, score in rows:
+            key = "bonafide" if label else "spoof"
+            lines.append(f"{name} {attack} {key} {score}\n")
+        return lines
+    return [f"{name}{layout.separator}{v}\n" for name, v in zip(names, values, strict=True)]
+
+
+def _attacks(scores: Scores) -> list[str]:
+    """Return one word per trial, `-` for bona fide."""
+    of_scores = scores.attacks or [""] * len(scores)
+    attacks = []
+    for label, attack in zip(scores.labels.tolist(), of_scores, strict=True):
+        word = "-" if label else attack
+        if len(word.split()) != 1:
+            raise AsdfError(
+                "the format of ASVspoof 2019 names the attack of every spoof in one word, and "
+                "neither the score file nor the protocol has them. Give the protocol of the set."
+            )
+        attacks.append(word)
+    return attacks
+
+
+def _is_torn(name: str, layout: SubmissionFormat) -> bool:
+    """Whether a reader of the format would split this name."""
+    # Where TABs or commas separate the columns, a name may hold spaces.
+    if layout.separator != " ":
+        return not name or any(sign in name for sign in (layout.separator, "\n", "\r", '"'))
+    return len(name.split()) != 1
+
+
+def _is_finite(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _refuse(path: _FilePath, names: Sequence[str], what: str) -> None:
+    if names:
+        raise AsdfError(
+            f"cannot write {path}: {len(names)} {what}: {quoted_and_more(names, _SHOWN)}. Rename "
+            "these utterances."
+        )

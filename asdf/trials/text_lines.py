@@ -1,0 +1,175 @@
+"""The lines of a text file, plain or gzipped, each with its number.
+
+Invariant: whatever is wrong with the file as a file (missing, truncated, not text) is one
+`AsdfError` that names it, so the readers of the formats only think about columns. No file takes
+more memory than its longest line may.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from asdf.archives import open_file
+from asdf.errors import AsdfError
+from asdf.runs.streams import STDIN, STREAM, stream_name
+from asdf.text import AnyPath
+
+NumberedLines = Iterator[tuple[int, str]]
+"""Lines that are not blank, each with its number, from 1."""
+
+LONGEST_LINE = 100_000
+"""Characters that a line may have: a hundred times those of any list, protocol or score file."""
+
+MOST_CHARACTERS = 2**30
+"""Characters that a file may have; a gzip file of some megabytes may hold gigabytes."""
+
+_PART = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def numbered_lines(
+    path: AnyPath, strip: str | None = None, errors: str = "strict"
+) -> NumberedLines:
+    """Yield the lines of a file that a user names.
+
+    '-' is standard input. It and other pipes are read once and remembered, so that they can be gone
+    through again. Gzip is known by its first two bytes, not by the file's name.
+
+    Args:
+        strip: the characters that are taken off the ends of a line instead of white space, for
+            files in which TABs at the end mean empty columns.
+        errors: Treatment of bytes that are not UTF-8, as for `open`.
+
+    Raises:
+        AsdfError: the file cannot be read, is a damaged gzip file, is not UTF-8 text, or has more
+            or longer lines than any file of the kind.
+    """
+    name = stream_name(STDIN) if str(path) == STREAM else path
+    try:
+        with _open_binary(Path(path)) as file:
+            yield from lines_of(file, name, strip, errors)
+    except OSError as error:
+        raise AsdfError(_unreadable(name, error)) from error
+
+
+def file_lines(path: Path, kind: str, advice: str) -> NumberedLines:
+    """Yield the lines of a file of a corpus, ordinary or in a tar; only their ends are taken off.
+
+    Args:
+        kind: Name of it in messages: 'list', 'file'.
+        advice: the end of the message on a file that cannot be opened.
+
+    Raises:
+        AsdfError: as `numbered_lines`; a pipe is refused, since every process reads the file.
+    """
+    try:
+        file = open_file(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise AsdfError(f"there is no {kind} {path}. {advice}") from None
+    except OSError as error:
+        raise AsdfError(f"cannot read the {kind} {path}: {error.strerror}. {advice}") from None
+    with file:
+        yield from lines_of(file, path, strip="\r\n")
+
+
+def peek(lines: NumberedLines) -> tuple[str, NumberedLines]:
+    """Return the first line, '' where all are blank, and an iterator over all of them."""
+    first = next(lines, None)
+    if first is None:
+        return "", lines
+    return first[1], chain([first], lines)
+
+
+def lines_of(
+    file: BinaryIO,
+    path: AnyPath,
+    strip: str | None = None,
+    errors: str = "strict",
+) -> NumberedLines:
+    """Yield the lines of an open file, which messages call `path`; see `numbered_lines`.
+
+    Raises:
+        AsdfError: as `numbered_lines`.
+    """
+    # The first bytes are looked at before they are read, which members of tars cannot do.
+    is_buffered = isinstance(file, io.BufferedReader)
+    buffered = file if is_buffered else io.BufferedReader(file)  # type: ignore[type-var]
+    try:
+        whole = cast(io.BufferedReader, buffered)
+        is_gzip = whole.peek(2)[:2] == _GZIP_MAGIC
+        binary = gzip.GzipFile(fileobj=whole) if is_gzip else whole
+        # A byte order mark, as Windows editors write it, would otherwise be a part of the first id.
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors)
+        for number, line in _bounded_lines(text, path):
+            if not line.isspace():
+                yield number, line.strip(strip)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise AsdfError(
+            f"{path}: the gzip file is damaged or cut off ({error}). Copy or write it again."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise AsdfError(
+            f"{path}: this is not UTF-8 text ({error}). Is it the right file?"
+        ) from error
+    except OSError as error:
+        raise AsdfError(_unreadable(path, error)) from error
+
+
+def _bounded_lines(text: io.TextIOWrapper, path: AnyPath) -> NumberedLines:
+    number = 0
+    characters = 0
+    # One character more than a line may have shows that it is too long, whatever follows.
+    while line := text.readline(LONGEST_LINE + 1):
+        number += 1
+        characters += len(line)
+        if len(line) > LONGEST_LINE:
+            raise AsdfError(
+                f"{path}, line {number}: the line has more than {LONGEST_LINE:,} characters, as no "
+                "list, protocol or score file has. Is it the right file?"
+            )
+        if "\0" in line:
+            raise AsdfError(
+                f"{path}, line {number}: a NUL character stands in it, as in no text. It was "
+                "likely damaged by a copy: copy or write it again."
+            )
+        if characters > MOST_CHARACTERS:
+            raise AsdfError(
+                f"{path}, line {number}: it has more than {MOST_CHARACTERS:,} characters up to "
+                "here, as no list, protocol or score file has. Is it the right file?"
+            )
+        yield number, line
+
+
+def _unreadable(path: AnyPath, error: OSError) -> str:
+    return f"cannot read {path}: {error.strerror or error}. Check the path."
+
+
+def _open_binary(path: Path) -> BinaryIO:
+    if str(path) == STREAM:
+        return io.BytesIO(_read_stream(STDIN))
+    if path.is_fifo():
+        return io.BytesIO(_read_stream(path))
+    return path.open("rb")
+
+
+@lru_cache(maxsize=16)
+def _read_stream(source: Path | int) -> bytes:
+    content = bytearray()
+    with open(source, "rb", closefd=isinstance(source, Path)) as file:
+        # In parts: read(n) takes memory for n bytes before the first of them has come.
+        while part := file.read(_PART):
+            content += part
+            if len(content) > MOST_CHARACTERS:
+                name = stream_name(source) if isinstance(source, int) else source
+                raise AsdfError(
+                    f"{name}: more than {MOST_CHARACTERS:,} bytes came, as no list, protocol or "
+                    "score file has."
+                )
+    return bytes(content)
