@@ -36,6 +36,7 @@ ROOMS = [
     "training",
     "tasks",
     "report",
+    "audit",
     "memory",
     "doctor",
     "recipe",
@@ -54,6 +55,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
     "archives",
+    "audit",
     "corpora",
     "demo",
     "doctor",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -25,6 +26,7 @@ _LOWEST_HZ = 300
 _HIGHEST_HZ = 3000
 _SECONDS = 8
 _QUIET = 1e-2
+_FLOOR = 1e-9
 # Words that more recordings share than this are of silence or tones, and say nothing.
 _COMMON = 40
 _HITS = 4
@@ -36,18 +38,26 @@ _LARGEST_SHARE = 0.28
 
 def fingerprint(waveform: Floats) -> np.ndarray:
     """Return the words of a waveform (T,) at 16 kHz: (frames,) uint16; none where it is short."""
-    loud = np.flatnonzero(np.abs(waveform) > _QUIET * max(float(np.abs(waveform).max()), 1e-6))
-    sound = waveform[loud[0] :][: _SECONDS * SAMPLE_RATE] if len(loud) else waveform[:0]
+    magnitudes = np.abs(waveform)
+    peak = float(magnitudes.max())
+    nothing = np.zeros(0, np.uint16)
+    if peak < _QUIET**3:
+        return nothing
+    first = int(np.argmax(magnitudes > _QUIET * peak))
+    sound = waveform[first : first + _SECONDS * SAMPLE_RATE]
     if len(sound) < _FRAME + _HOP:
-        return np.zeros(0, np.uint16)
+        return nothing
     frames = np.lib.stride_tricks.sliding_window_view(sound, _FRAME)[::_HOP]
-    edges = np.geomspace(_LOWEST_HZ, _HIGHEST_HZ, _BANDS + 1) * _FRAME / SAMPLE_RATE
     window = np.hanning(_FRAME).astype(np.float32)
-    power = np.abs(np.fft.rfft(frames * window, axis=1)) ** 2
-    energies = np.add.reduceat(power, edges.astype(int)[:-1], axis=1)[:, :_BANDS]
-    differences = np.diff(np.log(energies + 1e-9), axis=1)
+    spectra = np.fft.rfft(frames * window, axis=1)
+    power = np.abs(spectra) ** 2
+    edges_hz = np.geomspace(_LOWEST_HZ, _HIGHEST_HZ, _BANDS + 1)
+    edges = (edges_hz * _FRAME / SAMPLE_RATE).astype(int)
+    energies = np.add.reduceat(power, edges[:-1], axis=1)
+    differences = np.diff(np.log(energies + _FLOOR), axis=1)
     bits = np.diff(differences, axis=0) > 0
-    words: np.ndarray = (bits * (1 << np.arange(_BANDS - 1))).sum(axis=1).astype(np.uint16)
+    weights = 1 << np.arange(_BANDS - 1)
+    words: np.ndarray = (bits * weights).sum(axis=1).astype(np.uint16)
     return words
 
 
@@ -60,20 +70,27 @@ def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
 
 def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
     """Return pairs with several equal words at one offset, each with its likeliest offset."""
-    # Two words behind one another as one key: 16 bits alone are shared too often.
-    keys = [p[:-1].astype(np.uint32) << 16 | p[1:] for p in prints if len(p) > 1]
-    owners = [i for i, p in enumerate(prints) if len(p) > 1]
+    keys = []
+    recordings = []
+    positions = []
+    for index, words in enumerate(prints):
+        if len(words) > 1:
+            # Two words behind one another as one key: 16 bits alone are shared too often.
+            key = words[:-1].astype(np.uint32) << 16 | words[1:]
+            keys.append(key)
+            recordings.append(np.full(len(key), index))
+            positions.append(np.arange(len(key)))
     if not keys:
         return set()
     all_keys = np.concatenate(keys)
-    recordings = np.repeat(owners, [len(key) for key in keys])
-    positions = np.concatenate([np.arange(len(key)) for key in keys])
+    all_recordings = np.concatenate(recordings)
+    all_positions = np.concatenate(positions)
     order = np.argsort(all_keys, kind="stable")
     bounds = np.flatnonzero(np.diff(all_keys[order])) + 1
     hits: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for group in np.split(order, bounds):
         if 1 < len(group) <= _COMMON:
-            _count_hits(recordings[group], positions[group], hits)
+            _count_hits(all_recordings[group].tolist(), all_positions[group].tolist(), hits)
     found = set()
     for (first, second), offsets in hits.items():
         offset, count = offsets.most_common(1)[0]
@@ -83,16 +100,15 @@ def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
 
 
 def _count_hits(
-    recordings: np.ndarray,
-    positions: np.ndarray,
+    recordings: Sequence[int],
+    positions: Sequence[int],
     hits: defaultdict[tuple[int, int], Counter[int]],
 ) -> None:
     """Count the offsets at which pairs of recordings share a key."""
-    for i in range(len(recordings)):
-        for j in range(i + 1, len(recordings)):
-            if recordings[i] != recordings[j]:
-                pair = (int(recordings[i]), int(recordings[j]))
-                hits[pair][int(positions[j] - positions[i])] += 1
+    entries = zip(recordings, positions, strict=True)
+    for (first, at_first), (second, at_second) in combinations(entries, 2):
+        if first != second:
+            hits[first, second][at_second - at_first] += 1
 
 
 def _agrees(first: np.ndarray, second: np.ndarray, offset: int) -> bool:

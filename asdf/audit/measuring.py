@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -43,6 +44,9 @@ _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 _FILTER_SHARE = 0.9
 _MANTISSA_BITS = 24
 _TASKS_AHEAD = 4
+# More digits than a float64 holds say nothing.
+_DIGITS = 15
+_SILENT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def _measure(path: Path) -> Measured:
     values.update(_times_and_levels(head, tail))
     values.update(_file_and_spectrum(path, length / SAMPLE_RATE))
     problem = ""
-    if float(np.abs(head).max()) < 1e-3:
+    if float(np.abs(head).max()) < _SILENT:
         problem = "it is silent: no sample is louder than -60 dB of full scale."
     elif length < SAMPLE_RATE // 2:
         problem = f"it is short: {length / SAMPLE_RATE:.2f} s."
@@ -230,11 +234,10 @@ def name_values(ids: Sequence[str]) -> list[dict[str, float | str]]:
     for index, name in enumerate(ids):
         folder, base = os.path.split(name)
         stem = base.split(".")[0]
-        digits = "".join(c if c.isdigit() else " " for c in stem).split()
-        pattern = "".join("#" if c.isdigit() else c for c in stem)
         row: dict[str, float | str] = {"order": index / len(ids), "folder": folder}
-        row["pattern"] = pattern
-        if digits:
-            row["number"] = float(digits[-1][:15])
+        row["pattern"] = re.sub(r"\d", "#", stem)
+        numbers = re.findall(r"\d+", stem)
+        if numbers:
+            row["number"] = float(numbers[-1][:_DIGITS])
         values.append(row)
     return values

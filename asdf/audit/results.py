@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -213,7 +212,7 @@ def _picture(result: Result, audit: Audit) -> Panel:
 
 def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
     """Return the shares of both classes in bins, (2, bins), with ticks and their names."""
-    numbers = np.array([math.nan if value is None else float(value) for value in result.values])
+    numbers = np.array(result.values, np.float64)
     known = np.isfinite(numbers)
     low, high = np.quantile(numbers[known], [0.01, 0.99])
     if high <= low:
@@ -231,7 +230,7 @@ def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float
 
 def _word_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
     """Return the shares of both classes by word, the most frequent ones first."""
-    words = np.array(["not known" if value is None else str(value) for value in result.values])
+    words = np.array(result.values, str)
     names, counts = np.unique(words, return_counts=True)
     kept = names[np.argsort(-counts, kind="stable")][:_WORDS].tolist()
     shares = np.zeros((2, len(kept)))

@@ -10,7 +10,6 @@ speaker; the same recordings get the same scores, in any order of the features.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +26,7 @@ _MAX_BINS = 20
 _PER_BIN = 20
 _LEAST_BINS = 4
 _TIE = 1e-9
+_MOST_WORDS = 255
 Values = Sequence[float | str | None]
 """Values of a feature, one per recording; None where it is not known."""
 
@@ -44,6 +44,11 @@ class Separation:
     eer: Interval
     auc: float
     scores: Floats
+
+
+def are_words(values: Values) -> bool:
+    """Return whether values are words, as far as they are known."""
+    return any(isinstance(value, str) for value in values)
 
 
 def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
@@ -73,8 +78,7 @@ def score_feature(values: Values, labels: Flags, folds: Indices) -> Floats:
         folds: Fold of each recording; its detector has learnt from the others.
     """
     scores = np.zeros(len(labels))
-    is_word = any(isinstance(value, str) for value in values)
-    score = _score_words if is_word else _score_numbers
+    score = _score_words if are_words(values) else _score_numbers
     for fold in range(int(folds.max()) + 1):
         train = folds != fold
         # Of a single class nothing can be learnt.
@@ -85,26 +89,28 @@ def score_feature(values: Values, labels: Flags, folds: Indices) -> Floats:
 
 
 def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
-    words = np.array([str(value) for value in values])
+    words = np.array(values, str)
     known, codes = np.unique(words[train], return_inverse=True)
     ratios = _ratios(codes, labels[train], len(known))
-    table = dict(zip(known.tolist(), ratios.tolist(), strict=True))
+    tested = words[~train]
+    positions = np.searchsorted(known, tested)
+    positions = np.minimum(positions, len(known) - 1)
     # A word that training has not seen says nothing.
-    return np.array([table.get(word, 0.0) for word in words[~train].tolist()])
+    return np.where(known[positions] == tested, ratios[positions], 0.0)
 
 
 def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
-    numbers = np.array([math.nan if value is None else float(value) for value in values])
+    # None becomes NaN.
+    numbers = np.array(values, np.float64)
     is_known = np.isfinite(numbers)
     learnt = train & is_known
     tested = numbers[~train]
     scores = np.zeros(len(tested))
-    classes = np.unique(labels[learnt])
-    if len(classes) == 2:
-        fewer = min(int(labels[learnt].sum()), int((~labels[learnt]).sum()))
-        bins = max(_LEAST_BINS, min(_MAX_BINS, fewer // _PER_BIN))
-        edges = np.unique(np.quantile(numbers[learnt], np.linspace(0, 1, bins + 1)))
-        codes = np.searchsorted(edges[1:-1], numbers[learnt], side="right")
+    bona_fide = int(labels[learnt].sum())
+    fewer = min(bona_fide, int(learnt.sum()) - bona_fide)
+    if fewer:
+        bins = min(_MAX_BINS, max(_LEAST_BINS, fewer // _PER_BIN))
+        codes = _equal_bins(numbers[learnt], bins)
         # Bins of equal numbers may be empty.
         used, codes = np.unique(codes, return_inverse=True)
         ratios = _ratios(codes, labels[learnt], len(used))
@@ -115,6 +121,13 @@ def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
     absent = _ratios(missing[train], labels[train], 2)[1]
     scores[~np.isfinite(tested)] = absent
     return scores
+
+
+def _equal_bins(numbers: Floats, bins: int) -> Indices:
+    """Return the bin of each number; bins hold equally many, as far as numbers differ."""
+    edges = np.quantile(numbers, np.linspace(0, 1, bins + 1))
+    codes: Indices = np.searchsorted(np.unique(edges)[1:-1], numbers, side="right")
+    return codes
 
 
 def _ratios(codes: Indices, labels: Flags, count: int) -> Floats:
@@ -138,24 +151,25 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
             "the detector of all features needs scikit-learn: "
             "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
         ) from None
-    matrix = np.full((len(labels), len(columns)), math.nan)
-    are_words = []
-    for index, values in enumerate(columns.values()):
-        is_word = any(isinstance(value, str) for value in values)
+    inputs = []
+    are_codes = []
+    for values in columns.values():
+        is_word = are_words(values)
         # Trees tell 255 words of a feature apart at most.
-        are_words.append(is_word and len(set(values)) <= 255)
-        if are_words[-1]:
-            _, matrix[:, index] = np.unique(list(map(str, values)), return_inverse=True)
-        elif not is_word:
-            matrix[:, index] = [math.nan if value is None else value for value in values]
+        if is_word and len(set(values)) > _MOST_WORDS:
+            continue
+        inputs.append(bins_of(values) if is_word else np.array(values, np.float64))
+        are_codes.append(is_word)
+    matrix = np.stack(inputs, axis=1)
     model = HistGradientBoostingClassifier(
-        categorical_features=are_words, max_iter=60, early_stopping=False, random_state=0
+        categorical_features=are_codes, max_iter=60, early_stopping=False, random_state=0
     )
     shares = cross_val_predict(
         model, matrix, labels, groups=folds, cv=LeaveOneGroupOut(), method="predict_proba"
     )
     probabilities = np.clip(shares[:, 1], 1e-6, 1 - 1e-6)
-    return np.log(probabilities) - np.log1p(-probabilities)
+    scores: Floats = np.log(probabilities) - np.log1p(-probabilities)
+    return scores
 
 
 def separate(
@@ -206,23 +220,28 @@ def _information(codes: Indices, labels: Flags) -> float:
     """Return the mutual information of bins and labels, in nats."""
     totals = np.bincount(codes)
     bona_fide = np.bincount(codes, weights=labels, minlength=len(totals))
-    information = 0.0
-    for counts, share in ((bona_fide, labels.mean()), (totals - bona_fide, 1 - labels.mean())):
-        known = counts > 0
-        expected = totals[known] * share
-        information += float(np.sum(counts[known] * np.log(counts[known] / expected)))
+    share = float(labels.mean())
+    information = _divergence(bona_fide, totals * share)
+    information += _divergence(totals - bona_fide, totals * (1 - share))
     return information / len(labels)
+
+
+def _divergence(counts: Floats, expected: Floats) -> float:
+    known = counts > 0
+    ratios = counts[known] / expected[known]
+    return float(np.sum(counts[known] * np.log(ratios)))
 
 
 def bins_of(values: Values) -> Indices:
     """Return the bin of each value: words as they are, numbers in bins of one size."""
-    if any(isinstance(value, str) for value in values):
-        return np.unique([str(value) for value in values], return_inverse=True)[1]
-    numbers = np.array([math.nan if value is None else float(value) for value in values])
-    known = numbers[np.isfinite(numbers)]
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, _MAX_BINS // 2 + 1)))
-    # NaN, which is not known, lies behind all others.
-    return np.searchsorted(edges[1:-1], numbers, side="right") + np.isnan(numbers)
+    if are_words(values):
+        return np.unique(np.array(values, str), return_inverse=True)[1]
+    numbers = np.array(values, np.float64)
+    is_known = np.isfinite(numbers)
+    # What is not known has a bin of its own, the first.
+    codes = np.zeros(len(numbers), np.intp)
+    codes[is_known] = 1 + _equal_bins(numbers[is_known], _MAX_BINS // 2)
+    return codes
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

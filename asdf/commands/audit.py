@@ -13,10 +13,15 @@ one language only, and damaged, silent and short files. The exit status is 1 if 
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +32,10 @@ from asdf.commands.score_journal import Journal
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
+from asdf.version import VERSION
 
 if TYPE_CHECKING:
-    from asdf.audit.measuring import Measured
+    from asdf.audit import Measured
     from asdf.trials.trial_list import TrialList
 
 
@@ -117,8 +123,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _check_sklearn() -> None:
-    from importlib.util import find_spec
-
     if find_spec("sklearn") is None:
         raise UsageError(
             "the detector of all features needs scikit-learn: "
@@ -128,9 +132,11 @@ def _check_sklearn() -> None:
 
 def _measure(lists: Sequence[TrialList], args: AuditOptions) -> list[list[Measured]]:
     """Measure the recordings of all lists; what an earlier start has measured is read back."""
-    from asdf.audit.measuring import as_entry, from_entry, measure_all
+    from asdf.audit import as_entry, from_entry, measure_all
 
-    paths = [str(trials.path(index)) for trials in lists for index in range(len(trials))]
+    paths: list[str] = []
+    for trials in lists:
+        paths += [str(trials.path(index)) for index in range(len(trials))]
     output = args.html or args.json or Path("asdf-audit")
     work = {"command": "audit", "version": 1, "paths": _digest(paths)}
     journal = Journal(output, work, len(paths), lambda entry: "values" in entry)
@@ -141,16 +147,14 @@ def _measure(lists: Sequence[TrialList], args: AuditOptions) -> list[list[Measur
         results = measure_all([paths[index] for index in left], args.workers)
         for position, one in track(results, len(left), "reading", unit="recordings"):
             journal.add(left[position], as_entry(one))
-        measured = iter([from_entry(journal[index]) for index in range(len(paths))])
+        measured = [from_entry(journal[index]) for index in range(len(paths))]
         journal.remove()
-    return [[next(measured) for _ in range(len(trials))] for trials in lists]
+    bounds = accumulate(map(len, lists))
+    return [measured[end - len(trials) : end] for trials, end in zip(lists, bounds, strict=True)]
 
 
 def _digest(paths: Sequence[str]) -> str:
     """Digest paths with the size and time of change of each file."""
-    import hashlib
-    import os
-
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -163,8 +167,4 @@ def _digest(paths: Sequence[str]) -> str:
 
 
 def _made_by(arguments: Sequence[str]) -> dict[str, str]:
-    import shlex
-
-    from asdf.version import VERSION
-
     return {"ASDF": VERSION, "command": f"asdf-antispoofing audit {shlex.join(arguments)}"}
