@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.networks.packed import multiplies_bfloat16
-from asdf.scoring.precision import ScoringPrecision
+from asdf.scoring.computing import ScoringPrecision
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections
 from benchmarks.harness import has, in_turns

@@ -31,6 +31,7 @@ ROOMS = [
     "corpora",
     "networks",
     "hub",
+    "checkpoint",
     "interchange",
     "scoring",
     "training",

@@ -62,25 +62,13 @@ _MAX_VALUES = 60
 class CorporaOptions:
     """Options of the command."""
 
-    name: str | None = argument(
-        "a corpus, or corpus:subset, or a list file",
-        metavar="NAME",
-        default=None,
-    )
-    folder: Path | None = argument(
-        "where it is",
-        metavar="FOLDER",
-        default=None,
-    )
+    name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", default=None)
+    folder: Path | None = argument("where it is", "FOLDER", default=None)
     durations: bool = flag("hours of speech, from the headers of all recordings")
     list: Path | None = option(
-        "write its list in ASDF's format, 'path label' per line; - is standard output",
-        metavar="OUT",
+        "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
     )
-    trials: Path | None = option(
-        "write its trials with all columns (.tsv)",
-        metavar="OUT",
-    )
+    trials: Path | None = option("write its trials with all columns (.tsv)", "OUT")
 
 
 COMMAND = Command("corpora", __doc__, CorporaOptions, {".txt": "list", ".tsv": "trials"})

@@ -53,15 +53,8 @@ recording is scored, size and SHA-256, and how to use it."""
 class DetectorsOptions:
     """Options of the command."""
 
-    name: str | None = argument(
-        "show everything of this one",
-        metavar="NAME",
-        default=None,
-    )
-    json: Path | None = option(
-        "write everything as JSON; - is standard output",
-        metavar="OUT",
-    )
+    name: str | None = argument("show everything of this one", "NAME", default=None)
+    json: Path | None = option("write everything as JSON; - is standard output", "OUT")
 
 
 COMMAND = Command("detectors", __doc__, DetectorsOptions, {".json": "json"})

@@ -33,20 +33,10 @@ class DoctorOptions:
     """Options of the command."""
 
     folder: tuple[Path, ...] = option(
-        "look at this folder as well; may be repeated",
-        metavar="FOLDER",
-        default=(),
-        repeated=True,
+        "look at this folder as well; may be repeated", "FOLDER", default=(), repeated=True
     )
-    json: Path | None = option(
-        "write the findings; '-': here",
-        metavar="OUT",
-    )
-    wait: float = option(
-        "seconds to wait for an answer",
-        metavar="S",
-        default=120.0,
-    )
+    json: Path | None = option("write the findings; '-': here", "OUT")
+    wait: float = option("seconds to wait for an answer", "S", default=120.0)
 
 
 COMMAND = Command("doctor", __doc__, DoctorOptions, {".json": "json"})

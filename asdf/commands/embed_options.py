@@ -19,56 +19,26 @@ SUFFIX = ".npz"
 class EmbedOptions(PictureOptions, WeightsOptions):
     """Options of the command."""
 
-    network: str = argument(
-        f"{NETWORK_HELP}; or an .npz file, for a picture of it",
-        metavar="NETWORK",
-    )
+    network: str = argument(f"{NETWORK_HELP}; or an .npz file, for a picture of it", "NETWORK")
     list: str = argument(
         "a list, a table of trials, a protocol, a folder of recordings, or a corpus by name",
-        metavar="LIST",
+        "LIST",
         default="",
     )
-    output: Path | None = option(
-        "the file to write (.npz)",
-        metavar="OUT",
-        short="-o",
-        needed=True,
-    )
+    output: Path | None = option("the file to write (.npz)", "OUT", short="-o", needed=True)
     folder: Path | None = option(
         "what paths in the list are relative to (its folder); of a protocol or a corpus, where "
         "the recordings are"
     )
-    subset: str | None = option(
-        "only the trials of this subset of a protocol",
-        metavar="S",
-    )
-    processes: int = option(
-        "processes to start here",
-        metavar="N",
-        default=1,
-    )
-    threads: int = option(
-        "CPU threads of each process",
-        metavar="N",
-        default=1,
-    )
+    subset: str | None = option("only the trials of this subset of a protocol", "S")
+    processes: int = option("processes to start here", "N", default=1)
+    threads: int = option("CPU threads of each process", "N", default=1)
     workers: int = option(
-        "processes that read recordings, for each process; 0: none",
-        metavar="N",
-        default=2,
+        "processes that read recordings, for each process; 0: none", "N", default=2
     )
-    device: Literal["auto", "cpu", "cuda"] = option(
-        "what it computes on",
-        default="auto",
-    )
-    precision: Precision = option(
-        "as of `score`",
-        default="auto",
-    )
-    engine: Engine = option(
-        "as of `score`",
-        default="packed",
-    )
+    device: Literal["auto", "cpu", "cuda"] = option("what it computes on", default="auto")
+    precision: Precision = option("as of `score`", default="auto")
+    engine: Engine = option("as of `score`", default="packed")
 
 
 def check_options(args: EmbedOptions) -> None:

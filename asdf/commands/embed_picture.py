@@ -28,15 +28,9 @@ class PictureOptions:
     """A picture of the embeddings."""
 
     picture: Path | None = option(
-        "draw the embeddings: .svg, .png or .pdf",
-        metavar="OUT",
-        check=_check_suffix,
+        "draw the embeddings: .svg, .png or .pdf", "OUT", check=_check_suffix
     )
-    by: str = option(
-        "the column that points differ by",
-        metavar="COLUMN",
-        default="label",
-    )
+    by: str = option("the column that points differ by", "COLUMN", default="label")
     method: str = option(
         "principal components (%(default)s), or t-SNE or UMAP (pip install "
         "'asdf-antispoofing[embeddings]')",

@@ -27,8 +27,7 @@ from asdf.networks.extras import EMBEDDING
 from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice
 from asdf.runs.log import log_to_screen
 from asdf.runs.systems import can_lock
-from asdf.scoring.engine import agree_on_engine
-from asdf.scoring.precision import agree_on_precision
+from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Computing, Sections

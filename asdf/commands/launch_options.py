@@ -15,29 +15,21 @@ from asdf.launcher import check_script
 class ValueOptions:
     """A run for each of several values."""
 
-    seeds: str | None = option(
-        "of recipe.seed, e.g. 0-4 or 0,3,7-9",
-        metavar="LIST",
-    )
+    seeds: str | None = option("of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST")
     sweep: tuple[str, ...] = option(
         "values of any setting; several --sweep: each value with each of the others",
-        metavar="section.name=A,B",
+        "section.name=A,B",
         default=(),
         repeated=True,
     )
-    random: int | None = option(
-        "only N points of the sweeps, drawn at random",
-        metavar="N",
-    )
+    random: int | None = option("only N points of the sweeps, drawn at random", "N")
     random_seed: int = option(
-        "which ones are drawn; the same S draws the same ones",
-        metavar="S",
-        default=0,
+        "which ones are drawn; the same S draws the same ones", "S", default=0
     )
     folds: str | None = option(
         "a run for every K values of a column of the training sets, such as attack:2, which "
         "leaves them out, and a share of the speakers, and is scored on what it left out",
-        metavar="COLUMN:K",
+        "COLUMN:K",
     )
 
 
@@ -47,54 +39,30 @@ class ClusterOptions:
 
     slurm: str | None = option(
         "submit the runs as a job array, each a task of this script; behind --: options of sbatch",
-        metavar="SCRIPT",
+        "SCRIPT",
     )
-    max_running: int | None = option(
-        "at most N tasks at a time",
-        metavar="N",
-    )
+    max_running: int | None = option("at most N tasks at a time", "N")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultOptions:
     """When all runs are done."""
 
-    report: Path | None = option(
-        "write a report of all of them",
-        metavar="PAGE",
-    )
-    latex: Path | None = option(
-        "write a table for a paper: configs by set",
-        metavar="OUT",
-    )
+    report: Path | None = option("write a report of all of them", "PAGE")
+    latex: Path | None = option("write a table for a paper: configs by set", "OUT")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions(ValueOptions, ClusterOptions, ResultOptions):
     """Options of the command."""
 
-    recipe: str = argument(
-        "the recipe, e.g. recipes/wav2vec_aasist/run.py",
-        metavar="RUN.PY",
-    )
+    recipe: str = argument("the recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
     words: tuple[str, ...] = argument(
-        "its run configs, or patterns of their names, and overrides for all of them",
-        metavar="CONFIG",
+        "its run configs, or patterns of their names, and overrides for all of them", "CONFIG"
     )
-    gpus: str | None = option(
-        "which GPUs, e.g. 0,1,2,3 (all visible ones)",
-        metavar="IDS",
-        one_of="where",
-    )
-    slots: int | None = option(
-        "compute on the CPU, N runs at a time",
-        metavar="N",
-        one_of="where",
-    )
-    processes_per_run: int | None = option(
-        "processes per run (what its config says)",
-        metavar="N",
-    )
+    gpus: str | None = option("which GPUs, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where")
+    slots: int | None = option("compute on the CPU, N runs at a time", "N", one_of="where")
+    processes_per_run: int | None = option("processes per run (what its config says)", "N")
     dry_run: bool = flag("check everything, list the runs, and stop")
 
 

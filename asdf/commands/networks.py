@@ -19,7 +19,7 @@ from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.settings import Sections
 from asdf.settings.class_path import find_class
-from asdf.settings.frame_heads import THAT_KEEP_TIME
+from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import BACK_ENDS, FRONT_ENDS
 from asdf.text import aligned
 
@@ -55,15 +55,9 @@ class NetworksOptions:
     """Options of the command."""
 
     front_end: str = option(
-        "a value of front_end.architecture",
-        metavar="NAME",
-        default=Sections().front_end.architecture,
+        "a value of front_end.architecture", "NAME", default=Sections().front_end.architecture
     )
-    seconds: float = option(
-        "length of the clip",
-        metavar="S",
-        default=4.0,
-    )
+    seconds: float = option("length of the clip", "S", default=4.0)
 
 
 COMMAND = Command("networks", __doc__, NetworksOptions)

@@ -23,16 +23,8 @@ from asdf.recipe.supplied import MAIN_RECIPE, copy_recipe, recipe_names, recipes
 class NewRecipeOptions:
     """Options of the command."""
 
-    folder: str | None = argument(
-        "a new folder",
-        metavar="FOLDER",
-        default=None,
-    )
-    recipe: str = option(
-        "which one",
-        metavar="NAME",
-        default=MAIN_RECIPE,
-    )
+    folder: str | None = argument("a new folder", "FOLDER", default=None)
+    recipe: str = option("which one", "NAME", default=MAIN_RECIPE)
     list: bool = flag("show the recipes that there are")
 
 

@@ -137,12 +137,10 @@ class WeightsOptions:
     """Parts of the network that lie elsewhere."""
 
     base: str | None = option(
-        "the pretrained weights of a network file that holds only what was trained",
-        metavar="WEIGHTS",
+        "the pretrained weights of a network file that holds only what was trained", "WEIGHTS"
     )
     network_folder: Path | None = option(
-        "folder with the module of your own network class",
-        metavar="FOLDER",
+        "folder with the module of your own network class", "FOLDER"
     )
 
 

@@ -31,24 +31,15 @@ from asdf.text import shorten
 class PublishOptions(WeightsOptions):
     """Options of the command."""
 
-    network: str = argument(
-        NETWORK_HELP,
-        metavar="NETWORK",
-    )
-    repository: str = argument(
-        "the repository to push to",
-        metavar="ORG/NAME",
-    )
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    repository: str = argument("the repository to push to", "ORG/NAME")
     private: bool = flag("make a repository that only its owners see")
     licence: str = option(
         "of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other",
-        metavar="NAME",
+        "NAME",
         default="",
     )
-    revision: str | None = option(
-        "the branch to push to, made if there is none (main)",
-        metavar="BRANCH",
-    )
+    revision: str | None = option("the branch to push to, made if there is none (main)", "BRANCH")
 
 
 COMMAND = Command("publish", __doc__, PublishOptions)

@@ -26,16 +26,8 @@ CONFIG = "quickstart"
 class QuickstartOptions:
     """Options of the command."""
 
-    folder: str = option(
-        "where it works",
-        metavar="FOLDER",
-        default="asdf-quickstart",
-    )
-    overrides: tuple[str, ...] = argument(
-        "settings",
-        metavar="section.name=value",
-        default=(),
-    )
+    folder: str = option("where it works", "FOLDER", default="asdf-quickstart")
+    overrides: tuple[str, ...] = argument("settings", "section.name=value", default=())
     dry_run: bool = flag("show what would be done, check it, and stop")
 
 

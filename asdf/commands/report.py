@@ -38,47 +38,24 @@ PLOT_FORMATS = ("pdf", "png")
 class ReportOptions:
     """Options of the command."""
 
-    folders: tuple[Path, ...] = argument(
-        "system folders of runs",
-        metavar="FOLDER",
-    )
+    folders: tuple[Path, ...] = argument("system folders of runs", "FOLDER")
     output: Path | None = option(
-        "the page (FOLDER/results/report.html); - is standard output",
-        metavar="PAGE",
-        short="-o",
+        "the page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
     )
-    title: str = option(
-        "title of the page (the runs' names)",
-        metavar="TEXT",
-        default="",
-    )
+    title: str = option("title of the page (the runs' names)", "TEXT", default="")
     networks: Literal["best", "reported", "all"] = option(
         "per run: the best on its validation set, those of its last report, or all",
         default="reported",
     )
-    plots: Path | None = option(
-        "write every plot as PDF and PNG too (matplotlib)",
-        metavar="DIR",
-    )
+    plots: Path | None = option("write every plot as PDF and PNG too (matplotlib)", "DIR")
     latex: Path | None = option(
-        "write a table for a paper too (booktabs): systems by set, over seeds",
-        metavar="OUT",
+        "write a table for a paper too (booktabs): systems by set, over seeds", "OUT"
     )
     embeddings: tuple[Path, ...] = option(
-        "show a picture of these embeddings too, which `embed` writes",
-        metavar="E.npz",
-        default=(),
+        "show a picture of these embeddings too, which `embed` writes", "E.npz", default=()
     )
-    by: str = option(
-        "the column that points differ by",
-        metavar="COLUMN",
-        default="label",
-    )
-    method: str = option(
-        "how it is drawn, as of `embed`",
-        default="pca",
-        choices=METHODS,
-    )
+    by: str = option("the column that points differ by", "COLUMN", default="label")
+    method: str = option("how it is drawn, as of `embed`", default="pca", choices=METHODS)
     replicates: int = replicates_option(
         "replicates of the bootstrap for intervals (%(default)s); 0: no intervals"
     )

@@ -164,8 +164,8 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
         UsageError: the network does not hear windows of that length whole.
         AsdfError: the network cannot be read.
     """
+    from asdf.scoring.computing import set_threads
     from asdf.scoring.detector import Detector
-    from asdf.scoring.device import set_threads
     from asdf.scoring.windows import in_samples
 
     detector = Detector(

@@ -43,23 +43,13 @@ def _check_network(named: str) -> None:
 class DetectorOptions(WeightsOptions):
     """How the network scores."""
 
-    network: str = argument(
-        NETWORK_HELP,
-        metavar="NETWORK",
-    )
+    network: str = argument(NETWORK_HELP, "NETWORK")
     full_length: bool = flag(
         "whole recordings up to 62.5 s, also if the network was imported with its published "
-        "64,600 samples",
+        "64,600 samples"
     )
-    threshold: float | None = option(
-        "bona fide from this score on",
-        metavar="T",
-        check=check_threshold,
-    )
-    device: str = option(
-        "%(default)s (a GPU if there is one), cpu, cuda, cuda:1",
-        default="auto",
-    )
+    threshold: float | None = option("bona fide from this score on", "T", check=check_threshold)
+    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
     precision: Precision = option(
         "number format of the network (%(default)s: tf32 on GPUs that have it, else fp32); tf32 "
         "and bf16 are faster there, with fewer digits",
@@ -73,7 +63,7 @@ class DetectorOptions(WeightsOptions):
     threads: int | None = option(
         "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"
         " cores)",
-        metavar="N",
+        "N",
     )
 
 
@@ -81,46 +71,28 @@ class DetectorOptions(WeightsOptions):
 class ScoreOptions(DetectorOptions):
     """Options of `python -m asdf score`."""
 
-    network: str = argument(
-        NETWORK_HELP,
-        metavar="NETWORK",
-        check=_check_network,
-    )
+    network: str = argument(NETWORK_HELP, "NETWORK", check=_check_network)
     recordings: tuple[str, ...] = argument(
-        "what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input",
-        metavar="FILE|FOLDER|LIST",
+        "what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input", "FILE|FOLDER|LIST"
     )
-    csv: Path | None = option(
-        "write a table; -: to standard output",
-        metavar="OUT",
-    )
-    json: Path | None = option(
-        "write the same as JSON; -: to standard output",
-        metavar="OUT",
-    )
-    scores: Path | None = option(
-        "write a score file of lists that have labels",
-        metavar="OUT",
-    )
+    csv: Path | None = option("write a table; -: to standard output", "OUT")
+    json: Path | None = option("write the same as JSON; -: to standard output", "OUT")
+    scores: Path | None = option("write a score file of lists that have labels", "OUT")
     trial: bool = flag(
         "trial scores, of as much as the network's protocol hears, also without labels"
     )
     window: float | None = option(
-        "score windows of S seconds too; plotted as text, and next to OUT",
-        metavar="S",
+        "score windows of S seconds too; plotted as text, and next to OUT", "S"
     )
-    hop: float | None = option(
-        "seconds between the starts of windows (half a window)",
-        metavar="S",
-    )
+    hop: float | None = option("seconds between the starts of windows (half a window)", "S")
     segments: Path | None = option(
         "mark spoofed parts: OUT.rttm, OUT.json with the scores of frames, and pictures; of "
         "networks with a frame-level head",
-        metavar="OUT",
+        "OUT",
     )
     segment_threshold: float = option(
         "mark frames that score less (%(default)s: where spoof is the likelier)",
-        metavar="T",
+        "T",
         default=0.0,
         check=_check_segment_threshold,
     )

@@ -52,28 +52,21 @@ def _limit(name: str, meaning: str) -> Any:
 class ServeOptions(DetectorOptions):
     """Options of the command."""
 
-    host: str = option(
-        "address to serve at",
-        default="127.0.0.1",
-    )
-    port: int = option(
-        "port (%(default)s); 0: any free one",
-        default=8000,
-    )
+    host: str = option("address to serve at", default="127.0.0.1")
+    port: int = option("port (%(default)s); 0: any free one", default=8000)
     token_file: Path | None = option(
-        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN",
-        metavar="FILE",
+        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN", "FILE"
     )
     without_token: bool = flag("let other machines use it without a token")
     proxy: tuple[str, ...] = option(
         "a proxy whose X-Forwarded-For says who the client is; may be repeated",
-        metavar="ADDRESS",
+        "ADDRESS",
         default=(),
         repeated=True,
     )
     host_name: tuple[str, ...] = option(
         "a name that leads to the service, as of a proxy; may be repeated",
-        metavar="NAME",
+        "NAME",
         default=(),
         repeated=True,
     )
@@ -85,8 +78,7 @@ class ServeOptions(DetectorOptions):
         "requests per minute of a client, more are refused with 429; 0: any number, of any length",
     )
     audio_rate: float = _limit(
-        "audio_rate",
-        "seconds of audio per minute of a client that the network may hear; 0: any",
+        "audio_rate", "seconds of audio per minute of a client that the network may hear; 0: any"
     )
     connections: int = _limit("connections", "open connections")
     client_connections: int = _limit("client_connections", "open connections of a client")

@@ -39,35 +39,12 @@ _SHOWN = 5
 class SubmissionOptions:
     """Options of the command."""
 
-    scores: Path | None = argument(
-        "a score file of any format",
-        metavar="SCORES",
-        default=None,
-    )
-    trials: Path = option(
-        "the challenge's trials",
-        metavar="LIST",
-        default=MISSING,
-    )
-    format: str = option(
-        "that of the challenge, see above",
-        default=MISSING,
-        choices=FORMATS,
-    )
-    output: Path | None = option(
-        "the file or .zip to write",
-        metavar="OUT",
-        short="-o",
-        needed=True,
-    )
-    threshold: float | None = option(
-        "real from this score on",
-        metavar="X",
-    )
-    check: Path | None = option(
-        "check this file instead",
-        metavar="FILE",
-    )
+    scores: Path | None = argument("a score file of any format", "SCORES", default=None)
+    trials: Path = option("the challenge's trials", "LIST", default=MISSING)
+    format: str = option("that of the challenge, see above", default=MISSING, choices=FORMATS)
+    output: Path | None = option("the file or .zip to write", "OUT", short="-o", needed=True)
+    threshold: float | None = option("real from this score on", "X")
+    check: Path | None = option("check this file instead", "FILE")
 
 
 COMMAND = Command("submission", f"{__doc__}\nformats:\n{formats_table()}", SubmissionOptions)

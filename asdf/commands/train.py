@@ -26,15 +26,9 @@ from asdf.errors import UsageError
 class TrainOptions:
     """Options of the command."""
 
-    recipe: Path = argument(
-        "the folder of a recipe, or its run.py",
-        metavar="RECIPE",
-    )
+    recipe: Path = argument("the folder of a recipe, or its run.py", "RECIPE")
     words: tuple[str, ...] = argument(
-        "configs, settings and options of the recipe",
-        metavar="CONFIG",
-        default=(),
-        rest=True,
+        "configs, settings and options of the recipe", "CONFIG", default=(), rest=True
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.audio.reading import audio_length
-from asdf.corpora.known import Reading, files_in, is_recording
+from asdf.corpora.known_corpus import Reading, files_in, is_recording
 from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE

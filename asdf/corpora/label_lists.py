@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from asdf.corpora.known import (
+from asdf.corpora.known_corpus import (
     Reading,
     SubsetFiles,
     files_in,

@@ -155,7 +155,12 @@ class BatchLoader:
                 )
             if waited_s >= self._limit_s:
                 self._end_workers()
-                raise AsdfError(self._describe_hang(waited_s))
+                raise AsdfError(
+                    f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or "
+                    "file server does not answer (see df and mount). Once it does, the same "
+                    "command goes on from what is saved. If it is only slow, give "
+                    "computing.timeout_s more seconds, of which a read may take nine tenths."
+                )
 
     def _name_of_read(self) -> str:
         """Return the recording that is read in this process, or words for one of a worker's."""
@@ -165,14 +170,6 @@ class BatchLoader:
     def _end_workers(self) -> None:
         for process in self._processes:
             process.terminate()
-
-    def _describe_hang(self, waited_s: float) -> str:
-        return (
-            f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or file "
-            "server does not answer (see df and mount). Once it does, the same command goes on "
-            "from what is saved. If it is only slow, give computing.timeout_s more seconds, of "
-            "which a read may take nine tenths."
-        )
 
 
 class ToDevice:
@@ -248,15 +245,8 @@ def _start_worker(worker: int) -> None:
     fallbacks.take()
     # A spawned process does not inherit it.
     keep_freed_memory()
-    _leave_signals_to_the_main_process()
-
-
-def _leave_signals_to_the_main_process() -> None:
-    """Let the worker ignore stop signals that a scheduler sends to every process.
-
-    They must not take the workers from a run that is saving. The main process's own SIGTERM is
-    heeded: it is how torch and multiprocessing end workers at last.
-    """
+    # Stop signals that a scheduler sends to every process must not take the workers from a run that
+    # is saving. The main process's own SIGTERM is heeded: torch and multiprocessing end workers so.
     for number in existing_signals("SIGINT", "SIGUSR1", "SIGUSR2"):
         signal.signal(number, signal.SIG_IGN)
     if not hasattr(signal, "sigwaitinfo"):

@@ -17,7 +17,7 @@ from asdf.recipe.run import Run
 from asdf.recipe.starts import last_number, replace_settings, retain_code
 from asdf.runs.code import code_files, save_code
 from asdf.runs.log import LOG
-from asdf.runs.record import append_record, environment_record, now, update_record
+from asdf.runs.start_records import append_record, environment_record, now, update_record
 from asdf.settings import Settings
 from asdf.settings.catalogue import class_paths
 
@@ -29,7 +29,7 @@ def start_run(run: Run, account: str) -> None:
         account: the settings and where each is written, for log.txt.
     """
     from asdf.distributed.resources import start_counting_memory
-    from asdf.scoring.describing import describe_scoring
+    from asdf.scoring.agreement import describe_scoring
 
     world = run.world
     minibatch = world.run_on_main(partial(minibatch_per_process, run.settings.network, world.size))

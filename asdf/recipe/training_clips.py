@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from asdf.data.clip_frames import ClipFrames
     from asdf.data.loaders import BatchLoader
     from asdf.distributed.world import World
-    from asdf.scoring.precision import ScoringPrecision
+    from asdf.scoring.computing import ScoringPrecision
     from asdf.settings.sections import Sections
     from asdf.trials.trial_list import TrialList
 
@@ -83,7 +83,7 @@ def _agree_on_cache_precision(settings: Sections, world: World) -> ScoringPrecis
     Raises:
         UsageError: bf16 on a GPU that has none.
     """
-    from asdf.scoring.precision import agree_on_precision
+    from asdf.scoring.agreement import agree_on_precision
 
     requested = settings.front_end.cache_precision
     try:

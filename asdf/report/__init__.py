@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
-    from asdf.report.detection_latex import to_latex
     from asdf.report.detection_text import summary_text, systems_text
     from asdf.report.document import Document, Items, Section, document_page
     from asdf.report.drawing import Figure, Legend
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
     from asdf.report.html_page import picture_svg, report_page
-    from asdf.report.latex_seeds import runs_to_latex
+    from asdf.report.paper_tables import runs_to_latex, to_latex
     from asdf.report.seed_comparison import (
         SeedComparison,
         SetDifference,

@@ -13,14 +13,14 @@ from functools import cached_property
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.leading import leaders, speakers_of
-from asdf.metrics.summary import (
-    Summary,
+from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
+    leaders,
     mixed_precisions,
-    summarise,
+    speakers_of,
 )
+from asdf.metrics.summary import Summary, summarise
 from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
 from asdf.report.curves import DET_TICKS, histogram, thinned_det
 from asdf.report.measurement import Measurement

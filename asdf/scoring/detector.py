@@ -24,12 +24,11 @@ from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
-from asdf.scoring.copies import restore
-from asdf.scoring.device import check_process
-from asdf.scoring.hearing import Hearing, track_windows
+from asdf.scoring.computing import check_process
+from asdf.scoring.detector_copies import restore
+from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
-from asdf.scoring.opening import Options, open_network
-from asdf.scoring.pieces import NO_DETECTION
+from asdf.scoring.network_opening import Options, open_network
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.stream import Stream
@@ -323,7 +322,9 @@ class Detector:
         check_process(self._process)
         hearing = self._hearing_for(embedding, frames)
         hearing.check()
-        many = ManyRecordings(hearing, whole, progress, self._limits, is_known or _is_never_known)
+        if is_known is None:
+            is_known = set[int]().__contains__
+        many = ManyRecordings(hearing, whole, progress, self._limits, is_known)
         return many.score(recordings)
 
     def score_over_time(
@@ -357,17 +358,10 @@ class Detector:
         return [self._hearing.summary.describe_window(window) for window in windows]
 
     def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
-        wanted = []
-        if embedding:
-            wanted.append(EMBEDDING)
-        if frames:
-            wanted.append("frames")
-        return replace(self._hearing, wanted=tuple(wanted))
+        requested = {EMBEDDING: embedding, "frames": frames}
+        wanted = tuple(key for key, is_requested in requested.items() if is_requested)
+        return replace(self._hearing, wanted=wanted)
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)
         return as_recording(recording, sample_rate, None, self._limits)
-
-
-def _is_never_known(index: int) -> bool:
-    return False

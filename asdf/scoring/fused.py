@@ -13,9 +13,8 @@ import numpy as np
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.metrics.fusion import Fusion
 from asdf.networks.extras import Extra, require_extras
-from asdf.scoring.outcome import Outcomes
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
 
 _ADVICE = {

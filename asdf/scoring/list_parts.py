@@ -23,8 +23,8 @@ from asdf.data.lengths import sampled_sizes
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.transfer import fetch_later
 from asdf.runs.parts import Columns, Parts, join_columns
+from asdf.scoring.agreement import ScoringSettings
 from asdf.scoring.scorer import Scorer
-from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
@@ -36,7 +36,7 @@ def work_of(
     scorer: Scorer,
     utterances: TrialList,
     batches: list[ScoringBatch],
-    settings: Sections,
+    settings: ScoringSettings,
     wanted: Collection[str],
 ) -> Work:
     """Return a function that describes all that scores depend on; it computes that once."""

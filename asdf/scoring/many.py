@@ -8,6 +8,7 @@ on what is known already: a work that was stopped and goes on gives the same sco
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -20,9 +21,7 @@ from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.ahead import read_ahead
-from asdf.scoring.hearing import Hearing
-from asdf.scoring.pieces import Piece, make_piece
+from asdf.scoring.hearing import Hearing, Piece, make_piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
 from asdf.scoring.whole_recording import Trial, as_result
@@ -30,6 +29,8 @@ from asdf.scoring.windows import Cut
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
 _READERS = 4
+# Batches that are in memory.
+_BATCHES = 3
 # Files that are sorted by length together: enough that batches are full, few enough that the first
 # result comes soon.
 _PORTION = 48
@@ -97,10 +98,16 @@ class ManyRecordings:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
         with threads(_READERS) as pool:
-            for batch, heard in read_ahead(pool, self._hear, self._batches(pool, recordings)):
-                yield from self._score_batch(batch, heard)
+            reading: deque[tuple[list[File], list[Future[_Heard]]]] = deque()
+            for batch in self._batches(pool, recordings):
+                reading.append((batch, [pool.submit(self._hear, file) for file in batch]))
+                if len(reading) >= _BATCHES:
+                    yield from self._score_batch(*reading.popleft())
+            while reading:
+                yield from self._score_batch(*reading.popleft())
 
-    def _score_batch(self, batch: list[File], heard: list[_Heard]) -> Iterator[Scored]:
+    def _score_batch(self, batch: list[File], reading: list[Future[_Heard]]) -> Iterator[Scored]:
+        heard = [future.result() for future in reading]
         pieces = [part.piece for part in heard if part.piece is not None]
         outcomes = iter(self.hearing.score(pieces) if pieces else ())
         for file, part in zip(batch, heard, strict=True):
@@ -139,7 +146,7 @@ class ManyRecordings:
             batches = self._plan_portion([file for file in files if not file.error])
             wanted = [batch for batch in batches if _has_unknown(batch)]
             # Longest first, as a list is scored, would keep the first of them waiting for all.
-            yield from sorted(wanted, key=_first_index)
+            yield from sorted(wanted, key=lambda batch: min(file.recording.index for file in batch))
 
     def _plan_portion(self, files: list[File]) -> list[list[File]]:
         """Divide measured files into batches of equal lengths; long ones are by themselves."""
@@ -200,10 +207,6 @@ class ManyRecordings:
 
 def _has_unknown(files: list[File]) -> bool:
     return not all(file.known for file in files)
-
-
-def _first_index(batch: list[File]) -> int:
-    return min(file.recording.index for file in batch)
 
 
 def _make_failure(file: File, error: str) -> Scored:

@@ -177,9 +177,16 @@ def as_recording(
         UsageError: it is none of these, or samples have no rate; names index and type.
         AsdfError: a file object cannot be read, or holds more than the limits allow.
     """
-    _refuse_several(value, index)
-    if sample_rate is None and _is_pair(value):
-        value, sample_rate = value
+    if isinstance(value, list | tuple):
+        if value and all(isinstance(part, _NAMED) for part in value):
+            raise UsageError(
+                f"{name_of(value, index)} names {len(value)} recordings, and this takes one: "
+                "`score_many` scores several."
+            )
+        is_pair = isinstance(value, tuple) and len(value) == 2
+        # Not two samples.
+        if sample_rate is None and is_pair and not isinstance(value[0], int | float):
+            value, sample_rate = value
     limits = limits or Limits()
     name = name_of(value, index)
     position = index or 0
@@ -192,37 +199,19 @@ def as_recording(
         return FileRecording(position, name, path, source)
     if isinstance(value, _CONTENT) or hasattr(value, "read"):
         _refuse_rate(sample_rate, name)
-        content = bytes(value) if isinstance(value, _CONTENT) else _read_to_end(value, name, limits)
+        if isinstance(value, _CONTENT):
+            content = bytes(value)
+        else:
+            content = _read_to_end(value, name, limits)
         return FileRecording(position, name, None, Source(name, content, limits))
-    if not _is_array(value):
+    is_array = isinstance(value, list | tuple) or hasattr(value, "__array__")
+    if not is_array and not hasattr(value, "detach"):
         raise UsageError(
             f"{name} cannot be scored: give a path, the content of a file as bytes, a file object, "
             "or samples with their sample_rate."
         )
     rate = check_rate(sample_rate, name)
     return ArrayRecording(position, name, None, value, rate, limits)
-
-
-def _refuse_several(value: Any, index: int | None) -> None:
-    """Raise a UsageError for a list of paths or contents."""
-    is_list = isinstance(value, list | tuple) and bool(value)
-    if is_list and all(isinstance(part, _NAMED) for part in value):
-        raise UsageError(
-            f"{name_of(value, index)} names {len(value)} recordings, and this takes one: "
-            "`score_many` scores several."
-        )
-
-
-def _is_pair(value: Any) -> bool:
-    """Whether it is (samples, rate), and not two samples."""
-    if not isinstance(value, tuple) or len(value) != 2:
-        return False
-    return not isinstance(value[0], int | float)
-
-
-def _is_array(value: Any) -> bool:
-    is_tensor = hasattr(value, "detach")
-    return is_tensor or isinstance(value, list | tuple) or hasattr(value, "__array__")
 
 
 def name_of(value: Any, index: int | None) -> str:

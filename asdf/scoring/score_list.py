@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
-from asdf.data.decoders import log_fallbacks
+from asdf.data.ffmpeg_log import log_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
@@ -26,20 +26,18 @@ from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
-from asdf.scoring.engine import agree_on_engine
+from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
 from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
-from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
-from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 5
 
 
 def build_list_scorer(
-    network: nn.Module, settings: Sections, world: World, loss: TrialLoss | None = None
+    network: nn.Module, settings: ScoringSettings, world: World, loss: TrialLoss | None = None
 ) -> Scorer:
     """Return the scorer that all processes share; they come here together.
 
@@ -79,7 +77,7 @@ def score_list(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
-    settings: Sections,
+    settings: ScoringSettings,
     world: World,
     stop: StopRequest,
 ) -> np.ndarray | None:
@@ -95,7 +93,7 @@ def score_with_extras(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
-    settings: Sections,
+    settings: ScoringSettings,
     world: World,
     stop: StopRequest,
     wanted: Collection[str] = (),
@@ -132,11 +130,21 @@ def score_with_extras(
     local = progress.take_up(batches, world, what)[world.rank :: world.size]
     workers = settings.computing.network_dataloader_workers
     loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
-    tracked = _track_batches(loader, local, settings, world, what)
+    tracked = track(
+        loader.batches(list(map(keys_of, local))),
+        len(local),
+        what,
+        lines_every=settings.network.scoring_print_interval,
+        shown=world.is_main,
+        unit="batches",
+    )
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
             computed = scorer.compute(waveforms, wanted)
-            progress.add(batch, computed, _losses_of(scorer, computed, utterances, batch.trials))
+            losses = {}
+            if scorer.trial_loss is not None:
+                losses[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)
+            progress.add(batch, computed, losses)
             if stop:
                 break
         for timed in over_time.values():
@@ -167,7 +175,8 @@ class _Progress:
         remaining = [batch for batch in batches if not known[batch.trials].all()]
         if not known.any():
             return remaining
-        known[_trials_of(remaining)] = False
+        for batch in remaining:
+            known[batch.trials] = False
         self.rows.leave_out(~known)
         LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
         return remaining
@@ -216,38 +225,9 @@ class _Progress:
             raise
 
 
-def _track_batches(
-    loader: BatchLoader, batches: list[ScoringBatch], settings: Sections, world: World, what: str
-) -> Iterator[Tensor]:
-    """Read the waveforms of batches, and show how far they are."""
-    return track(
-        loader.batches(list(map(keys_of, batches))),
-        len(batches),
-        what,
-        lines_every=settings.network.scoring_print_interval,
-        shown=world.is_main,
-        unit="batches",
-    )
-
-
-def _losses_of(
-    scorer: Scorer, computed: Computed, utterances: TrialList, trials: np.ndarray
-) -> dict[str, Tensor]:
-    """Return the column of the scorer's loss, if it has one."""
-    if scorer.trial_loss is None:
-        return {}
-    return {LOSSES: scorer.trial_loss.of_trials(computed, utterances, trials)}
-
-
 def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
     """Return the keys of a batch for `WholeUtterances`."""
     return [(trial, batch.samples) for trial in batch.trials.tolist()]
-
-
-def _trials_of(batches: list[ScoringBatch]) -> np.ndarray:
-    """The trials of some batches, in the order of their scores; (0,) for none."""
-    none = np.zeros(0, np.int64)
-    return np.concatenate([none, *(batch.trials for batch in batches)])
 
 
 def _assemble(parts: list[list[Columns]], utterances: TrialList) -> Columns:

@@ -8,7 +8,7 @@ the same network and settings score alike, and `how_scored` is what was really d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -19,23 +19,27 @@ from torch import Tensor, nn
 from asdf.audio import repeat_to
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra, require_extras
 from asdf.networks.heads import extras_of
 from asdf.networks.outputs import as_outputs
+from asdf.networks.packed import PackedNetwork
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
-from asdf.scoring.engine import PACKED, Engine, choose_engine
+from asdf.scoring.computing import (
+    PACKED,
+    ScoringPrecision,
+    choose_engine,
+    memory_errors_as,
+)
 from asdf.scoring.forks import new_computing_lock
-from asdf.scoring.memory_errors import memory_errors_as_messages
-from asdf.scoring.outcome import Outcomes
-from asdf.scoring.precision import ScoringPrecision
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.settings.sections import Network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
+_CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"
 # What an extra takes, of networks that lack it.
 _ABSENT = {
     "frames": "scores no frames: train a network with localisation.enabled = True for that. "
@@ -112,7 +116,8 @@ class Scorer(WaveformScorer):
         Args:
             gpu_bytes: the whole memory of the GPU, which the size of a batch follows; 0 on a CPU.
             engine: 'packed' or 'plain'; the former is used where it can be.
-            owns_network: nobody else uses the network, whose weights may be laid out otherwise.
+            owns_network: nobody else uses the network, so that packed weights may replace its
+                weights instead of standing in memory next to them.
         """
         self.device = precision.device
         self.precision = precision
@@ -121,7 +126,10 @@ class Scorer(WaveformScorer):
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
-        self._engine = Engine(self.engine, self._network, precision, owns_network)
+        self._packed: PackedNetwork | None = None
+        if self.engine == PACKED:
+            dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
+            self._packed = PackedNetwork(self._network, owns_network, dtype)
         self.extras: dict[str, Extra] = extras_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = new_computing_lock()
@@ -195,14 +203,17 @@ class Scorer(WaveformScorer):
             self._computing_threads(),
             self.precision.computing(),
             _in_evaluation_mode(self._network),
-            self._engine.computing(),
-            memory_errors_as_messages(waveforms_BT, self._settings, self.length, self.device),
+            self._packed.in_use() if self._packed is not None else nullcontext(),
+            memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
         ):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
             outputs = as_outputs(self._network(waveforms_BT))
             logits_B2 = outputs.logits_B2.float()
-            scores_B = self._scores_from(logits_B2)
+            scores_B = logits_B2[:, 1]
+            if self._settings.score != "bona_fide":
+                # 'llr' as well: such a network subtracts the training priors from its logits.
+                scores_B = scores_B - logits_B2[:, 0]
             extras = {}
             for key, extra in self.extras.items():
                 if not extra.on_request or key in wanted:
@@ -235,12 +246,27 @@ class Scorer(WaveformScorer):
             extras[key] = [fit(by_index[index], len(part)) for index, part in enumerate(waveforms)]
         return Outcomes(scores, extras)
 
-    def _scores_from(self, logits_B2: Tensor) -> Tensor:
-        bona_fide_B = logits_B2[:, 1]
-        if self._settings.score == "bona_fide":
-            return bona_fide_B
-        # 'llr' as well: such a network subtracts the training priors from its logits.
-        return bona_fide_B - logits_B2[:, 0]
+    def _explain_no_memory(self, waveforms_BT: Tensor, reason: str) -> AsdfError:
+        """Return the error of a batch that does not fit, with the setting that makes it smaller."""
+        count, samples = waveforms_BT.shape
+        settings = self._settings
+        if count == 1:
+            advice = (
+                "A batch cannot hold less: score less of long recordings, "
+                "network.max_evaluation_utterance_length_in_samples "
+                f"(now {self.length.max_samples:,})"
+            )
+        else:
+            factor = count * samples / settings.minibatch_size / settings.train_clip_size
+            advice = (
+                f"Set network.eval_minibatch_size_factor below {factor:.3g}, which is that of this "
+                f"batch (now {settings.eval_minibatch_size_factor!r})"
+            )
+        recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"
+        return AsdfError(
+            f"{self.device} has not enough memory to score {recordings} at once: {reason}. "
+            f"{advice}; {_CPU_ADVICE}."
+        )
 
 
 def _check_score(network: nn.Module, settings: Network) -> None:

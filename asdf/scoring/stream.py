@@ -60,8 +60,10 @@ class Stream:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
         self._resampler.add(as_chunk(chunk))
         scores = []
-        while (block := self._resampler.read(self._next_block())) is not None:
+        missing = self._hop if self._resampler.done else self._window
+        while (block := self._resampler.read(missing)) is not None:
             scores += self._score(self._cutter.add(block))
+            missing = self._hop
         return scores
 
     def finish(self) -> list[WindowScore]:
@@ -88,11 +90,6 @@ class Stream:
         if not self._running.windows:
             return None
         return self._hearing.summary.describe_whole(self._running.tally())
-
-    def _next_block(self) -> int:
-        """Return how many samples are missing to the end of the next window."""
-        # Always the same blocks, whatever the chunks: resampled, another block has other last bits.
-        return self._hop if self._resampler.done else self._window
 
     def _score(self, cut: Iterator[Cut]) -> list[WindowScore]:
         scores = []

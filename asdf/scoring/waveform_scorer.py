@@ -1,4 +1,4 @@
-"""What scores waveforms at 16 kHz: a network, or several that are fused.
+"""What scores waveforms at 16 kHz, a network or several that are fused, and what it gives.
 
 Invariant: whoever reads recordings needs to know no more than this of what scores them.
 """
@@ -6,16 +6,46 @@ Invariant: whoever reads recordings needs to know no more than this of what scor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.networks.extras import Extra
-from asdf.scoring.outcome import Outcomes
-from asdf.scoring.precision import ScoringPrecision
+from asdf.scoring.computing import ScoringPrecision
 from asdf.trials.how_scored import ScoredLength
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a network gives for one piece of a recording.
+
+    Attributes:
+        raw: Score of the network itself, before a calibration.
+        extras: Rows of its extras, by key.
+    """
+
+    raw: float
+    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What a network gives for several pieces, in their order.
+
+    Attributes:
+        scores: (pieces,) float32; of networks that are fused float64.
+        extras: Rows of each piece, by key.
+    """
+
+    scores: np.ndarray
+    extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        for index, score in enumerate(self.scores.tolist()):
+            yield Outcome(score, {key: rows[index] for key, rows in self.extras.items()})
 
 
 class WaveformScorer(ABC):

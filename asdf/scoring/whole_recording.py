@@ -17,7 +17,6 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import Extra
-from asdf.scoring.outcome import Outcome
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,
@@ -28,6 +27,7 @@ from asdf.scoring.scored import (
     WindowScore,
     decide_verdict,
 )
+from asdf.scoring.waveform_scorer import Outcome
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,18 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
     """Count the windows of a recording, one or more, in their order."""
     # Of nothing but silence, every window counts: a trial of a list must have a score.
     counted = [window for window in windows if not window.silent] or windows
+    means = {}
+    for key in counted[0].outcome.extras:
+        rows = np.stack([window.outcome.extras[key] for window in counted])
+        means[key] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
     return Tally(
         raw=float(np.mean([window.raw for window in counted])),
         end=windows[-1].end,
         windows=len(windows),
         silent=sum(window.silent for window in windows),
         covered=_count_samples(counted),
-        lowest=min(counted, key=_raw_score),
-        extras=_mean_extras(counted),
+        lowest=min(counted, key=lambda window: window.raw),
+        extras=means,
     )
 
 
@@ -240,18 +244,6 @@ def name_result(score: Score, name: str, index: int = 0, path: Path | None = Non
     """Return a score as the result of a recording of that name."""
     known = {field.name: getattr(score, field.name) for field in fields(Known)}
     return Scored(index, path, float(score), name=name, **known)
-
-
-def _mean_extras(windows: Sequence[Window]) -> dict[str, np.ndarray]:
-    means = {}
-    for key in windows[0].outcome.extras:
-        rows = np.stack([window.outcome.extras[key] for window in windows])
-        means[key] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-    return means
-
-
-def _raw_score(window: Window) -> float:
-    return window.raw
 
 
 def _explain_no_verdict(samples: int, silent: bool) -> str:

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
-from asdf.scoring.hearing import Hearing
-from asdf.scoring.outcome import Outcome
-from asdf.scoring.pieces import Piece, Pieces
+from asdf.scoring.hearing import Hearing, Piece, Pieces
 from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.waveform_scorer import Outcome
 
 Result = tuple[Scored, list[WindowScore]]
 

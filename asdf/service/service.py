@@ -21,7 +21,7 @@ from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.detector import Detector
-from asdf.scoring.pieces import Pieces
+from asdf.scoring.hearing import Pieces
 from asdf.scoring.provenance import recording_digest
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.windows import count_windows, in_samples

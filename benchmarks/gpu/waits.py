@@ -11,7 +11,7 @@ import torch
 
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.precision import choose_scoring_precision
+from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.scoring.scorer import Scorer
 from benchmarks.corpus import temporary_corpus

@@ -14,7 +14,7 @@ import torch
 
 from asdf.distributed.resources import gpu_memory
 from asdf.networks import build_network
-from asdf.scoring.precision import choose_scoring_precision
+from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.scorer import Scorer
 from tests.gpu.count_training import settings_of
 

@@ -11,7 +11,7 @@ import soundfile
 import torch
 
 from asdf.evaluation import read_scores
-from asdf.runs.record import append_record
+from asdf.runs.start_records import append_record
 from tests.conftest import PATIENCE_S
 
 

@@ -20,8 +20,8 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 POOL = 16
 """Frames, and feature values, that become one: four poolings by 2."""
@@ -81,7 +81,7 @@ class LCNNBackEnd(TimedBackEnd):
         self.m_output_act = nn.Linear(width, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         sizes = settings.back_end
         return cls(front_end.dimension, sizes.lcnn_projection, sizes.lcnn_dropout)
 
@@ -129,10 +129,8 @@ def _convolve(channels_in: int, channels_out: int, kernel_size: int) -> tuple[nn
     return convolution, MaxFeatureMap()
 
 
-class SSL_LCNN(SSLDetector):
+class SSL_LCNN(PairedDetector):
     """wav2vec 2.0 and LCNN with LSTM layers (Wang and Yamagishi, Interspeech 2021)."""
 
+    back_end_class = LCNNBackEnd
     paper = "Wang and Yamagishi, Interspeech 2021"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return LCNNBackEnd.from_settings(settings, self.front_end)

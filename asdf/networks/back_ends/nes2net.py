@@ -25,8 +25,9 @@ from asdf.networks.back_ends.pooling import AttentiveStatistics
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import BackEnd as BackEndSettings
 
 KERNEL = 3
 ATTENTION = 128
@@ -153,7 +154,7 @@ class Nes2NetXBackEnd(TimedBackEnd):
         self.fc = nn.Linear(pooled, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         sizes = settings.back_end
         return cls(
             front_end.dimension,
@@ -164,9 +165,9 @@ class Nes2NetXBackEnd(TimedBackEnd):
         )
 
     @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return the number of parts of the parts, each of which has at least one layer."""
-        return math.prod(settings.back_end.nes2net_splits)
+        return math.prod(sizes.nes2net_splits)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings, the pooled features, logits (batch, 2), and what is pooled.
@@ -196,10 +197,8 @@ class Nes2NetXBackEnd(TimedBackEnd):
         return embeddings_BE, logits_B2, x_BCL.transpose(1, 2)
 
 
-class SSL_Nes2NetX(SSLDetector):
+class SSL_Nes2NetX(PairedDetector):
     """wav2vec 2.0 and Nes2Net-X (Liu et al., IEEE TIFS 2025)."""
 
+    back_end_class = Nes2NetXBackEnd
     paper = "Liu et al., IEEE TIFS 2025"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return Nes2NetXBackEnd.from_settings(settings, self.front_end)

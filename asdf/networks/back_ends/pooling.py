@@ -17,8 +17,8 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 MIN_VARIANCE = 1e-10
 
@@ -68,7 +68,7 @@ class ASPBackEnd(TimedBackEnd):
         self.output = nn.Linear(2 * dimension, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension, settings.back_end.asp_hidden)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -80,10 +80,8 @@ class ASPBackEnd(TimedBackEnd):
         return embeddings_BE, in_full_precision(self.output, embeddings_BE), features_BLC
 
 
-class SSL_ASP(SSLDetector):
+class SSL_ASP(PairedDetector):
     """wav2vec 2.0, attentive statistics pooling (Okabe et al., 2018) and a linear layer."""
 
+    back_end_class = ASPBackEnd
     paper = "Okabe et al., Interspeech 2018"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ASPBackEnd.from_settings(settings, self.front_end)

@@ -22,8 +22,8 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 STEM = 16
 """Channels of the first convolution."""
@@ -129,10 +129,14 @@ class ResNet18BackEnd(TimedBackEnd):
         self.fc = nn.Linear(2 * POOLED, embedding)
         self.fc_mu = nn.Linear(embedding, 2)
         self.attention = WeightedFrames(POOLED)
-        self._draw_weights()
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+            elif isinstance(module, nn.Linear):
+                nn.init.kaiming_uniform_(module.weight)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         sizes = settings.back_end
         return cls(front_end.dimension, sizes.resnet_projection, sizes.resnet_embedding)
 
@@ -149,18 +153,9 @@ class ResNet18BackEnd(TimedBackEnd):
         embeddings_BE = self.fc(self.attention(frames_BMC))
         return embeddings_BE, in_full_precision(self.fc_mu, embeddings_BE), frames_BMC
 
-    def _draw_weights(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out")
-            elif isinstance(module, nn.Linear):
-                nn.init.kaiming_uniform_(module.weight)
 
-
-class SSL_ResNet18(SSLDetector):
+class SSL_ResNet18(PairedDetector):
     """wav2vec 2.0 and ResNet-18 with attentive pooling (Zhang et al., IEEE SPL 2021)."""
 
+    back_end_class = ResNet18BackEnd
     paper = "Zhang et al., IEEE SPL 2021"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ResNet18BackEnd.from_settings(settings, self.front_end)

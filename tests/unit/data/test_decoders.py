@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from asdf.audio import fallbacks, read_audio
-from asdf.data.decoders import log_fallbacks
+from asdf.data.ffmpeg_log import log_fallbacks
 from asdf.data.lengths import measure_lengths
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest

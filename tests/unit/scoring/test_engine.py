@@ -15,8 +15,7 @@ from asdf.errors import UsageError
 from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.networks.packed import is_available, multiplies_bfloat16
 from asdf.networks.packed.packed_weights import PackedLinear
-from asdf.scoring.engine import choose_engine
-from asdf.scoring.precision import ScoringPrecision
+from asdf.scoring.computing import ScoringPrecision, choose_engine
 from asdf.scoring.score_list import build_list_scorer
 from asdf.settings.sections import Sections
 from asdf.trials.how_scored import PUBLISHED, HowScored

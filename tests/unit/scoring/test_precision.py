@@ -17,15 +17,13 @@ from asdf.evaluation import eer
 from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.networks.packed import computes_bfloat16, multiplies_bfloat16
-from asdf.scoring.describing import describe_scoring
+from asdf.scoring.agreement import agree_on_precision, describe_scoring
+from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.detector import Detector
-from asdf.scoring.memory_errors import memory_errors_as_messages
-from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
+from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Network, Sections
-from asdf.trials.how_scored import ScoredLength
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
-LENGTH = ScoredLength(16_000, 1_000_000)
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
 
 
@@ -175,32 +173,34 @@ def test_bf16_moves_published_scores_by_a_tenth_of_their_deviation(corpus):
     assert rates[0] == 0.375 and abs(rates[1] - rates[0]) <= 1 / 8
 
 
-def refuse(message: str, kind: type[RuntimeError] = RuntimeError) -> str:
-    """The message for an error in a batch of 6 recordings of 1,000 samples; minibatches have 2."""
+class _TooLarge(nn.Module):
+    def __init__(self, error: RuntimeError) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, waveforms_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        raise self.error
+
+
+def refuse(error: RuntimeError, count: int = 6) -> str:
+    """The message for an error in a batch of recordings of 1,000 samples; minibatches have 2."""
     settings = Network(minibatch_size=2, train_clip_size=1000)
-    with (
-        pytest.raises(AsdfError) as caught,
-        memory_errors_as_messages(torch.zeros(6, 1000), settings, LENGTH, GPU),
-    ):
-        raise kind(message)
+    scorer = Scorer(_TooLarge(error), settings, choose_scoring_precision("fp32", CPU))
+    with pytest.raises(RuntimeError if "another" in str(error) else AsdfError) as caught:
+        scorer.compute(torch.zeros(count, 1000))
     return str(caught.value)
 
 
 def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
-    message = refuse("CUDA out of memory. Tried to allocate 2 GiB.\nmore", torch.OutOfMemoryError)
-    assert message.startswith(
-        "cuda:0 has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out "
+    on_a_gpu = "CUDA out of memory. Tried to allocate 2 GiB.\nmore"
+    assert refuse(torch.OutOfMemoryError(on_a_gpu)).startswith(
+        "cpu has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out "
         "of memory. Tried to allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, "
         "which is that of this batch (now 'auto'); "
     )
-    assert "factor below 3" in refuse("DefaultCPUAllocator: can't allocate memory: you tried")
-    with (
-        pytest.raises(AsdfError, match=r"max_evaluation_utterance_length_in_samples \(now 1,000,0"),
-        memory_errors_as_messages(torch.zeros(1, 1000), Network(), LENGTH, GPU),
-    ):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-    with (
-        pytest.raises(RuntimeError, match="another one"),
-        memory_errors_as_messages(torch.zeros(1, 9), Network(), LENGTH, GPU),
-    ):
-        raise RuntimeError("another one")
+    on_the_host = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
+    assert "factor below 3" in refuse(on_the_host)
+    alone = refuse(torch.OutOfMemoryError("CUDA out of memory."), count=1)
+    assert "score less of long recordings" in alone
+    assert "max_evaluation_utterance_length_in_samples (now 1,000,000)" in alone
+    assert refuse(RuntimeError("another one")) == "another one"

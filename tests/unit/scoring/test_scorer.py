@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from asdf.distributed.world import World
-from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
+from asdf.scoring.computing import ScoringPrecision, choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Network, Sections

@@ -15,7 +15,7 @@ import asdf
 from asdf.audio import read_audio, streaming
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
-from asdf.scoring.device import choose_threads
+from asdf.scoring.computing import choose_threads
 from asdf.scoring.scored import WindowScore
 from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import NetworkFile, fill_network, read_network
-from asdf.interchange.network_file import write_network_file
+from asdf.interchange import read_network
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.heads import CosineClassHead, class_head_of

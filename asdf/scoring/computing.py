@@ -1,0 +1,267 @@
+"""What scores are computed with: a device and its memory, threads, a precision, an engine.
+
+Invariant: a list, and with it validation and stage 2, and the Detector compute alike for one
+precision, whatever the program around them has chosen. What is recorded with scores is what they
+were computed in: where a device lacks the requested precision, that is logged, or refused. The
+score itself is a float32 number in any case; scores of both engines differ by 1e-5 at most
+(`asdf.networks.packed`).
+
+The default precision, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there,
+and TF32 moved no error rate of the networks that were tried (benchmarks/RESULTS.md).
+
+A forked process never waits for threads that its parent had. A fork takes along the one
+thread that calls it; torch's others are gone, and it would wait for them without end. So there a
+detector computes with one thread, as torch's data loaders do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.gpu_arithmetic import arithmetic
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.packed import (
+    NO_BFLOAT16,
+    computes_bfloat16,
+    is_available,
+    multiplies_bfloat16,
+)
+from asdf.runs.log import LOG
+
+AUTO = "auto"
+PRECISIONS = (AUTO, "fp32", "tf32", "bf16")
+PACKED, PLAIN = "packed", "plain"
+ENGINES = (PACKED, PLAIN)
+
+_SMALL_NETWORK = 10_000_000
+# The first compute capability of NVIDIA's with tensor cores for bf16 and TF32. What torch calls
+# supported includes GPUs that only emulate bf16.
+_NEEDED = (8, 0)
+_EMULATED = (
+    "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
+)
+# What torch's allocator for the host says, in an error without a class of its own.
+_HOST = "DefaultCPUAllocator"
+
+_choice = threading.RLock()
+
+
+@cache
+def _first_process() -> int:
+    """Return the process in which a detector was made first: this one, or one above its forks."""
+    return os.getpid()
+
+
+def set_threads(threads: int | None) -> int:
+    """Let torch compute with `threads` threads.
+
+    None: as many as this process may use cores, or fewer if torch has them. A process that was
+    forked after a detector was made computes with 1.
+
+    Returns:
+        The number of threads.
+
+    Raises:
+        UsageError: less than one.
+    """
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads = {threads}: give 1 or more, or leave it out.")
+    count = threads or min(torch.get_num_threads(), usable_cores())
+    if _first_process() != os.getpid() and count > 1:
+        LOG.warning(
+            "this process was forked after its parent had made a detector: it computes with 1 "
+            "thread instead of %d. Start it by 'spawn' or 'forkserver' to use more.",
+            count,
+        )
+        count = 1
+    torch.set_num_threads(count)
+    return count
+
+
+def choose_threads(requested: int | None, device: torch.device, parameters: int) -> int:
+    """Choose the number of threads for a network.
+
+    By default it is 1 for a network of fewer than 10 million parameters on a CPU, whose operations
+    are so short that threads mostly wait for each other: on a busy machine several take ten times
+    as long as one. It does not depend on how busy the machine is: sums of other numbers of threads
+    have other last digits.
+
+    Args:
+        requested: None: the default. Otherwise torch computes with it already (`set_threads`).
+        parameters: Number in the network, or of all networks of a fused system.
+    """
+    if requested is None and device.type == "cpu" and parameters < _SMALL_NETWORK:
+        return 1
+    return torch.get_num_threads()
+
+
+def check_process(made_in: int) -> None:
+    """Raise a UsageError in another process than the one where a detector was made."""
+    if made_in != os.getpid():
+        raise UsageError(
+            f"this detector was made in process {made_in}, of which this process ({os.getpid()}) "
+            "is a fork: torch would wait here without end for threads that a fork does not take "
+            "along. Make the detector in this process, or start processes by 'spawn' or "
+            "'forkserver' (multiprocessing.get_context('spawn')), and pass it to them: it can be "
+            "pickled."
+        )
+
+
+def find_device(wanted: str | torch.device) -> torch.device:
+    """Return the device of that name; 'auto' is a GPU where there is one, else the CPU.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UsageError(
+            f"there is no device {wanted!r}: write 'auto', 'cpu', 'cuda' or 'cuda:1'."
+        ) from None
+    if device.type == "cuda" and torch.cuda._is_in_bad_fork():
+        raise UsageError(
+            f"{device} cannot be used in a process that was forked from one that uses a GPU. Start "
+            "it by 'spawn' or 'forkserver'."
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(
+            f"there is no device {wanted}: {torch.cuda.device_count()} GPUs are visible here."
+        )
+    if device.type not in ("cpu", "cuda"):
+        try:
+            # Of 'meta' a number cannot be read.
+            can_compute = torch.ones(1, device=device).item() == 1
+        except (RuntimeError, AssertionError, ImportError):
+            can_compute = False
+        if not can_compute:
+            raise UsageError(
+                f"torch {torch.__version__} cannot compute on {str(device)!r} on this machine: "
+                "such a device is not here, or torch was built without it. Use 'auto', 'cpu', "
+                "'cuda' or 'cuda:1'."
+            )
+        LOG.warning(
+            "%s: ASDF is tested on CPUs and NVIDIA's GPUs alone. Score some recordings with "
+            "device 'cpu' as well, and compare.",
+            device,
+        )
+    return device
+
+
+@dataclass(frozen=True)
+class ScoringPrecision:
+    """What scores are computed in on a device.
+
+    Attributes:
+        name: 'fp32', 'tf32' or 'bf16': what is really computed in, never 'auto'.
+        reason: why it is not the requested one, or why that is slow; ''.
+    """
+
+    name: str
+    device: torch.device
+    reason: str = ""
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute in this precision inside the block, without gradients."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode())
+            if self.device.type == "cuda":
+                # The arithmetic of a GPU is one choice of the whole process: two threads would
+                # otherwise restore each other's choice instead of the program's.
+                stack.enter_context(_choice)
+                stack.enter_context(arithmetic(tf32=self.name == "tf32"))
+            is_bf16 = self.name == "bf16"
+            stack.enter_context(torch.autocast(self.device.type, torch.bfloat16, enabled=is_bf16))
+            yield
+
+    def describe(self) -> str:
+        """Describe the precision for the log."""
+        if not self.reason:
+            return f"scoring in {self.name}"
+        return f"scoring in {self.name}: {self.reason}"
+
+
+def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
+    """Choose what 'auto', 'fp32', 'tf32' or 'bf16' means on `device`.
+
+    'auto' is TF32 on a GPU that has it, else fp32. Without TF32 scores are computed in fp32, which
+    is never further from them, and so are those of a CPU for which torch has no bf16. Emulated bf16
+    would be slower than fp32 and coarser: a GPU refuses it, and of a CPU it is logged.
+
+    Raises:
+        UsageError: bf16 on a GPU that has none, or no such precision.
+    """
+    if requested not in PRECISIONS:
+        raise UsageError(
+            f"precision {requested!r}: scores are computed in {', '.join(PRECISIONS)}."
+        )
+    if requested == AUTO:
+        # What torch calls the compute capability of an AMD GPU says nothing of TF32.
+        is_nvidia = device.type == "cuda" and torch.version.hip is None
+        has_tf32 = is_nvidia and torch.cuda.get_device_capability(device) >= _NEEDED
+        return ScoringPrecision("tf32" if has_tf32 else "fp32", device)
+    if requested == "fp32":
+        return ScoringPrecision(requested, device)
+    if requested == "bf16" and device.type == "cpu":
+        if not computes_bfloat16():
+            return ScoringPrecision("fp32", device, NO_BFLOAT16)
+        return ScoringPrecision("bf16", device, "" if multiplies_bfloat16() else _EMULATED)
+    if device.type != "cuda":
+        return ScoringPrecision("fp32", device, f"{requested} not used: it needs a GPU")
+    capability = torch.cuda.get_device_capability(device)
+    if capability >= _NEEDED:
+        return ScoringPrecision(requested, device)
+    lacks = f"{device} has compute capability {capability[0]}.{capability[1]}"
+    if requested == "tf32":
+        return ScoringPrecision("fp32", device, f"TF32 not used: {lacks}, it needs 8.0")
+    raise UsageError(
+        f"scores cannot be computed in bf16: {lacks}, bf16 needs 8.0, and emulated it is slower "
+        "than fp32. Set computing.scoring_precision='fp32' (of `python -m asdf score`: "
+        "--precision fp32)."
+    )
+
+
+def choose_engine(requested: str, precision: ScoringPrecision) -> str:
+    """Choose the engine for a device: 'packed' on a CPU that has what it needs, else 'plain'.
+
+    Raises:
+        UsageError: no such engine.
+    """
+    if requested not in ENGINES:
+        raise UsageError(f"engine {requested!r}: scores are computed by {' or '.join(ENGINES)}.")
+    if precision.device.type != "cpu" or not is_available():
+        return PLAIN
+    if precision.name == "bf16" and not multiplies_bfloat16():
+        return PLAIN
+    return requested
+
+
+@contextmanager
+def memory_errors_as(describe: Callable[[str], AsdfError]) -> Iterator[None]:
+    """Raise one message where the block needs more memory than there is.
+
+    Args:
+        describe: Function that makes the error from torch's reason.
+
+    Raises:
+        AsdfError: torch could not get memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and _HOST not in str(error):
+            raise
+        # torch goes on with advice on its allocator, which is not what helps here.
+        reason = str(error).partition("\n")[0].partition(" Of the allocated memory")[0]
+        raise describe(reason.rstrip(".")) from error

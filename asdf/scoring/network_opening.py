@@ -1,0 +1,266 @@
+"""A network file opened for scoring: the network on its device, and all that its scores depend on.
+
+Invariant: nothing in the file is run, and what cannot be computed as requested is refused before
+anything is scored.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from asdf.audio.recording_sources import Limits
+from asdf.audio.speech_activity import check_detector
+from asdf.checkpoint.fused_file import check_network, is_fused_file, locate_network, read_fused_file
+from asdf.distributed.allocator import keep_freed_memory
+from asdf.distributed.resources import gpu_memory
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import DEMO_PREFIX
+from asdf.interchange import describe_source, find_network, read_detector
+from asdf.metrics.calibration import Calibration, read_calibration
+from asdf.networks import fixed_samples
+from asdf.runs.log import LOG
+from asdf.scoring.computing import (
+    AUTO,
+    PACKED,
+    ScoringPrecision,
+    choose_engine,
+    choose_scoring_precision,
+    choose_threads,
+    find_device,
+    set_threads,
+)
+from asdf.scoring.detector_copies import FileStates, Origin, read_state
+from asdf.scoring.fused import FusedScorer
+from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.settings.sections import Network, Sections
+from asdf.text import AnyPath
+
+DEMO_REMARK = (
+    "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
+    "real recordings"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a network is opened; as the arguments of `Detector`."""
+
+    device: str | torch.device
+    network_folder: AnyPath | None
+    threads: int | None
+    full_length: bool
+    precision: str
+    base: AnyPath | None
+    threshold: float | None
+    limits: Limits
+    engine: str = PACKED
+
+
+@dataclass(frozen=True)
+class OpenedNetwork:
+    """A network that scores.
+
+    Attributes:
+        source: the path as it was named, or the repository of the hub with its commit.
+        settings: those that it was trained with.
+        threshold: Threshold of verdicts; None: no verdicts.
+        threads: Number of threads that the network computes with on a CPU.
+        remark: Sentence on what limits all of its scores; ''.
+        origin: from what it was opened, for copies.
+    """
+
+    source: str
+    scorer: WaveformScorer
+    settings: Sections
+    calibration: Calibration | None
+    threshold: float | None
+    threads: int
+    remark: str
+    origin: Origin
+
+
+def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
+    """Open what is named: a network by its path or as a repository of the hub, or a fused system.
+
+    Raises:
+        AsdfError: it cannot be downloaded, or is no detector; a network of a fused system is
+            missing or was changed.
+        UsageError: an option cannot be meant, or not be done here.
+    """
+    limits = {"max_seconds": options.limits.max_seconds, "memory_limit": options.limits.memory}
+    for name, limit in limits.items():
+        # Not `limit <= 0`: of NaN that is False too.
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
+    set_threads(options.threads)
+    path = find_network(named)
+    device = find_device(options.device)
+    precision = choose_scoring_precision(options.precision, device)
+    choose_engine(options.engine, precision)
+    if device.type == "cpu":
+        keep_freed_memory()
+    if is_fused_file(path):
+        opened = _open_fused(path, options, precision)
+    else:
+        # Before it is read: a copy of what is written meanwhile is refused.
+        state = read_state(path)
+        scorer, settings, entry = _read_scorer(path, options, precision)
+        source = describe_source(named, path)
+        remark = _remark_on_training(source, [settings.recipe.training_sets])
+        calibration = read_calibration(entry, path)
+        opened = _Opened(source, scorer, settings, calibration, state, remark=remark)
+    threads = choose_threads(options.threads, device, opened.scorer.parameters)
+    opened.scorer.use_threads(threads)
+    if precision.reason:
+        LOG.warning("%s", precision.describe())
+    folder = _network_folder(options)
+    # What 'auto' and None stood for: a copy is to score the same bits elsewhere too.
+    arguments = {
+        "device": str(device),
+        "network_folder": None if folder is None else str(folder.absolute()),
+        "threads": threads,
+        "full_length": options.full_length,
+        "precision": precision.name if options.precision == AUTO else options.precision,
+        "engine": options.engine,
+        "base": _base(options),
+        "threshold": options.threshold,
+        **limits,
+    }
+    return OpenedNetwork(
+        opened.source,
+        opened.scorer,
+        opened.settings,
+        opened.calibration,
+        _choose_threshold(options.threshold, opened.calibration),
+        threads,
+        opened.remark,
+        Origin(path.absolute(), opened.state, arguments, opened.networks),
+    )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A network or a fused system that was read.
+
+    Attributes:
+        state: State of its files, before they were read.
+        networks: Paths of a fused system's networks.
+        remark: as of `OpenedNetwork`.
+    """
+
+    source: str
+    scorer: WaveformScorer
+    settings: Sections
+    calibration: Calibration | None
+    state: FileStates
+    networks: tuple[Path, ...] = ()
+    remark: str = ""
+
+
+def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _Opened:
+    system = read_fused_file(path)
+    paths = [find_network(locate_network(network, path)) for network in system.networks]
+    state = read_state(path, *paths)
+    scorers = []
+    all_settings = []
+    for network, network_path in zip(system.networks, paths, strict=True):
+        check_network(network, network_path, path)
+        scorer, settings, _ = _read_scorer(network_path, options, precision)
+        scorers.append(scorer)
+        all_settings.append(settings)
+    first = all_settings[0]
+    if any(settings.sad != first.sad for settings in all_settings):
+        raise AsdfError(
+            f"the networks of {path} cut silence in different ways (their settings 'sad'), so they "
+            "do not hear the same of a recording: they cannot be scored together. Fuse their score "
+            "files instead: python -m asdf fuse ... --apply ... --output OUT"
+        )
+    LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
+    fused = FusedScorer(scorers, system.fusion)
+    lists = [settings.recipe.training_sets for settings in all_settings]
+    remark = _remark_on_training(str(path), lists)
+    return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)
+
+
+def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
+    """Return, and log, what to know of scores of networks that know only computed voices; ''."""
+    for training_sets in lists:
+        names = "+".join(training_sets).split("+")
+        if all(name.startswith(DEMO_PREFIX) for name in names):
+            LOG.warning("%s: %s", source, DEMO_REMARK)
+            return DEMO_REMARK
+    return ""
+
+
+def _read_scorer(
+    path: Path, options: Options, precision: ScoringPrecision
+) -> tuple[Scorer, Sections, Any]:
+    """Read a network; return what scores, its settings, and the entry of its calibration."""
+    folder = _network_folder(options)
+    network, file = read_detector(path, folder, _base(options))
+    # Here, not only while it scores: threads may score at the same time.
+    network.eval()
+    settings = file.to_sections(folder=folder)
+    rules = _adapt_rules(settings.network, network, options.full_length)
+    check_detector(settings.sad)
+    scorer = Scorer(
+        network,
+        rules,
+        precision,
+        gpu_memory(precision.device),
+        engine=options.engine,
+        owns_network=True,
+    )
+    return scorer, settings, file.calibration
+
+
+def _network_folder(options: Options) -> Path | None:
+    return None if options.network_folder is None else Path(options.network_folder)
+
+
+def _base(options: Options) -> str | None:
+    return None if options.base is None else os.fspath(options.base)
+
+
+def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool) -> Network:
+    """Return the rules of scoring for a detector: nothing is cut, and the limits may be others."""
+    rules = replace(settings, max_cut_proportion=0.0)
+    if not full_length:
+        return rules
+    fixed = fixed_samples(network)
+    if fixed is not None:
+        raise UsageError(
+            f"{type(network).__name__} takes recordings of {fixed:,} samples and no others: it "
+            "cannot score at full length. Leave that out; a longer recording is then scored in "
+            "windows."
+        )
+    defaults = Network()
+    return replace(
+        rules,
+        min_evaluation_utterance_length_in_samples=(
+            defaults.min_evaluation_utterance_length_in_samples
+        ),
+        max_evaluation_utterance_length_in_samples=(
+            defaults.max_evaluation_utterance_length_in_samples
+        ),
+    )
+
+
+def _choose_threshold(threshold: float | None, calibration: Calibration | None) -> float | None:
+    """Return the threshold of verdicts: the requested one, else the calibration's; None: none."""
+    if threshold is None:
+        return None if calibration is None else calibration.threshold
+    if not math.isfinite(threshold):
+        raise UsageError(
+            f"threshold = {threshold:g}: every recording would get the same verdict. Give a finite "
+            "number."
+        )
+    return float(threshold)
