@@ -221,7 +221,7 @@ def _columns(rows: Sequence[_Row]) -> dict[str, Values]:
     keys = dict.fromkeys(FEATURES)
     for row in rows:
         keys.update(dict.fromkeys(row.columns))
-    columns = {}
+    columns: dict[str, Values] = {}
     for key in keys:
         if key in NOT_FEATURES:
             continue

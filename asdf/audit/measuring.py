@@ -21,7 +21,7 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.audio import audio_length, read_audio
-from asdf.audio.opening import open_recording
+from asdf.audio.recording_files import open_recording
 from asdf.audit.fingerprints import fingerprint
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
@@ -145,7 +145,7 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
         rate = file.samplerate
         samples = np.zeros((min(file.frames, _NATIVE_S * rate), file.channels), np.float32)
         file.read(out=samples)
-        tags = getattr(file, "copy_metadata", dict)()
+        tags: dict[str, str] = getattr(file, "copy_metadata", dict)()
         values: dict[str, float | str] = {
             "sample_rate": f"{rate} Hz",
             "format": f"{file.format} {file.subtype}",

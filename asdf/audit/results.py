@@ -9,11 +9,11 @@ import numpy as np
 
 from asdf.audit.auditing import Audit, Group, Result, as_record
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
-from asdf.tables.page import as_page
+from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, Value, rate, texts
-from asdf.tables.text import as_lines
 from asdf.text import lines_and_more, p_value_text
 
 _SHOWN = 5
@@ -105,10 +105,11 @@ def _percent(result: Result) -> str:
 
 
 def _sentence(result: Result) -> str:
-    text = f"{result.feature.name} alone has an {_percent(result)}"
+    eer = 100 * result.separation.eer.value
+    text = f"{result.feature.name} alone has an EER of {eer:.2f} %"
     if result.published:
-        eer, source = result.published
-        text += f" ({100 * eer:.1f} % in {source})"
+        published, source = result.published
+        text += f" ({100 * published:.1f} % in {source})"
     return text
 
 

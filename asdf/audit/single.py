@@ -96,7 +96,8 @@ def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
     positions = np.searchsorted(known, tested)
     positions = np.minimum(positions, len(known) - 1)
     # A word that training has not seen says nothing.
-    return np.where(known[positions] == tested, ratios[positions], 0.0)
+    scores: Floats = np.where(known[positions] == tested, ratios[positions], 0.0)
+    return scores
 
 
 def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
@@ -213,13 +214,14 @@ def permutation_tests(
         for index, feature in enumerate(codes):
             # Rounding is no difference.
             reached[index] += _information(feature, permuted) >= observed[index] - 1e-12
-    return (reached / (permutations + 1)).tolist()
+    p_values: list[float] = (reached / (permutations + 1)).tolist()
+    return p_values
 
 
 def _information(codes: Indices, labels: Flags) -> float:
     """Return the mutual information of bins and labels, in nats."""
-    totals = np.bincount(codes)
-    bona_fide = np.bincount(codes, weights=labels, minlength=len(totals))
+    totals = np.bincount(codes).astype(np.float64)
+    bona_fide = np.bincount(codes, weights=labels, minlength=len(totals)).astype(np.float64)
     share = float(labels.mean())
     information = _divergence(bona_fide, totals * share)
     information += _divergence(totals - bona_fide, totals * (1 - share))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from asdf.report.drawing import Figure
 from asdf.report.html_page import read_page_text, render, script_of, security_policy
-from asdf.tables.page import PageTable
+from asdf.tables.page_cells import PageTable
 
 _SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
 

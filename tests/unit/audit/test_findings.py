@@ -160,7 +160,7 @@ def test_outputs_say_what_was_found_and_what_to_do() -> None:
     trials = TrialList(ids, labels, name="asvspoof19-train")
     audit = audit_recordings([trials], [measured], replace(QUICK, published="asvspoof19"))
     text = audit_text(audit)
-    assert "shortcut: leading silence alone has an EER 0.00 % (15.1 % in Müller et al." in text
+    assert "shortcut: leading silence alone has an EER of 0.00 % (15.1 % in Müller et al." in text
     assert "-> Trim the silence around speech in all sets." in text
     assert "sad.mode = 'endpoint'" in text
     record = json.loads(audit_json(audit, {"ASDF": "0"}))

@@ -20,7 +20,7 @@ def test_a_corpus_with_a_shortcut_ends_with_1(tmp_path, capsys) -> None:
     words = ["audit", str(table), "-o", str(page), "-o", str(record), "--workers", "0"]
     assert main([*words, "--no-joint", "--replicates", "20"]) == 1
     shown = capsys.readouterr().out
-    assert "shortcut: level of speech alone has an EER 0.00 %" in shown
+    assert "shortcut: level of speech alone has an EER of 0.00 %" in shown
     assert "level of speech" in page.read_text()
     first = json.loads(record.read_text())["features"][0]
     assert first["eer"] == 0.0
