@@ -22,7 +22,7 @@ from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
-from asdf.recipe.corpus import (
+from asdf.recipe.declared_corpora import (
     Corpus,
     check_classes,
     find_corpus,

@@ -10,7 +10,7 @@ from typing import Any
 
 from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.errors import UsageError
-from asdf.recipe.corpus import Corpus, count_shared, validation_sets
+from asdf.recipe.declared_corpora import Corpus, count_shared, validation_sets
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     evaluation_lists,
