@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asdf.launcher.points import SEED, Point
 from asdf.recipe.command_line import corpora_of
-from asdf.recipe.corpus import Corpus
+from asdf.recipe.declared_corpora import Corpus
 from asdf.recipe.left_out_folds import (
     CorpusLists,
     Fold,

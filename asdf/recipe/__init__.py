@@ -4,7 +4,7 @@ Nothing here imports torch before a run starts, so that --list, --explain and --
 once.
 """
 
-from asdf.recipe.corpus import Corpus
+from asdf.recipe.declared_corpora import Corpus
 from asdf.recipe.opened_recipe import Recipe, open_recipe
 from asdf.recipe.run import Run
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.recipe.corpus import Corpus
+from asdf.recipe.declared_corpora import Corpus
 from asdf.settings.weights_names import BUNDLE
 
 

@@ -22,7 +22,7 @@ from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
-from asdf.recipe.corpus import (
+from asdf.recipe.declared_corpora import (
     Corpus,
     check_classes,
     find_corpus,
@@ -40,6 +40,7 @@ from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.selection import select_networks
 from asdf.recipe.shared_recordings import find_overlaps
 from asdf.recipe.stage_list import Stage, describe_stages
+from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_path import look_for_class
@@ -138,24 +139,27 @@ def plan_run(
 def _checks(
     settings: Sections, folders: Folders, lists: list[TrialList], world_size: int
 ) -> list[Check]:
-    """Return the checks of what the chosen stages need."""
+    """Return the checks of what the chosen stages need, and the settings name."""
     recipe = settings.recipe
     checks: list[Check] = [
         partial(check_classes, lists, settings),
         partial(check_files, lists),
     ]
     if recipe.execute_stage(1) and not scores_only(settings.network):
-        checks.append(partial(open_chain, settings, folders.database, folders.recipe))
-        checks.append(partial(try_vocoders, settings, folders.recipe))
+        if settings.augmentation.chain:
+            checks.append(partial(open_chain, settings, folders.database, folders.recipe))
+        if settings.vocoding.vocoders:
+            checks.append(partial(try_vocoders, settings, folders.recipe))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_sampler, settings, folders.recipe))
-        checks.append(partial(check_metric, settings, folders.recipe))
+        if settings.network.validation_metric != EER:
+            checks.append(partial(check_metric, settings, folders.recipe))
     # Without training the networks have to exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))
-    if reaches_callbacks(recipe):
+    if settings.network.callbacks and reaches_callbacks(recipe):
         checks.append(partial(find_callbacks, settings, folders.recipe))
-    if sets_in_use(settings):
+    if settings.sad.mode != "off" and sets_in_use(settings):
         checks.append(partial(check_detector, settings.sad))
     return checks
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.corpus import scores_only
+from asdf.recipe.declared_corpora import scores_only
 from asdf.recipe.run_folders import Folders
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import is_ours, look_for_class

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from asdf.recipe.corpus import find_corpus, set_parts
+from asdf.recipe.declared_corpora import find_corpus, set_parts
 from asdf.recipe.run import Run
 
 _REPORT_STAGE = 3

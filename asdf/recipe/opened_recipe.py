@@ -19,7 +19,7 @@ from asdf.distributed.determinism import workspace
 from asdf.distributed.launchers import check_local_rank, read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.recipe.command_line import answer_with, parse_command_line
-from asdf.recipe.corpus import Corpus
+from asdf.recipe.declared_corpora import Corpus
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
 from asdf.recipe.next_steps import describe_next_steps

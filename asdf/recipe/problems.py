@@ -16,7 +16,13 @@ from asdf.distributed.determinism import check_workspace
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpus import Corpus, find_corpus, scores_only, set_parts, validation_sets
+from asdf.recipe.declared_corpora import (
+    Corpus,
+    find_corpus,
+    scores_only,
+    set_parts,
+    validation_sets,
+)
 from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.stage_list import Stage, check_stages, check_work

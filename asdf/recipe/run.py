@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdf.errors import AsdfError
-from asdf.recipe.corpus import (
+from asdf.recipe.declared_corpora import (
     WITHOUT_SPOOFS,
     Corpus,
     check_classes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asdf.errors import AsdfError
-from asdf.recipe.corpus import scores_only
+from asdf.recipe.declared_corpora import scores_only
 from asdf.runs.evaluations import EER, evaluated_networks
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import AVERAGE, NetworkName, describe_networks, list_networks

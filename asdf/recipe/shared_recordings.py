@@ -10,7 +10,7 @@ from typing import Any
 
 from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.errors import UsageError
-from asdf.recipe.corpus import Corpus, count_shared, validation_sets
+from asdf.recipe.declared_corpora import Corpus, count_shared, validation_sets
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     evaluation_lists,
@@ -39,7 +39,11 @@ def find_overlaps(
         scored |= dict.fromkeys(recipe.evaluation_sets)
     if not left_out_of(recipe):
         scored |= dict.fromkeys(validation_sets(recipe))
-    known = describe_overlaps(_known(recipe.training_sets, corpora), _known(list(scored), corpora))
+    trained_corpora = _known(recipe.training_sets, corpora)
+    scored_corpora = _known(list(scored), corpora)
+    known: list[str] = []
+    if trained_corpora and scored_corpora:
+        known = describe_overlaps(trained_corpora, scored_corpora)
     sentences: list[str] = []
     for name in scored:
         for trained in training:

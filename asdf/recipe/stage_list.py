@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
-from asdf.recipe.corpus import scores_only, sets_in_use, validation_sets
+from asdf.recipe.declared_corpora import scores_only, sets_in_use, validation_sets
 from asdf.recipe.run_folders import Folders
 from asdf.settings.sections import Network, Recipe, Sections
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 from asdf.errors import UsageError
 from asdf.text import closest, lines_and_more, shorten
@@ -157,3 +158,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def shortened(text: str, width: int = 60) -> str:
     """Return `text` on one line of at most `width` characters, for use in a message."""
     return shorten(" ".join(text.split()), width)
+
+
+class KnownNames:
+    """Rejects assignment to unknown settings, so that a typo in the code of a recipe raises."""
+
+    # Hidden from type checkers, which find unknown names by themselves only without it.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            names = self.__dataclass_fields__
+            if name not in names:
+                raise UnknownName(
+                    f"{type(self).__name__} has no setting '{name}'{nearest(name, names)}"
+                )
+            super().__setattr__(name, value)

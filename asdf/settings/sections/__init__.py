@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from asdf.settings.mistakes import UnknownName, nearest
+from asdf.settings.mistakes import KnownNames, UnknownName, nearest
 from asdf.settings.sections.back_ends import BACK_ENDS, BackEnd
 from asdf.settings.sections.examples import (
     AUGMENTATIONS,
@@ -40,7 +40,6 @@ from asdf.settings.sections.fields import (
     MAX_STEPS,
     MAX_UTTERANCE_SAMPLES,
     MAX_UTTERANCES,
-    KnownNames,
     setting,
 )
 from asdf.settings.sections.front_ends import (

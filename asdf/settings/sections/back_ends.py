@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
     MAX_BLOCKS,
     MAX_CLIP_SAMPLES,
     MAX_LAYER_WIDTH,
-    KnownNames,
     count,
     proportion,
     setting,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_DB,
     MAX_HZ,
-    KnownNames,
     count,
     decibels,
     proportion,

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
-
-from asdf.settings.mistakes import UnknownName, nearest
+from typing import Any
 
 # 25 ms: what a frame of wav2vec 2.0 sees. Its convolutions give nothing for fewer samples.
 FRAME_SAMPLES = 400
@@ -96,18 +94,3 @@ def width(default: int, meaning: str) -> Any:
 def decibels(default: float, meaning: str) -> Any:
     """Return the field of a level or a ratio."""
     return setting(default, meaning, unit="dB", at_least=-MAX_DB, at_most=MAX_DB)
-
-
-class KnownNames:
-    """Rejects assignment to unknown settings, so that a typo in the code of a recipe raises."""
-
-    # Hidden from type checkers, which find unknown names by themselves only without it.
-    if not TYPE_CHECKING:
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            names = self.__dataclass_fields__
-            if name not in names:
-                raise UnknownName(
-                    f"{type(self).__name__} has no setting '{name}'{nearest(name, names)}"
-                )
-            super().__setattr__(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_CLIP_SAMPLES,
     MAX_EPOCHS,
@@ -12,7 +13,6 @@ from asdf.settings.sections.fields import (
     MAX_FILTERS,
     MAX_HZ,
     MAX_LAYER_WIDTH,
-    KnownNames,
     proportion,
     setting,
 )

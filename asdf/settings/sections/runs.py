@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_EPOCHS,
     MAX_PROCESSES,
     MAX_SECONDS,
     MAX_STAGES,
     MAX_STEPS,
-    KnownNames,
     setting,
 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_CLIP_SAMPLES,
-    KnownNames,
     setting,
 )
 

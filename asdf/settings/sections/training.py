@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
     MAX_CLIP_SAMPLES,
@@ -14,7 +15,6 @@ from asdf.settings.sections.fields import (
     MAX_STEPS,
     MAX_UTTERANCE_SAMPLES,
     MAX_UTTERANCES,
-    KnownNames,
     proportion,
     setting,
 )

@@ -16,7 +16,7 @@ from asdf.commands.corpora import main
 from asdf.corpora import Columns, choose, find_tree, read_known, read_parquet
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpus import Corpus
+from asdf.recipe.declared_corpora import Corpus
 from asdf.trials.lists import check_files
 from asdf.trials.trees import open_tree
 

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpus import Corpus, check_classes, find_corpus, scores_only, sets_in_use
+from asdf.recipe.declared_corpora import (
+    Corpus,
+    check_classes,
+    find_corpus,
+    scores_only,
+    sets_in_use,
+)
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.trials.lists import check_files
@@ -61,7 +67,7 @@ def test_an_unknown_corpus_comes_with_the_nearest_of_both_kinds():
     with pytest.raises(UsageError, match=r"no corpus 'asvspof19'\. Did you mean 'asvspoof19'\?"):
         find_corpus("asvspof19", corpora)
     with pytest.raises(
-        UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, asvspoof19, asvspoof19-pa, "
+        UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, add22, add23, "
     ):
         find_corpus("zzz", corpora)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpus import check_classes
+from asdf.recipe.declared_corpora import check_classes
 from asdf.recipe.leaving_out import LeaveOut, left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     check_unheard,

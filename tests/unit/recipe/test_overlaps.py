@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.recipe.corpus import Corpus
+from asdf.recipe.declared_corpora import Corpus
 from asdf.recipe.shared_recordings import find_overlaps
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList

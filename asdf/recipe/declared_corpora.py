@@ -40,7 +40,7 @@ from asdf.trials.lists import (
     read_list,
 )
 from asdf.trials.trees import open_tree
-from asdf.trials.trial_list import TrialList, same_recording
+from asdf.trials.trial_list import TrialList, join, same_recording
 
 _SHOWN = 5
 # Where a training list has bona fide speech alone.
@@ -275,9 +275,10 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         # Of a dry run, which may lack some of them, the values in the others are not known.
         if has_training:
             training = training_lists(settings.recipe, training)
-        utterances = join_with_copies(training, settings)
+        makes_copies = settings.vocoding.vocoders
+        joined = join_with_copies(training, settings) if makes_copies else join(training)
         if learns_detection(settings):
-            check_both_classes(utterances, "training", WITHOUT_SPOOFS)
+            check_both_classes(joined, "training", WITHOUT_SPOOFS)
         _check_trained_once(training)
     validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
