@@ -19,20 +19,12 @@ from torch import nn
 from asdf.checkpoint.base_weights import resting_layers
 from asdf.checkpoint.fitting import OTHER_ARCHITECTURE, check_layers
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.back_ends.back_end import BackEnd
-from asdf.networks.back_ends.conformer import (
-    ConformerBackEnd,
-    SSL_Conformer,
-    SSL_ConformerTCM,
-    TCMBackEnd,
-)
-from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
-from asdf.networks.back_ends.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
 from asdf.networks.build import build_network
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
+    PairedDetector,
     SSLDetector,
     find_back_end_class,
     find_front_end_class,
@@ -44,14 +36,6 @@ from asdf.settings.sections import Sections
 from asdf.text import from_here
 
 OURS = "asdf.networks"
-# Of which settings say how many layers they have; the sizes of the others are fixed.
-_SIZED: dict[type[nn.Module], type[BackEnd] | type[RawNet2]] = {
-    RawNet2: RawNet2,
-    SSL_Conformer: ConformerBackEnd,
-    SSL_ConformerTCM: TCMBackEnd,
-    SSL_ECAPA: ECAPABackEnd,
-    SSL_Nes2NetX: Nes2NetXBackEnd,
-}
 # More than any encoder has.
 _MAX_LAYERS = 1000
 
@@ -167,8 +151,8 @@ class DescribedNetwork:
         class_path = settings.network.network_class
         network_class = find_class(class_path, None, "network.network_class", nn.Module)
         counts = [0]
-        if network_class in _SIZED:
-            counts.append(_SIZED[network_class].min_layers(settings.back_end))
+        if issubclass(network_class, PairedDetector | RawNet2):
+            counts.append(network_class.min_layers(settings.back_end))
         if issubclass(network_class, SSLDetector):
             named = find_front_end_class(settings.front_end)
             front_end_class = named or network_class.front_end_class

@@ -166,6 +166,11 @@ class PairedDetector(SSLDetector):
 
     back_end_class: ClassVar[type[BackEnd]]
 
+    @classmethod
+    def min_layers(cls, sizes: BackEndSettings) -> int:
+        """Return the smallest number of layers of the back end."""
+        return cls.back_end_class.min_layers(sizes)
+
     def make_back_end(self, settings: NetworkSections) -> BackEnd:
         """Return the back end of `back_end_class`."""
         return self.back_end_class.from_settings(settings, self.front_end)

@@ -43,7 +43,7 @@ class Contradiction(NamedTuple):
 _ENABLED = "localisation.enabled"
 # Of the project's back ends those without frames; their classes know it as well, but to ask them
 # would import torch.
-_WITHOUT_TIME = ("aasist", "aasist_l", "sls")
+_WITHOUT_TIME = ("aasist", "aasist_l", "sls", "mlp")
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",

@@ -97,8 +97,18 @@ class BackEnd(nn.Module, ABC):
 
 
 class SizedBackEnd(BackEnd):
-    """A back end whose constructor takes the features' dimension and the section `back_end`."""
+    """A back end whose constructor takes the features' dimension, then sizes.
+
+    Attributes:
+        size_settings: Names of the settings of `back_end` that it takes, in their order; None: it
+            takes the section as a whole.
+    """
+
+    size_settings: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end)
+        sizes = settings.back_end
+        if cls.size_settings is None:
+            return cls(front_end.dimension, sizes)
+        return cls(front_end.dimension, *(getattr(sizes, name) for name in cls.size_settings))

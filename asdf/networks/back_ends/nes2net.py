@@ -20,13 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.pooling import AttentiveStatistics
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 from asdf.settings.sections import BackEnd as BackEndSettings
 
 KERNEL = 3
@@ -112,13 +110,15 @@ def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
     )
 
 
-class Nes2NetXBackEnd(TimedBackEnd):
+class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
     """Nes2Net-X on features of a dimension that `splits[0] * splits[1]` divides.
 
     Args:
         splits: parts of the features, and parts of each of these.
         squeeze: Factor by which the squeeze-and-excitation layers are narrower inside.
     """
+
+    size_settings = ("nes2net_splits", "nes2net_dilation", "nes2net_squeeze", "nes2net_pooling")
 
     def __init__(
         self,
@@ -152,17 +152,6 @@ class Nes2NetXBackEnd(TimedBackEnd):
             self.pooling = AttentiveStatistics(dimension, ATTENTION)
             pooled = 2 * dimension
         self.fc = nn.Linear(pooled, 2)
-
-    @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        sizes = settings.back_end
-        return cls(
-            front_end.dimension,
-            sizes.nes2net_splits,
-            sizes.nes2net_dilation,
-            sizes.nes2net_squeeze,
-            sizes.nes2net_pooling,
-        )
 
     @classmethod
     def min_layers(cls, sizes: BackEndSettings) -> int:

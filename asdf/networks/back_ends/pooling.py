@@ -13,12 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 MIN_VARIANCE = 1e-10
 
@@ -54,8 +52,10 @@ def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
     return torch.cat([mean_BC, deviation_BC], dim=1)
 
 
-class ASPBackEnd(TimedBackEnd):
+class ASPBackEnd(SizedBackEnd, TimedBackEnd):
     """Attentive statistics pooling with one weight per frame, as Okabe et al. have it."""
+
+    size_settings = ("asp_hidden",)
 
     def __init__(self, dimension: int, hidden: int) -> None:
         super().__init__()
@@ -66,10 +66,6 @@ class ASPBackEnd(TimedBackEnd):
             nn.Linear(hidden, 1, bias=False),
         )
         self.output = nn.Linear(2 * dimension, 2)
-
-    @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end.asp_hidden)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, 2 * dimension), logits, and the features as they are."""

@@ -18,12 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 STEM = 16
 """Channels of the first convolution."""
@@ -80,7 +78,7 @@ class WeightedFrames(nn.Module):
         return torch.cat([weighted_BMC.sum(dim=1), variance_BC.sqrt()], dim=1)
 
 
-class ResNet18BackEnd(TimedBackEnd):
+class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
     """ResNet-18 on features of 7 values or more, and of 9 frames or more.
 
     Args:
@@ -91,6 +89,7 @@ class ResNet18BackEnd(TimedBackEnd):
         UsageError: fewer than 7 values are left.
     """
 
+    size_settings = ("resnet_projection", "resnet_embedding")
     # Three halvings leave two frames of them, which a deviation needs.
     shortest_frames = 9
     frame_step = 8
@@ -134,11 +133,6 @@ class ResNet18BackEnd(TimedBackEnd):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out")
             elif isinstance(module, nn.Linear):
                 nn.init.kaiming_uniform_(module.weight)
-
-    @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        sizes = settings.back_end
-        return cls(front_end.dimension, sizes.resnet_projection, sizes.resnet_embedding)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, embedding), logits, and what the attention weighs."""

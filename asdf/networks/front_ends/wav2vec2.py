@@ -124,11 +124,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
             return self._stem(waveforms_BT, short)
         parts_BLC = []
-        # A quarter of a minibatch, and at most four utterances. Each part costs a GPU the same
-        # number of launches: with 14 utterances, one at a time would cost half as many again for a
-        # whole step. More than four save few launches, and take more memory.
-        utterances = min(4, math.ceil(len(waveforms_BT) / 4))
-        for part_BT in waveforms_BT.split(utterances):
+        for part_BT in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT))):
             # It draws no random numbers, so there is no state of them to go back to.
             part_BLC = checkpoint(
                 self._stem, part_BT, short, use_reentrant=False, preserve_rng_state=False
@@ -141,3 +137,12 @@ class Wav2Vec2FrontEnd(FrontEnd):
         with weights_cast_together(stem, waveforms_BT.device, short_norms):
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
         return features_BLC
+
+
+def _recomputed_at_a_time(utterances: int) -> int:
+    """Return a quarter of a minibatch, and at most four utterances.
+
+    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would cost
+    half as many again for a whole step. More than four save few launches, and take more memory.
+    """
+    return min(4, math.ceil(utterances / 4))
