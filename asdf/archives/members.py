@@ -3,7 +3,7 @@
 Invariant: a member's bytes are those of the archive that was indexed. An archive that was changed
 is indexed anew; one that changes while it is read gives an error, not other samples.
 
-A tar's index stays, its descriptor only as long as few others are needed (`descriptors.py`).
+A tar's index stays, its descriptor only as long as few others are needed (`open_files.py`).
 Reading is by offset (`pread`), so threads and forked processes share a descriptor without getting
 in each other's way, and a spawned process opens the archive for itself.
 """
@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member, read_state
-from asdf.archives.descriptors import OpenFile, OpenFiles
 from asdf.archives.index import Index, read_index
+from asdf.archives.open_files import OpenFile, OpenFiles, Window
 from asdf.archives.parquet import PARQUET, ParquetArchive
-from asdf.archives.window import Window
 from asdf.errors import AsdfError
 from asdf.runs.systems import call_in_forked_processes
 

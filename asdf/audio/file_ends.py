@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from typing import BinaryIO, NamedTuple
 
-from asdf.audio.file_bytes import FileBytes
+from asdf.audio.recording_sources import FileBytes
 
 # Sizes from here on are placeholders of programs that wrote to a pipe, as is 0.
 _PLACEHOLDER_BYTES = 0x7FFFF000

@@ -25,10 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asdf.audio.file_bytes import FileBytes
 from asdf.audio.file_ends import id3v2_length
 from asdf.audio.pyav import NotDecoded, as_float, decode
-from asdf.audio.recording_sources import AnySource, open_file
+from asdf.audio.recording_sources import AnySource, FileBytes, open_file
 
 _MAGIC = b"fLaC"
 _BLOCK_HEADER = 4

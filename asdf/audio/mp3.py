@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-from asdf.audio.file_bytes import FileBytes
 from asdf.audio.file_ends import id3v2_length, skip_tags
+from asdf.audio.recording_sources import FileBytes
 
 _TAG_HEADER = 10
 # The longest frame, at 320 kbit/s and 32 kHz, and its padding.

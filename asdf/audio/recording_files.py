@@ -18,11 +18,12 @@ import soundfile
 
 from asdf.archives import find_folder, not_ordinary
 from asdf.audio import fallbacks, file_ends, flac, mp3, pyav
-from asdf.audio.file_bytes import FileBytes, FirstBytes
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.audio.pyav import LongTrack
 from asdf.audio.recording_sources import (
     AnySource,
+    FileBytes,
+    FirstBytes,
     limits_of,
     open_file,
     open_source,

@@ -20,7 +20,6 @@ from asdf.corpora.known_corpus import (
     is_recording,
     is_there,
 )
-from asdf.corpora.words import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.text_lines import NumberedLines
@@ -28,6 +27,17 @@ from asdf.trials.trees import Tree
 
 _OF_SPOOFS = ("attack", "vocoder")
 _NOT_COLUMNS = ("", "utterance", "key")
+
+# The words that label files have for the two classes.
+BONA_FIDE = frozenset(
+    ("bonafide", "bona-fide", "bona_fide", "bona fide", "real", "genuine", "human", "original")
+)
+SPOOF = frozenset(
+    (
+        *("spoof", "spoofed", "spoofing", "fake", "deepfake"),
+        *("synthetic", "generated", "manipulated", "vocoded"),
+    )
+)
 
 Row = dict[str, str]
 
@@ -41,7 +51,7 @@ class Format:
             the columns their names in order, '' for nothing; of a csv with a header what its
             columns are called here. Where it has two names for one, either will do.
         keys: Meanings of the words of the key, 1 bona fide, 0 spoof, None: the line is left out;
-            others are those of `asdf.corpora.words`.
+            others are those of `label_of`.
         attacks: Names here of the values of the column 'attack'. A file without that column has
             it from its keys.
         suffix: Suffix of the recordings, where the file leaves it out.
@@ -212,3 +222,11 @@ class _Paths:
 
 def _stem(name: str) -> str:
     return posixpath.splitext(name)[0] if is_recording(name) else name
+
+
+def label_of(word: str) -> int | None:
+    """Return 1 for a word that means bona fide, 0 for one that means spoof, None for others."""
+    plain = word.strip().lower()
+    if plain in BONA_FIDE:
+        return 1
+    return 0 if plain in SPOOF else None

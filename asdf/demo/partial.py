@@ -21,10 +21,10 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from asdf.audio.vocoding.frames import Array
-from asdf.demo.corpus import make_demo_corpus
 from asdf.demo.making import MARK, Making, make_once
 from asdf.demo.recorder import record
 from asdf.demo.speakers import draw_speaker
+from asdf.demo.synthetic_corpus import BONA_FIDE, Rendering, make_demo_corpus
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak
 from asdf.facts import SAMPLE_RATE
@@ -37,7 +37,6 @@ FOLDER = "partial"
 # Behind those of the corpus's own sets: another key is another speaker.
 _FIRST_KEY = 10
 _FADE = 80
-_BONA_FIDE = "-"
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,6 @@ PARTIAL_SETS = (
     PartialSet("dev", ("A01", "A02", "A03"), speakers=4, pairs=6),
     PartialSet("eval", ("A01", "A02", "A03", "A04"), speakers=6, pairs=8),
 )
-
-
-@dataclass(frozen=True)
-class _Recording:
-    speaker: int
-    number: int
-    attack: str
 
 
 def make_partial_demo(
@@ -116,7 +108,7 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
             yield
-        labels = [int(attack == _BONA_FIDE) for attack in columns["attack"]]
+        labels = [int(attack == BONA_FIDE) for attack in columns["attack"]]
         trials = TrialList(ids, np.array(labels, np.int8), columns=columns)
         write_trials(folder / f"{partial_set.name}_list.tsv", trials)
         recordings = {}
@@ -126,26 +118,26 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
         write_rttm(folder / f"{partial_set.name}.rttm", recordings)
 
 
-def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[_Recording]:
+def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[Rendering]:
     """Return all recordings in random order, so that a name says nothing about its label."""
     recordings = []
     for count in range(partial_set.speakers * partial_set.pairs):
         speaker, number = divmod(count, partial_set.pairs)
         attack = partial_set.attacks[count % len(partial_set.attacks)]
-        recordings.append(_Recording(speaker, number, _BONA_FIDE))
+        recordings.append(Rendering(speaker, number, BONA_FIDE))
         # Of a rendering with a number of its own, so that no spoof has its bona fide twin.
-        recordings.append(_Recording(speaker, partial_set.pairs + number, attack))
+        recordings.append(Rendering(speaker, partial_set.pairs + number, attack))
     order = rng.permutation(len(recordings))
     return [recordings[index] for index in order]
 
 
 def _speak_in_parts(
-    recording: _Recording, key: tuple[int, int], rng: Generator
+    recording: Rendering, key: tuple[int, int], rng: Generator
 ) -> tuple[Array, tuple[Segment, ...]]:
     """Return what the recorder hears, (samples,), and its spoofed parts."""
     speaker = draw_speaker(default_rng([*key, recording.speaker]))
     sound = speak(speaker, rng.uniform(1.6, 3.2), rng)
-    if recording.attack == _BONA_FIDE:
+    if recording.attack == BONA_FIDE:
         return sound, ()
     ranges = _draw_parts(len(sound), rng)
     vocoded = ATTACKS[recording.attack](sound, rng)

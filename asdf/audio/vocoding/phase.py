@@ -91,8 +91,7 @@ def minimum_phases(voice: Array, rng: Generator) -> Array:
     responses = irfft(spectra * rfft(sources, FFT))
     # A source starts its reach before the pulse, which the padding has made room for.
     # The responses (count, points) are added up, each from its start on: (samples,).
-    samples = len(padded) + _REACH
-    total = np.zeros(samples + responses.shape[1])
+    total = np.zeros(len(padded) + _REACH + responses.shape[1])
     for start, response in zip(pulses, responses, strict=True):
         total[start : start + len(response)] += response
-    return total[:samples][2 * _REACH :][: len(voice)]
+    return total[2 * _REACH :][: len(voice)]

@@ -1,18 +1,28 @@
-"""What a vocoder is: samples in, a copy of the same length out.
+"""What a vocoder is, the vocoders that the settings name, and what is done to each of their copies.
 
-Invariant: a copy is a function of the samples and of the generator's draws. A vocoder is plain
-values, so that it can be sent to the loader's processes.
+Invariant: a copy is a function of the samples and of the generator's draws. It has the length and
+the level of its speech, and 16 bits per sample as recordings have: none of them says that it is a
+copy. Silence stays as it is. A vocoder is plain values, so that it can be sent to the loader's
+processes.
 """
 
 from __future__ import annotations
 
+import pickle
 from abc import ABC, abstractmethod
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
+from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpickle_from
 from asdf.audio.vocoding.frames import Array
+from asdf.errors import AsdfError
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import UserErrors, find_class, is_ours
 from asdf.settings.sections import Vocoding
 
 
@@ -58,3 +68,104 @@ def normalize(samples: np.ndarray) -> Array:
     voice = samples.astype(np.float64)
     normalized: Array = voice / np.sqrt(np.mean(voice**2))
     return normalized
+
+
+SETTING = "vocoding.vocoders"
+_STEPS = 2**15
+
+
+@dataclass(frozen=True)
+class Vocoders:
+    """Vocoders by their names in the settings: plain values, for worker processes.
+
+    Attributes:
+        folder: Folder in which modules with vocoders of the user's own are looked for first, by
+            worker processes too.
+    """
+
+    by_name: Mapping[str, Vocoder] = field(default_factory=dict)
+    folder: Path | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., Vocoders], tuple[Any, ...]]:
+        return unpickle_from, (Vocoders, pickle.dumps(self.by_name), self.folder)
+
+    def copy(
+        self, name: str, speech: np.ndarray, rng: Generator, recording: object = ""
+    ) -> np.ndarray:
+        """Copy speech (T,) float32 at 16 kHz through the vocoder `name`: (T,) float32.
+
+        Args:
+            recording: Name of the recording, for messages.
+
+        Raises:
+            AsdfError: the vocoder fails, or returns something else than such samples.
+        """
+        power = _measure_power(speech)
+        if power == 0:
+            return speech
+        where = f"{SETTING}: {name}.vocode, for the recording {recording},"
+        with UserErrors(f"{where} failed"):
+            copy = self.by_name[name].vocode(speech, rng)
+        _check_copy(copy, len(speech), where)
+        exact = copy.astype(np.float64)
+        power_of_copy = _measure_power(exact)
+        if power_of_copy > 0:
+            exact = exact * np.sqrt(power / power_of_copy)
+        # Rounded to 16 bits, as recordings are.
+        steps = np.rint(exact * _STEPS).clip(-_STEPS, _STEPS - 1)
+        rounded: np.ndarray = steps / _STEPS
+        return rounded.astype(np.float32)
+
+
+def open_vocoders(settings: VocoderSettings, folder: Path | None) -> Vocoders:
+    """Build the vocoders of the settings.
+
+    Args:
+        folder: Folder of the recipe, where a user's own are looked for first.
+
+    Raises:
+        UsageError: one of them does not exist, is not a `Vocoder`, or pickle cannot copy it.
+        AsdfError: a user's own fails.
+    """
+    by_name: dict[str, Vocoder] = {}
+    for name in settings.vocoding.vocoders:
+        path = class_path_of(SETTING, name)
+        kind = find_class(path, folder, SETTING, Vocoder)  # type: ignore[type-abstract]
+        with UserErrors(f"{SETTING}: {name} cannot be made"):
+            by_name[name] = kind(settings)
+        check_sendable(by_name[name], f"{SETTING}: {name}", "vocode")
+    return Vocoders(by_name, folder)
+
+
+def try_vocoders(settings: VocoderSettings, folder: Path | None) -> None:
+    """Copy a second of noise through each vocoder of the user's own, and look at the copy.
+
+    Raises:
+        UsageError, AsdfError: as `open_vocoders` and `Vocoders.copy`.
+    """
+    vocoders = open_vocoders(settings, folder)
+    for name, vocoder in vocoders.by_name.items():
+        if not is_ours(f"{type(vocoder).__module__}."):
+            vocoders.copy(name, second_of_noise(), np.random.default_rng(0), TRIAL)
+
+
+def _check_copy(copy: object, samples: int, where: str) -> None:
+    """Refuse what no training example can be made of, before it spoils a network."""
+    if not isinstance(copy, np.ndarray):
+        problem = f"returned {type(copy).__name__}, not an array of numpy"
+    elif copy.shape != (samples,):
+        problem = f"returned samples of shape {copy.shape} for speech of shape ({samples},)"
+    elif copy.dtype.kind != "f":
+        problem = f"returned samples of type {copy.dtype}; floats between -1 and 1 are needed"
+    elif not np.isfinite(copy).all():
+        problem = "returned samples that are not finite"
+    else:
+        return
+    raise AsdfError(f"{where} {problem}. A copy has the samples of its speech: (T,) floats.")
+
+
+def _measure_power(samples: np.ndarray) -> float:
+    """Return the mean square of samples; 0 for none."""
+    if len(samples) == 0:
+        return 0.0
+    return float(np.mean(np.square(samples, dtype=np.float64)))

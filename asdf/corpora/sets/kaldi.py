@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there, join_name
-from asdf.corpora.words import label_of
+from asdf.corpora.label_lists import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.trees import Tree

@@ -29,7 +29,7 @@ from asdf.corpora.known_corpus import (
     join_name,
     with_files,
 )
-from asdf.corpora.words import label_of
+from asdf.corpora.label_lists import label_of
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import Published
 from asdf.trials.collecting import TrialCollector

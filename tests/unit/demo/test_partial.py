@@ -87,7 +87,7 @@ def test_lists_have_the_spoofed_parts_and_the_rttm_has_the_same(corpus: Path) ->
 def test_only_the_spoofed_parts_differ_from_the_voice() -> None:
     key = (0, 10)
     rng = np.random.default_rng([*key, 0, 10])
-    recording = demo_partial._Recording(0, 9, "A02")
+    recording = demo_partial.Rendering(0, 9, "A02")
     # Before the recorder, the sound outside the parts is the voice, sample by sample.
     spliced, spoofed = demo_partial._speak_in_parts(recording, key, rng)
     rng = np.random.default_rng([*key, 0, 10])

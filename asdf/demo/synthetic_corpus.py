@@ -29,8 +29,8 @@ from asdf.runs.files import write_text
 __all__ = ["DEMO_SETS", "MARK", "DemoSet", "make_demo_corpus"]
 
 VERSION = 2
-# What a protocol has for an attack where there is none.
-_BONA_FIDE = "-"
+BONA_FIDE = "-"
+"""What a protocol has for an attack where there is none."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,20 @@ DEMO_SETS = (
 
 
 @dataclass(frozen=True)
-class _Trial:
+class Rendering:
+    """A recording that is to be made: the speaker, a number, and the attack or BONA_FIDE."""
+
     speaker: int
     number: int
     attack: str
 
     @property
     def key(self) -> str:
-        return "bonafide" if self.attack == _BONA_FIDE else "spoof"
+        return "bonafide" if self.attack == BONA_FIDE else "spoof"
 
     @property
     def label(self) -> int:
-        return int(self.attack == _BONA_FIDE)
+        return int(self.attack == BONA_FIDE)
 
 
 def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DEMO_SETS) -> None:
@@ -121,28 +123,28 @@ def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:
         write_text(folder / f"{demo_set.name}_list.txt", "".join(listed))
 
 
-def _draw_trials(demo_set: DemoSet, rng: Generator) -> list[_Trial]:
+def _draw_trials(demo_set: DemoSet, rng: Generator) -> list[Rendering]:
     """Return all trials of a set in random order, so that a name says nothing about its label."""
     bona_fide = []
     spoofs = []
     for count in range(demo_set.speakers * demo_set.pairs):
         speaker, number = divmod(count, demo_set.pairs)
         attack = demo_set.attacks[count % len(demo_set.attacks)]
-        bona_fide.append(_Trial(speaker, number, _BONA_FIDE))
+        bona_fide.append(Rendering(speaker, number, BONA_FIDE))
         # Of a rendering with a number of its own, so that no spoof has its bona fide twin.
-        spoofs.append(_Trial(speaker, demo_set.pairs + number, attack))
+        spoofs.append(Rendering(speaker, demo_set.pairs + number, attack))
     trials = bona_fide + spoofs
     order = rng.permutation(len(trials))
     return [trials[index] for index in order]
 
 
-def _say(trial: _Trial, key: tuple[int, int]) -> np.ndarray:
+def _say(trial: Rendering, key: tuple[int, int]) -> np.ndarray:
     """Return the samples of a trial, int16 (samples,)."""
     speaker = draw_speaker(default_rng([*key, trial.speaker]))
     rng = default_rng([*key, trial.speaker, trial.number + 1])
     duration_s = rng.uniform(1.0, 2.6)
     sound = speak(speaker, duration_s, rng)
-    if trial.attack != _BONA_FIDE:
+    if trial.attack != BONA_FIDE:
         vocoder = ATTACKS[trial.attack]
         sound = vocoder(sound, rng)
     return record(sound, rng)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.archives import descriptors, open_file
+from asdf.archives import open_file, open_files
 from asdf.archives.members import open_archive
 from asdf.errors import AsdfError
 
@@ -74,10 +74,10 @@ def test_200_tars_are_read_where_64_files_may_be_open(tmp_path):
 @pytest.fixture
 def one_file(monkeypatch):
     """One tar's descriptor at a time."""
-    monkeypatch.setattr(descriptors, "raise_open_files_limit", lambda limit: 1)
+    monkeypatch.setattr(open_files, "raise_open_files_limit", lambda limit: 1)
     from asdf.archives import members
 
-    monkeypatch.setattr(members, "_files", descriptors.OpenFiles())
+    monkeypatch.setattr(members, "_files", open_files.OpenFiles())
 
 
 def test_what_is_being_read_stays_open(tmp_path, one_file):
@@ -109,9 +109,9 @@ def test_a_tar_that_was_replaced_while_its_file_was_closed(tmp_path, one_file):
 
 def test_threads_get_one_file_for_a_key(tmp_path):
     path = write_tar(tmp_path, 0, "0")
-    files = descriptors.OpenFiles()
+    files = open_files.OpenFiles()
     with ThreadPoolExecutor(8) as pool:
         found = list(
-            pool.map(lambda _: files.get("a", lambda: descriptors.OpenFile(path)), range(99))
+            pool.map(lambda _: files.get("a", lambda: open_files.OpenFile(path)), range(99))
         )
     assert len(set(map(id, found))) == 1

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.demo import corpus as demo_corpus
-from asdf.demo.corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
+from asdf.demo import synthetic_corpus as demo_corpus
 from asdf.demo.speakers import draw_speaker
+from asdf.demo.synthetic_corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak
 from asdf.errors import AsdfError

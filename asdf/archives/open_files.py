@@ -1,0 +1,149 @@
+"""The open files of archives, a bounded number of those that were used last, and parts of them.
+
+Invariant: a descriptor is closed when nobody reads from it any more, and not before: each reader
+holds the object that owns it. So threads may read on while others open more archives. A forked
+process has the same descriptors, and closing one there closes it there alone. A file's own position
+is neither used nor moved, so that any number of windows on one descriptor, in threads and in forked
+processes, do not get in each other's way.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+
+from asdf.archives.headers import BLOCK
+from asdf.runs.systems import open_flags, raise_open_files_limit, read_at
+from asdf.text import AnyPath
+
+# More would gain little: opening a file again costs far less than decoding a recording.
+_MOST = 256
+# The rest is for sockets, pipes of workers, libraries and the files of the run.
+_SHARE = 4
+# What some systems allow is a billion, and old programs go through all of them when they start.
+_SOFT_LIMIT = 65_536
+
+
+class OpenFile:
+    """A descriptor, which is closed with the last reference to this object."""
+
+    def __init__(self, path: AnyPath) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY | open_flags("O_CLOEXEC"))
+
+    def __del__(self) -> None:
+        # An interpreter that ends may have taken `os` apart.
+        if hasattr(self, "descriptor"):
+            with suppress(Exception):
+                os.close(self.descriptor)
+
+
+class OpenFiles:
+    """Open files by key; those that were not used for longest are let go of."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[object, OpenFile] = OrderedDict()
+        self._lock = threading.Lock()
+        self._limit = 0
+
+    def get(self, key: object, open_anew: Callable[[], OpenFile]) -> OpenFile:
+        """Return the file of a key; `open_anew` is called where it is not open."""
+        with self._lock:
+            if not self._limit:
+                allowed = raise_open_files_limit(_SOFT_LIMIT)
+                self._limit = _MOST if allowed is None else max(1, min(_MOST, allowed // _SHARE))
+            file = self._files.get(key)
+        # Without the lock: what opens a file may find that it has to forget it.
+        opened = file or open_anew()
+        with self._lock:
+            file = self._files.setdefault(key, opened)
+            self._files.move_to_end(key)
+            while len(self._files) > self._limit:
+                self._files.popitem(last=False)
+            return file
+
+    def forget(self, key: object) -> None:
+        """Let go of the file of a key."""
+        with self._lock:
+            self._files.pop(key, None)
+
+    def replace_lock(self) -> None:
+        """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
+        self._lock = threading.Lock()
+
+
+# Enough for the header of a recording; then for a second of 16-bit samples at a time.
+_FIRST_BYTES = 2**15
+_MORE_BYTES = 2**16
+
+
+class Window(io.RawIOBase):
+    """`size` bytes from `offset` on.
+
+    Attributes:
+        before: Block of a tar before `offset`; read with the first bytes, it costs nothing.
+    """
+
+    def __init__(self, owner: object, descriptor: int, offset: int, size: int) -> None:
+        """Open a part of `descriptor`, which `owner` keeps open as long as it lives."""
+        self._owner = owner
+        self._descriptor = descriptor
+        self._offset = offset
+        self._size = size
+        data = self._fetch(-BLOCK, BLOCK + min(size, _FIRST_BYTES))
+        self.before = bytes(data[:BLOCK])
+        self._chunk = data[BLOCK:]
+        self._chunk_start = 0
+        self._position = 0
+
+    def _fetch(self, start: int, size: int) -> memoryview:
+        """Read `size` bytes from `start` on, or fewer where the file ends."""
+        data = b""
+        while len(data) < size:
+            position = self._offset + start + len(data)
+            part = read_at(self._descriptor, size - len(data), position)
+            if not part:
+                break
+            # Nearly always the first part is all, and need not be copied.
+            data = data + part if data else part
+        return memoryview(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
+        position = bases[whence] + offset
+        if position < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._position = position
+        return position
+
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
+        """Fill `buffer` as far as the member goes: libsndfile takes a short read for the end."""
+        wanted = max(0, min(len(buffer), self._size - self._position))
+        done = 0
+        while done < wanted:
+            inside = self._position - self._chunk_start
+            if not 0 <= inside < len(self._chunk):
+                size = min(self._size - self._position, max(wanted - done, _MORE_BYTES))
+                self._chunk = self._fetch(self._position, size)
+                self._chunk_start = self._position
+                inside = 0
+            part = self._chunk[inside : inside + wanted - done]
+            if not part:
+                break
+            buffer[done : done + len(part)] = part
+            done += len(part)
+            self._position += len(part)
+        return done
