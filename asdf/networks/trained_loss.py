@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from asdf.networks.attached import TRAINED_LOSS, Attached, attach, part_of
 from asdf.networks.outputs import Outputs
-from asdf.networks.views import NetworkSections
 
 PREFIX = f"{TRAINED_LOSS}."
 
@@ -31,7 +30,8 @@ class ScoringLoss(Attached):
 
     gives_likelihood_ratios: ClassVar[bool] = False
 
-    def __init__(self, settings: NetworkSections, dimension: int) -> None:
+    # What a class looks at of the settings is its own matter.
+    def __init__(self, settings: object, dimension: int) -> None:
         super().__init__()
         self.dimension = dimension
 
