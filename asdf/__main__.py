@@ -168,7 +168,9 @@ def _build_parser() -> argparse.ArgumentParser:
 
 
 def _report(error: AsdfError) -> int:
-    show_error(f"error: {error}")
+    from asdf.commands.options import as_typed
+
+    show_error(as_typed(f"error: {error}"))
     return error.exit_status
 
 

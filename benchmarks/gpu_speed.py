@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,9 +23,9 @@ from pathlib import Path
 import torch
 
 from asdf.memory import Case, training_memory
-from asdf.runs.files import write_text
 from asdf.settings.sections import Sections
-from benchmarks.harness import ROOT
+from benchmarks.harness import ROOT, write_between
+from benchmarks.table import markdown_table
 
 BEGIN = "<!-- computed by benchmarks/gpu_speed.py -->"
 END = "<!-- end of what was computed -->"
@@ -123,11 +122,11 @@ def tables() -> str:
     columns = ["GPU", *(f"an epoch of {clips:,} clips" for clips in CLIPS)]
     return "\n".join(
         [
-            *_table(heads, rows),
+            markdown_table(heads, rows, range(1, len(heads))),
             "",
             "\\* the host is the limit: a faster GPU would train no faster.",
             "",
-            *_table(columns, hours),
+            markdown_table(columns, hours, range(1, len(columns))),
         ]
     )
 
@@ -151,16 +150,9 @@ def _epochs(gpu: Gpu) -> list[str]:
     return [f"{clips / rate(WORKS[0], gpu) / 3600:.2g} h" for clips in CLIPS]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(row) + " |" for row in [heads, *rows]]
-    return [lines[0], "|---|" + "---:|" * (len(heads) - 1), *lines[1:]]
-
-
 def write_docs(path: Path) -> None:
     """Put the tables between the marks in the page `path`."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    write_text(path, f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}")
+    write_between(path, BEGIN, END, tables())
 
 
 def main(arguments: list[str]) -> int:

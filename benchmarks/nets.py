@@ -60,7 +60,7 @@ class AsdfSteps:
     """ASDF's training step on one minibatch in memory; each call is one step, returning its loss.
 
     Args:
-        labels: of this process's minibatch; all processes have the same.
+        labels: Labels of this process's minibatch; all processes have the same.
     """
 
     def __init__(

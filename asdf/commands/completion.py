@@ -18,16 +18,18 @@ _GENERAL = ("--help", "--version", "--completion")
 _BASH = r"""# Completion of PROGRAM.
 _asdf_antispoofing_configs() {
     local word folder
-    for word in "${COMP_WORDS[@]}"; do
+    for word in "${COMP_WORDS[@]:2}"; do
+        # A recipe is named by its folder, or by its run.py.
+        folder=${word/#\~/$HOME}
         case "$word" in
-        *.py)
-            folder=${word%/*}
-            [ "$folder" = "$word" ] && folder=.
-            sed -n 's/^\([A-Za-z0-9_][A-Za-z0-9_.-]*\)\( *<.*\)\{0,1\}$/\1/p' \
-                "${folder/#\~/$HOME}/configs/run_configs.py" 2>/dev/null
-            return
-            ;;
+        */*.py) folder=${folder%/*} ;;
+        *.py) folder=. ;;
         esac
+        if [ -f "$folder/configs/run_configs.py" ]; then
+            sed -n 's/^\([A-Za-z0-9_][A-Za-z0-9_.-]*\)\( *<.*\)\{0,1\}$/\1/p' \
+                "$folder/configs/run_configs.py" 2>/dev/null
+            return
+        fi
     done
 }
 
@@ -49,9 +51,9 @@ CASES
         COMPREPLY=($(compgen -W "$options" -- "$current"))
         return
     fi
-    if [ "${COMP_WORDS[1]}" = launch ]; then
-        COMPREPLY=($(compgen -W "$(_asdf_antispoofing_configs)" -- "$current"))
-    fi
+    case "${COMP_WORDS[1]}" in
+    launch | train) COMPREPLY=($(compgen -W "$(_asdf_antispoofing_configs)" -- "$current")) ;;
+    esac
     COMPREPLY+=($(compgen -f -- "$current"))
 }
 
@@ -74,7 +76,12 @@ def completion_script(shell: str, modules: Mapping[str, str]) -> str:
         options[command] = read_options(module)
     if shell == "fish":
         return _write_fish(options)
-    script = _write_bash(options)
+    cases = []
+    for command, names in options.items():
+        cases.append(f'    {command}) options="{" ".join(names)}" ;;')
+    script = _BASH.replace("CASES", "\n".join(cases))
+    script = script.replace("COMMANDS", " ".join(options)).replace("GENERAL", " ".join(_GENERAL))
+    script = script.replace("SHELLS", " ".join(SHELLS)).replace("PROGRAM", PROGRAM)
     if shell == "zsh":
         return _ZSH + script
     return script
@@ -84,15 +91,6 @@ def read_options(module: str) -> list[str]:
     """Return the options of a command, as its --help lists them."""
     options: list[str] = importlib.import_module(module).COMMAND.flags()
     return options
-
-
-def _write_bash(options: Mapping[str, list[str]]) -> str:
-    cases = []
-    for command, names in options.items():
-        cases.append(f'    {command}) options="{" ".join(names)}" ;;')
-    script = _BASH.replace("CASES", "\n".join(cases))
-    script = script.replace("COMMANDS", " ".join(options)).replace("GENERAL", " ".join(_GENERAL))
-    return script.replace("SHELLS", " ".join(SHELLS)).replace("PROGRAM", PROGRAM)
 
 
 def _write_fish(options: Mapping[str, list[str]]) -> str:

@@ -53,6 +53,11 @@ def program_name() -> str:
     return name if name == PROGRAM else _MODULE
 
 
+def as_typed(text: str) -> str:
+    """Return a text with the commands in it as this user types them."""
+    return text.replace(_MODULE, program_name())
+
+
 @dataclass(frozen=True)
 class Details:
     """All that is known of an option besides its name, its type and its default.
@@ -204,7 +209,7 @@ class _Entry:
     def _help(self) -> str:
         if self.details.hidden:
             return argparse.SUPPRESS
-        meaning = self.details.meaning.replace(_MODULE, program_name())
+        meaning = as_typed(self.details.meaning)
         is_shown = isinstance(self.default, int | float | str) and self.kind is not bool
         if not is_shown or self.default == "":
             return meaning
@@ -284,7 +289,12 @@ class Command(Generic[T]):
         parse = parser.parse_args if has_rest else parser.parse_intermixed_args
         given = vars(parse(list(arguments)))
         for path in given.pop(_BY_SUFFIX, ()):
-            given |= self._named_by_suffix(path, given)
+            name = self.by_suffix.get(path.suffix.lower())
+            if name is None:
+                raise UsageError(f"--output {path}: {self._describe_output()}.")
+            if name in given:
+                raise UsageError(f"--output {path} and --{name} {given[name]}: name one of them.")
+            given[name] = path
         for entry in entries:
             if isinstance(given.get(entry.name), list):
                 given[entry.name] = tuple(given[entry.name])
@@ -300,7 +310,7 @@ class Command(Generic[T]):
         parser = argparse.ArgumentParser(
             prog=program,
             usage=" ".join([program, *usage, "[options]"]),
-            description=(self.description or "").replace(_MODULE, program_name()),
+            description=as_typed(self.description or ""),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if self.by_suffix:
@@ -340,12 +350,3 @@ class Command(Generic[T]):
             suffixes.setdefault(name, []).append(suffix)
         meanings = [f"{' or '.join(known)} as --{name}" for name, known in suffixes.items()]
         return f"write a file; its suffix says what: {', '.join(meanings)}"
-
-    def _named_by_suffix(self, path: Path, given: Mapping[str, Any]) -> dict[str, Path]:
-        """Return the option that --output stands for with its path."""
-        name = self.by_suffix.get(path.suffix.lower())
-        if name is None:
-            raise UsageError(f"--output {path}: {self._describe_output()}.")
-        if name in given:
-            raise UsageError(f"--output {path} and --{name} {given[name]}: name one of them.")
-        return {name: path}

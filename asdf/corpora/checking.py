@@ -27,8 +27,8 @@ class OnDisk:
     """What label file and disk do not have in common; names in the tree, sorted.
 
     Attributes:
-        missing: recordings that are named and do not exist.
-        unnamed: recordings that exist and are not named.
+        missing: Recordings that are named and do not exist.
+        unnamed: Recordings that exist and are not named.
     """
 
     missing: Sequence[str]

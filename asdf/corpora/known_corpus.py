@@ -51,7 +51,7 @@ ANTI_DEEPFAKE = "the table of sources in nii-yamagishilab/AntiDeepfake, protocol
 VCTK = Origin(("VCTK",), ANTI_DEEPFAKE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownCorpus:
     """A corpus as it is distributed: all that is known of it.
 
@@ -77,7 +77,7 @@ class KnownCorpus:
     name: str
     title: str
     homepage: str
-    licence: str
+    licence: str = "see its page"
     needs: str
     folders: tuple[str, ...]
     marks: tuple[str, ...]
@@ -147,7 +147,7 @@ def files_in(tree: Tree, folder: str) -> list[str]:
 
 def is_recording(name: str) -> bool:
     """Whether a file of this name holds speech."""
-    # Of a name without a dot this is the last character, which is no suffix.
+    # Of a name without a dot this is the last character, which is not a suffix.
     return name[name.rfind(".") :].lower() in AUDIO_SUFFIXES
 
 

@@ -127,7 +127,7 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
     """Return the tree of a corpus that lies somewhere in `folder`.
 
     Args:
-        itself: the corpus may also be `folder`, or `folder` one of its folders.
+        itself: True if the corpus may also be `folder`, or `folder` one of its folders.
 
     Raises:
         AsdfError: it does not exist; names all paths that were tried.

@@ -1,4 +1,4 @@
-"""What corpora share with each other: speech that a network was trained on is no test of it.
+"""What corpora share with each other: speech that a network was trained on is not a test of it.
 
 Invariant: only what a source states is known here, from the corpora's `origin` and `taken`. It is
 about corpora, not recordings: what a training set shares with an evaluation set is a warning, and
@@ -66,7 +66,7 @@ def sharing(key: str) -> list[str]:
 def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
     one, other = _resolved(training), _resolved(evaluation)
     if one == other and one.key in KNOWN and one.key not in ("arena", "parquet"):
-        yield f"{evaluation.name} is trained on as {training.name}: its results are no test"
+        yield f"{evaluation.name} is trained on as {training.name}: its results are not a test"
         return
     # Parts of one corpus are as far apart as its makers wanted them.
     parts = {_part_of(one), _part_of(other)}

@@ -28,7 +28,7 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import measure_speech, needs_whole_recording
 from asdf.audio.speech_activity import identity
-from asdf.data.ffmpeg_log import log_fallbacks
+from asdf.data.loaders import log_fallbacks
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
@@ -118,14 +118,7 @@ def measure_lengths(
     # A failure reaches all ranks: the others would wait for this one.
     world.run_on_main(parts.remove)
     if check and found is not None and (found[:, 1] >= 0).all():
-        LOG.info(
-            "compared the size and time of change of the %d recordings of %s with those of their "
-            "check in %.1f s (recipe.check_recordings='once' compares %d of them)",
-            len(utterances),
-            utterances.name,
-            time.monotonic() - started,
-            len(_sample(utterances)),
-        )
+        _log_looking_up(utterances, time.monotonic() - started)
     log_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
     return lengths
 
@@ -244,6 +237,17 @@ def _is_as_checked(saved: np.ndarray, utterances: TrialList) -> bool:
             )
             return False
     return True
+
+
+def _log_looking_up(utterances: TrialList, seconds: float) -> None:
+    LOG.info(
+        "compared the size and time of change of the %d recordings of %s with those of their check "
+        "in %.1f s (recipe.check_recordings='once' compares %d of them)",
+        len(utterances),
+        utterances.name,
+        seconds,
+        len(_sample(utterances)),
+    )
 
 
 def _lengths_of(table: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Worker processes that read batches ahead, in order."""
+"""Worker processes that read batches ahead, in order; and what FFmpeg alone could decode."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.systems import existing_signals
+from asdf.trials.trial_list import TrialList
 
 # What keeps a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -261,3 +262,21 @@ def _end_when_the_main_process_says() -> None:
     while main is None or signal.sigwaitinfo({signal.SIGTERM}).si_pid != main.pid:
         pass
     os._exit(0)
+
+
+def log_fallbacks(
+    what: str, decoded: set[str], utterances: TrialList, total: int, world: World
+) -> None:
+    """Log how many recordings FFmpeg decoded, if any; all ranks call this together.
+
+    Args:
+        what: Name of what was done with the recordings, as 'scoring dev'.
+        decoded: Paths that FFmpeg decoded on this rank.
+        total: Number of recordings of `utterances` that were read.
+    """
+    gathered = world.gather(decoded)
+    if gathered is not None:
+        paths = (utterances.path(index) for index in range(len(utterances)))
+        line = fallbacks.describe(set().union(*gathered), paths, total)
+        if line:
+            LOG.info("%s: %s", what, line)

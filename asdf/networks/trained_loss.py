@@ -30,7 +30,6 @@ class ScoringLoss(Attached):
 
     gives_likelihood_ratios: ClassVar[bool] = False
 
-    # What a class looks at of the settings is its own matter.
     def __init__(self, settings: object, dimension: int) -> None:
         super().__init__()
         self.dimension = dimension

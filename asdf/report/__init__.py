@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         different_settings,
     )
     from asdf.report.detection_text import summary_text, systems_text
-    from asdf.report.exports import to_csv, to_json
+    from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
     from asdf.report.html_page import picture_svg, report_page

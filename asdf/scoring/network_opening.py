@@ -63,6 +63,28 @@ class Options:
     limits: Limits
     engine: str = PACKED
 
+    def as_arguments(
+        self, device: torch.device, precision: ScoringPrecision, threads: int
+    ) -> dict[str, Any]:
+        """Return the arguments of a detector that scores the same bits elsewhere too.
+
+        Args:
+            device, precision, threads: What 'auto' and None stood for.
+        """
+        folder = _network_folder(self)
+        return {
+            "device": str(device),
+            "network_folder": None if folder is None else str(folder.absolute()),
+            "threads": threads,
+            "full_length": self.full_length,
+            "precision": precision.name if self.precision == AUTO else self.precision,
+            "engine": self.engine,
+            "base": _base(self),
+            "threshold": self.threshold,
+            "max_seconds": self.limits.max_seconds,
+            "memory_limit": self.limits.memory,
+        }
+
 
 @dataclass(frozen=True)
 class OpenedNetwork:
@@ -121,19 +143,7 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     opened.scorer.use_threads(threads)
     if precision.reason:
         LOG.warning("%s", precision.describe())
-    folder = _network_folder(options)
-    # What 'auto' and None stood for: a copy is to score the same bits elsewhere too.
-    arguments = {
-        "device": str(device),
-        "network_folder": None if folder is None else str(folder.absolute()),
-        "threads": threads,
-        "full_length": options.full_length,
-        "precision": precision.name if options.precision == AUTO else options.precision,
-        "engine": options.engine,
-        "base": _base(options),
-        "threshold": options.threshold,
-        **limits,
-    }
+    arguments = options.as_arguments(device, precision, threads)
     return OpenedNetwork(
         opened.source,
         opened.scorer,

@@ -16,8 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
-from asdf.data.ffmpeg_log import log_fallbacks
-from asdf.data.loaders import BatchLoader
+from asdf.data.loaders import BatchLoader, log_fallbacks
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
@@ -31,6 +30,7 @@ from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
+from asdf.settings.sections import Network
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 5
@@ -130,14 +130,7 @@ def score_with_extras(
     local = progress.take_up(batches, world, what)[world.rank :: world.size]
     workers = settings.computing.network_dataloader_workers
     loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
-    tracked = track(
-        loader.batches(list(map(keys_of, local))),
-        len(local),
-        what,
-        lines_every=settings.network.scoring_print_interval,
-        shown=world.is_main,
-        unit="batches",
-    )
+    tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
             computed = scorer.compute(waveforms, wanted)
@@ -223,6 +216,20 @@ class _Progress:
             for timed in self.over_time.values():
                 timed.save()
             raise
+
+
+def _track_batches(
+    loader: BatchLoader, batches: list[ScoringBatch], settings: Network, world: World, what: str
+) -> Iterator[Tensor]:
+    """Read the waveforms of batches, and show how far they are."""
+    return track(
+        loader.batches(list(map(keys_of, batches))),
+        len(batches),
+        what,
+        lines_every=settings.scoring_print_interval,
+        shown=world.is_main,
+        unit="batches",
+    )
 
 
 def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:

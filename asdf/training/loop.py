@@ -22,8 +22,7 @@ from tqdm import tqdm
 
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
-from asdf.data.ffmpeg_log import log_fallbacks
-from asdf.data.loaders import BatchLoader
+from asdf.data.loaders import BatchLoader, log_fallbacks
 from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import Window

@@ -50,8 +50,9 @@ def test_bash_completes_commands_options_files_and_configs(capsys, tmp_path):
     assert complete(script, ["report", "--pl"], tmp_path) == ["--plots"]
     assert complete(script, ["--completion", "z"], tmp_path) == ["zsh"]
     assert complete(script, ["evaluate", "sc"], tmp_path) == ["scores.txt"]
-    configs = complete(script, ["launch", str(RECIPE / "run.py"), "mini-"], tmp_path)
-    assert configs == ["mini-wav2vec", "mini-aasist", "mini-vocoded", "mini-best"]
+    for words in (["launch", RECIPE / "run.py"], ["train", RECIPE / "run.py"], ["train", RECIPE]):
+        configs = complete(script, [*map(str, words), "mini-"], tmp_path)
+        assert configs == ["mini-wav2vec", "mini-aasist", "mini-vocoded", "mini-best"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

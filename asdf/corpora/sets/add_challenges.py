@@ -9,14 +9,12 @@ means genuine is what public code takes it for.
 
 from __future__ import annotations
 
-from functools import partial
-
 from asdf.corpora.known_corpus import (
     KnownCorpus,
     Origin,
     SubsetFiles,
 )
-from asdf.corpora.label_lists import Format, Lists, read_lists
+from asdf.corpora.label_lists import Format, Lists
 
 _AISHELL_3 = Origin(("AISHELL-3",), "the Arena's pages of the ADD sets")
 _TWO_COLUMNS = Format(("utterance", "key"))
@@ -73,7 +71,7 @@ ADD22 = KnownCorpus(
         *("ADD_train_dev", "track1test", "eval_track1", "track3test"),
         *("ADD2022track3.2_eval_R2", "label", "add22track31test"),
     ),
-    read=partial(read_lists, _ADD22),
+    read=_ADD22.read,
     subsets=tuple(_ADD22.files),
     usual="track1",
     origin=_AISHELL_3,
@@ -108,21 +106,12 @@ ADD23 = KnownCorpus(
     needs="Track1.2/{train,dev,testR1,testR2}/{label.txt,wav}",
     folders=("ADD2023", "add2023", "ADD23"),
     marks=("Track1.2", "ADD2023/Track1.2"),
-    read=partial(read_lists, _ADD23),
+    read=_ADD23.read,
     subsets=tuple(_ADD23.files),
     usual="test-r2",
     origin=_AISHELL_3,
 )
 
-_ADD23_TRACK3 = Lists(
-    Format(
-        ("utterance", "key"),
-        keys={"0": 1, **{str(number): 0 for number in range(1, 10)}},
-        attacks={str(number): f"algorithm-{number}" for number in range(1, 10)},
-    ),
-    {subset: _add23_files("Track3", subset) for subset in ("train", "dev", "test")},
-    "Lines are a recording and the number of its algorithm, 0 for none.",
-)
 ADD23_TRACK3 = KnownCorpus(
     name="add23-track3",
     title="ADD 2023, track 3: which algorithm made it",
@@ -131,7 +120,15 @@ ADD23_TRACK3 = KnownCorpus(
     needs="Track3/{train,dev,test}/{label.txt,wav}",
     folders=("ADD2023", "add2023", "ADD23", "ADD2023_Track3"),
     marks=("Track3", "ADD2023/Track3", "test/label.txt"),
-    read=partial(read_lists, _ADD23_TRACK3),
+    read=Lists(
+        Format(
+            ("utterance", "key"),
+            keys={"0": 1, **{str(number): 0 for number in range(1, 10)}},
+            attacks={str(number): f"algorithm-{number}" for number in range(1, 10)},
+        ),
+        {subset: _add23_files("Track3", subset) for subset in ("train", "dev", "test")},
+        "Lines are a recording and the number of its algorithm, 0 for none.",
+    ).read,
     subsets=("train", "dev", "test"),
     usual="test",
     origin=_AISHELL_3,

@@ -8,8 +8,6 @@ SVDDChallenge/CtrSVDD_Utils. Paths that differ between these are all tried.
 
 from __future__ import annotations
 
-from functools import partial
-
 from asdf.corpora.known_corpus import (
     ANTI_DEEPFAKE,
     KnownCorpus,
@@ -17,7 +15,7 @@ from asdf.corpora.known_corpus import (
     SubsetFiles,
     Taken,
 )
-from asdf.corpora.label_lists import Format, Lists, Row, read_lists
+from asdf.corpora.label_lists import Format, Lists, Row
 from asdf.facts import Published
 
 _CODECFAKE_TESTS = (*(f"C{number}" for number in range(1, 8)), "A1", "A2", "A3")
@@ -31,14 +29,6 @@ def _codecfake_files(subset: str) -> SubsetFiles:
     )
 
 
-_CODECFAKE_XIE = Lists(
-    Format(
-        ("utterance", "key", "attack"),
-        attacks={str(number): f"F{number:02d}" for number in range(1, 8)},
-    ),
-    {subset: _codecfake_files(subset) for subset in ("train", "dev", *_CODECFAKE_TESTS)},
-    "The folder label comes with the training set; lines are 'F01_SSB13650058.wav fake 1'.",
-)
 CODECFAKE_XIE = KnownCorpus(
     name="codecfake-xie",
     title="Codecfake (Xie et al., IEEE/ACM TASLP 2025)",
@@ -47,7 +37,14 @@ CODECFAKE_XIE = KnownCorpus(
     needs="label/*.txt, train, dev, and C1 to C7 and A1 to A3, also below test",
     folders=("Codecfake", "Codecfake_Xie", "codecfake-xie"),
     marks=("label", "Codecfake/label"),
-    read=partial(read_lists, _CODECFAKE_XIE),
+    read=Lists(
+        Format(
+            ("utterance", "key", "attack"),
+            attacks={str(number): f"F{number:02d}" for number in range(1, 8)},
+        ),
+        {subset: _codecfake_files(subset) for subset in ("train", "dev", *_CODECFAKE_TESTS)},
+        "The folder label comes with the training set; lines are 'F01_SSB13650058.wav fake 1'.",
+    ).read,
     subsets=("train", "dev", *_CODECFAKE_TESTS),
     usual="C7",
     published={
@@ -75,11 +72,6 @@ def _decro_files(subset: str) -> SubsetFiles:
     )
 
 
-_DECRO = Lists(
-    Format(("speaker", "utterance", "", "attack", "key"), suffix=".wav"),
-    {subset: _decro_files(subset) for subset in _DECRO_SUBSETS},
-    "It lies next to the folder of its recordings.",
-)
 DECRO = KnownCorpus(
     name="decro",
     title="DECRO (Ba et al., WWW 2023)",
@@ -88,7 +80,11 @@ DECRO = KnownCorpus(
     needs="{ch,en}_{train,dev,eval}.txt and folders of the same names",
     folders=("DECRO", "decro", "DECRO-dataset"),
     marks=tuple(f"{home}{subset}.txt" for home in _DECRO_HOMES for subset in _DECRO_SUBSETS),
-    read=partial(read_lists, _DECRO),
+    read=Lists(
+        Format(("speaker", "utterance", "", "attack", "key"), suffix=".wav"),
+        {subset: _decro_files(subset) for subset in _DECRO_SUBSETS},
+        "It lies next to the folder of its recordings.",
+    ).read,
     subsets=_DECRO_SUBSETS,
     usual="en_eval",
     published={
@@ -110,14 +106,6 @@ DECRO = KnownCorpus(
     },
 )
 
-_CTRSVDD = Lists(
-    Format(("source", "speaker", "utterance", "", "attack", "key"), suffix=".flac"),
-    {
-        subset: SubsetFiles((f"{subset}.txt",), (f"{subset}_set", subset))
-        for subset in ("train", "dev", "test")
-    },
-    "It comes next to the archives of the recordings.",
-)
 CTRSVDD = KnownCorpus(
     name="ctrsvdd",
     title="CtrSVDD, singing (Zang et al., Interspeech 2024)",
@@ -127,7 +115,14 @@ CTRSVDD = KnownCorpus(
     "Kiritan and JVS-MuSiC is cut from these corpora by the scripts of SVDDChallenge/CtrSVDD_Utils",
     folders=("CtrSVDD", "ctrsvdd", "SVDD", "CtrSVDD2024"),
     marks=("train.txt", "dev.txt", "test.txt"),
-    read=partial(read_lists, _CTRSVDD),
+    read=Lists(
+        Format(("source", "speaker", "utterance", "", "attack", "key"), suffix=".flac"),
+        {
+            subset: SubsetFiles((f"{subset}.txt",), (f"{subset}_set", subset))
+            for subset in ("train", "dev", "test")
+        },
+        "It comes next to the archives of the recordings.",
+    ).read,
     subsets=("train", "dev", "test"),
     usual="test",
     published={"test": Published(92_769, 13_596)},
@@ -150,25 +145,6 @@ def _tail_in_diffssd(name: str) -> str:
 
 
 _DIFFSSD_FILE = "train_val_test_splits.csv"
-_DIFFSSD = Lists(
-    Format(
-        {
-            "filename": "utterance",
-            "label": "key",
-            "target": "key",
-            "method_name": "attack",
-            "set": "subset",
-        },
-        keys={"0": 1, "1": 0},
-        is_in=_is_in_diffssd,
-        match=_tail_in_diffssd,
-    ),
-    {
-        subset: SubsetFiles((_DIFFSSD_FILE, f"DiffSSD/{_DIFFSSD_FILE}"), ("",))
-        for subset in ("train", "val", "test")
-    },
-    "It comes next to generated_speech.tar.",
-)
 DIFFSSD = KnownCorpus(
     name="diffssd",
     title="DiffSSD (Bhagtani et al., 2024)",
@@ -178,7 +154,25 @@ DIFFSSD = KnownCorpus(
     "which come from their own pages",
     folders=("DiffSSD", "diffssd"),
     marks=(_DIFFSSD_FILE, f"DiffSSD/{_DIFFSSD_FILE}"),
-    read=partial(read_lists, _DIFFSSD),
+    read=Lists(
+        Format(
+            {
+                "filename": "utterance",
+                "label": "key",
+                "target": "key",
+                "method_name": "attack",
+                "set": "subset",
+            },
+            keys={"0": 1, "1": 0},
+            is_in=_is_in_diffssd,
+            match=_tail_in_diffssd,
+        ),
+        {
+            subset: SubsetFiles((_DIFFSSD_FILE, f"DiffSSD/{_DIFFSSD_FILE}"), ("",))
+            for subset in ("train", "val", "test")
+        },
+        "It comes next to generated_speech.tar.",
+    ).read,
     subsets=("train", "val", "test"),
     usual="test",
     origin=Origin(("LibriSpeech", "LJSpeech"), ANTI_DEEPFAKE),
@@ -189,18 +183,6 @@ def _is_in_deepfake_eval(row: Row, subset: str) -> bool:
     return subset == "all" or row["subset"].lower() == subset
 
 
-_DEEPFAKE_EVAL = Lists(
-    Format(
-        {"Filename": "utterance", "Ground Truth": "key", "Finetuning Set": "subset"},
-        keys={"unknown": None},
-        is_in=_is_in_deepfake_eval,
-    ),
-    {
-        subset: SubsetFiles(("audio-metadata-publish.csv",), ("audio-data",))
-        for subset in ("train", "test", "all")
-    },
-    "It lies next to the folder audio-data.",
-)
 DEEPFAKE_EVAL_2024 = KnownCorpus(
     name="deepfake-eval-2024",
     title="Deepfake-Eval-2024, its audio (Chandra et al., 2025)",
@@ -209,7 +191,18 @@ DEEPFAKE_EVAL_2024 = KnownCorpus(
     needs="audio-metadata-publish.csv and audio-data; m4a, mp4 and dat need `pip install av`",
     folders=("Deepfake-Eval-2024", "Deepfake_Eval_2024", "deepfake-eval-2024"),
     marks=("audio-metadata-publish.csv",),
-    read=partial(read_lists, _DEEPFAKE_EVAL),
+    read=Lists(
+        Format(
+            {"Filename": "utterance", "Ground Truth": "key", "Finetuning Set": "subset"},
+            keys={"unknown": None},
+            is_in=_is_in_deepfake_eval,
+        ),
+        {
+            subset: SubsetFiles(("audio-metadata-publish.csv",), ("audio-data",))
+            for subset in ("train", "test", "all")
+        },
+        "It lies next to the folder audio-data.",
+    ).read,
     subsets=("train", "test", "all"),
     usual="test",
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from asdf.corpora.known_corpus import (
     ANTI_DEEPFAKE,
@@ -50,27 +49,28 @@ class Protocols:
     parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     suffix: str = ".flac"
 
+    def read(self, tree: Tree, subset: str) -> Reading:
+        """Read a subset of a corpus.
 
-def read_protocols(protocols: Protocols, tree: Tree, subset: str) -> Reading:
-    """Read a subset of a corpus.
-
-    Raises:
-        AsdfError: its label file does not exist, or a line of it does not fit.
-    """
-    files = protocols.files[subset]
-    home_of = {home + name: home for home in protocols.homes for name in files.labels}
-    labels = find_labels(tree, list(home_of), protocols.advice)
-    trials = read_from(tree, labels)
-    folders = [(home_of[labels] + folder).rstrip("/") for folder in files.audio]
-    whole = first_there(tree, folders)
-    # Only then: the names in an archive are read where it is looked into.
-    parts = protocols.parts.get(subset, ()) if whole is None else ()
-    existing = tuple(part for part in parts if is_there(tree, part))
-    # Without any, the recordings are reported as missing where the distribution has them.
-    audio = existing or (whole or folders[0],)
-    if protocols.suffix:
-        return Reading(with_files(trials, tree, audio, protocols.suffix), audio)
-    return Reading(replace(trials, ids=[join_name(audio[0], name) for name in trials.ids]), audio)
+        Raises:
+            AsdfError: its label file does not exist, or a line of it does not fit.
+        """
+        files = self.files[subset]
+        home_of = {home + name: home for home in self.homes for name in files.labels}
+        labels = find_labels(tree, list(home_of), self.advice)
+        trials = read_from(tree, labels)
+        folders = [(home_of[labels] + folder).rstrip("/") for folder in files.audio]
+        whole = first_there(tree, folders)
+        # Only then: the names in an archive are read where it is looked into.
+        parts = self.parts.get(subset, ()) if whole is None else ()
+        existing = tuple(part for part in parts if is_there(tree, part))
+        # Without any, the recordings are reported as missing where the distribution has them.
+        audio = existing or (whole or folders[0],)
+        if self.suffix:
+            return Reading(with_files(trials, tree, audio, self.suffix), audio)
+        return Reading(
+            replace(trials, ids=[join_name(audio[0], name) for name in trials.ids]), audio
+        )
 
 
 _2019_SUFFIXES = {"train": "train.trn", "dev": "dev.trl", "eval": "eval.trl"}
@@ -100,7 +100,7 @@ def _asvspoof_2019(
             *("DS_10283_3336", f"DS_10283_3336/{track}"),
         ),
         marks=(f"{track}/{protocols}", protocols),
-        read=partial(read_protocols, read),
+        read=read.read,
         subsets=("train", "dev", "eval"),
         usual="eval",
         published=published,
@@ -156,7 +156,7 @@ ASVSPOOF5 = KnownCorpus(
     "flac_D, flac_E_eval; or these tars as they are",
     folders=("ASVspoof5", "asvspoof5", "ASVspoof_5", "ASVspoof2024", ""),
     marks=tuple(name for files in _ASVSPOOF5.files.values() for name in files.labels),
-    read=partial(read_protocols, _ASVSPOOF5),
+    read=_ASVSPOOF5.read,
     subsets=("train", "dev", "eval"),
     usual="eval",
     published={
@@ -168,20 +168,6 @@ ASVSPOOF5 = KnownCorpus(
     origin=Origin(("MLS",), ANTI_DEEPFAKE),
 )
 
-_SPOOFCELEB = Protocols(
-    {
-        "train": SubsetFiles(("metadata/train.csv",), ("flac/train",)),
-        "dev": SubsetFiles(
-            ("metadata/development.csv", "metadata/dev.csv"), ("flac/development", "flac/dev")
-        ),
-        "eval": SubsetFiles(
-            ("metadata/evaluation.csv", "metadata/eval.csv"), ("flac/evaluation", "flac/eval")
-        ),
-    },
-    "Is it the folder of SpoofCeleb that holds metadata and flac?",
-    homes=("", "spoofceleb/"),
-    suffix="",
-)
 SPOOFCELEB = KnownCorpus(
     name="spoofceleb",
     title="SpoofCeleb",
@@ -190,19 +176,26 @@ SPOOFCELEB = KnownCorpus(
     needs="metadata/{train,development,evaluation}.csv and flac/{train,development,evaluation}",
     folders=("SpoofCeleb", "spoofceleb"),
     marks=("metadata", "spoofceleb/metadata"),
-    read=partial(read_protocols, _SPOOFCELEB),
+    read=Protocols(
+        {
+            "train": SubsetFiles(("metadata/train.csv",), ("flac/train",)),
+            "dev": SubsetFiles(
+                ("metadata/development.csv", "metadata/dev.csv"), ("flac/development", "flac/dev")
+            ),
+            "eval": SubsetFiles(
+                ("metadata/evaluation.csv", "metadata/eval.csv"), ("flac/evaluation", "flac/eval")
+            ),
+        },
+        "Is it the folder of SpoofCeleb that holds metadata and flac?",
+        homes=("", "spoofceleb/"),
+        suffix="",
+    ).read,
     subsets=("train", "dev", "eval"),
     usual="eval",
     origin=Origin(("VoxCeleb1",), ANTI_DEEPFAKE),
 )
 
 _WILD_FOLDER = "release_in_the_wild"
-_IN_THE_WILD = Protocols(
-    {"": SubsetFiles(("meta.csv",), ("",))},
-    f"Unpack release_in_the_wild.zip there, so that there is {_WILD_FOLDER}/meta.csv.",
-    homes=("", f"{_WILD_FOLDER}/"),
-    suffix="",
-)
 IN_THE_WILD = KnownCorpus(
     name="in-the-wild",
     title="In-the-Wild",
@@ -212,7 +205,12 @@ IN_THE_WILD = KnownCorpus(
     "it",
     folders=(_WILD_FOLDER, "in_the_wild", "In-the-Wild", "InTheWild", "in-the-wild", "itw"),
     marks=("meta.csv", f"{_WILD_FOLDER}/meta.csv"),
-    read=partial(read_protocols, _IN_THE_WILD),
+    read=Protocols(
+        {"": SubsetFiles(("meta.csv",), ("",))},
+        f"Unpack release_in_the_wild.zip there, so that there is {_WILD_FOLDER}/meta.csv.",
+        homes=("", f"{_WILD_FOLDER}/"),
+        suffix="",
+    ).read,
     published=PUBLISHED["in-the-wild"],
     source="the corpus's meta.csv",
 )

@@ -66,7 +66,6 @@ def _corpus(
         name=name,
         title=f"Fake-or-Real, for-{variant}",
         homepage="https://bil.eecs.yorku.ca/datasets",
-        licence="see its page",
         needs=f"{_FOLDERS[variant][-1]}/{{training,validation,testing}}/{{real,fake}}",
         folders=("FoR", "for", "FakeOrReal", "fake-or-real", "the-fake-or-real-dataset", ""),
         marks=tuple(f"{home}/{subset}" for home in _homes(variant) for subset in SUBSETS),

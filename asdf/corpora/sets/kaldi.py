@@ -40,7 +40,7 @@ def read_kaldi(tree: Tree, subset: str) -> Reading:
         if label is None:
             raise AsdfError(
                 f"{label_file}: the label {word!r} of {utterance} means neither bona fide nor "
-                "spoof. Lists of attacks or of systems are no lists of labels."
+                "spoof. utt2lab must hold labels of both classes, not names of attacks or systems."
             )
         if utterance not in paths:
             raise AsdfError(
@@ -73,7 +73,7 @@ def _read_pairs(tree: Tree, name: str) -> dict[str, str]:
                 "itself: FLAC, mp3 and others are decoded as they are."
             )
         if utterance in pairs:
-            raise AsdfError(f"{where}: {utterance} stands already further up.")
+            raise AsdfError(f"{where}: {utterance} is in the file twice: remove one of the lines.")
         pairs[utterance] = value
     return pairs
 

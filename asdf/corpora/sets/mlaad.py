@@ -65,7 +65,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             columns["language"].append(language)
             for key, column in _META.items():
                 columns[column].append(row.get(key, ""))
-    # Versions differ in the columns of meta.csv: what none of the systems fills is no column.
+    # Versions differ in the columns of meta.csv: what none of the systems fills is not a column.
     known = {column: values for column, values in columns.items() if any(values)}
     trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=known)
     return Reading(trials, audio=(audio,), notes=notes)

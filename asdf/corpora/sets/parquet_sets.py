@@ -53,9 +53,9 @@ class Columns:
     Attributes:
         names: Name of a column in the shards, by what it is called here: 'label', 'path',
             or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
-        bona_fide: the value of the label that means bona fide, in words or as a number; '' where
+        bona_fide: Value of the label that means bona fide, in words or as a number; '' where
             its words say so.
-        classes: the names of labels 0, 1 ..., where the data set does not have them.
+        classes: Names of labels 0, 1 ..., where the data set does not have them.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -69,9 +69,9 @@ def read_parquet(
     """Read the shards of a data set.
 
     Args:
-        split: the one that is read: of `data/test-00000-of-00002.parquet` and `test/0000.parquet`
+        split: Split that is read: of `data/test-00000-of-00002.parquet` and `test/0000.parquet`
             it is 'test'; '' is all of them.
-        under: the folder of the data set in the tree.
+        under: Folder of the data set in the tree.
 
     Raises:
         AsdfError: no shard, no such split, no column of labels, or a label of unknown meaning.
@@ -106,7 +106,7 @@ def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
     shard = _Shard("", open_table(path), columns or Columns())
     if not shard.is_list:
         raise AsdfError(
-            f"{path} is no list: it needs columns of paths and of labels, and has "
+            f"{path} is not a list: it needs columns of paths and of labels, and has "
             f"{', '.join(shard.table.columns)}."
         )
     return _collect(path, [shard])
@@ -149,8 +149,8 @@ class _Shard:
     """A parquet file and how its columns are read.
 
     Attributes:
-        name: its name in the tree; '' for a list.
-        folder: the folder that it lies in.
+        name: Name in the tree; '' for a list.
+        folder: Folder that it lies in.
     """
 
     def __init__(self, name: str, table: ParquetTable, columns: Columns) -> None:

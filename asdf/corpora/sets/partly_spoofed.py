@@ -52,7 +52,7 @@ def read_parts(
     """Return the trials of a text of segments, with the column of their parts, and notes on them.
 
     Args:
-        columns_of: Returns further columns from the names of all recordings.
+        columns_of: Function that returns further columns from the names of all recordings.
 
     Raises:
         AsdfError: the file has no trial, or a line of it does not fit.
@@ -77,7 +77,7 @@ def with_parts(
     Args:
         recordings: Facts that the files state of a recording, by its name there.
         names: Name in the files of each trial.
-        source: the file, as notes name it.
+        source: Name of the file in notes.
     """
     values = []
     unknown: list[str] = []
@@ -145,7 +145,6 @@ PARTIAL_SPOOF = KnownCorpus(
     name="partial-spoof",
     title="PartialSpoof",
     homepage="https://zenodo.org/records/5766198",
-    licence="see its page",
     needs=f"database_*.tar.gz unpacked: database/{_PROTOCOLS}, database/{{train,dev,eval}}/con_wav,"
     " database/segment_labels",
     folders=("PartialSpoof", "partialspoof", "PartialSpoof_v1.2", ""),
@@ -185,7 +184,6 @@ HAD = KnownCorpus(
     name="had",
     title="HAD",
     homepage="https://zenodo.org/records/10377492",
-    licence="see its page",
     needs="HAD.zip and the archives in it unpacked: HAD_{train,dev,test}/HAD_*_label.txt and the "
     "recordings below the same folders",
     folders=("HAD", "had", "HalfTruth", "Half-Truth", ""),
@@ -237,7 +235,6 @@ LLAMA_PARTIAL_SPOOF = KnownCorpus(
     name="llama-partial-spoof",
     title="LlamaPartialSpoof",
     homepage="https://zenodo.org/records/14214149",
-    licence="see its page",
     needs="R01TTS.0.a.tgz and R01TTS.0.b.tgz unpacked: the folders R01TTS.0.a and R01TTS.0.b, and "
     "next to them label_R01TTS.0.{a,b}.txt",
     folders=("LlamaPartialSpoof", "llamapartialspoof", "LPS", ""),

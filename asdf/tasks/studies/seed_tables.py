@@ -83,7 +83,7 @@ def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
     if not any(len(result.seeds) > 1 for result in results):
         return None
     columns = over_seeds_columns(over, results, _HEADINGS, "–")
-    chosen_by = [result.best and (result.best.chosen_by or "this set itself") for result in results]
+    chosen_by = [None if best is None else best.chosen_words for best in each(results, "best")]
     columns.insert(5, Column("chosen_by", "Chosen by").with_texts(chosen_by))
     names = each(results, "name")
     table = Table(names, columns, "Systems", labels=labels_of(names, _LABEL))
@@ -129,7 +129,7 @@ def over_seeds_text(over: OverSeeds) -> str:
     labels = labels_of(each(results, "name"), _SHORT_LABEL)
     columns = over_seeds_columns(over, results, _SHORT, " .. ")
     lines = as_lines(Table(labels, columns, "over seeds"))
-    chosen_by = [result.best.chosen_by or "this set itself" for result in results if result.best]
+    chosen_by = [result.best.chosen_words for result in results if result.best]
     lines.append(f"best seed by {', '.join(dict.fromkeys(chosen_by))}")
     for words in tested_sentences(over).values():
         lines += ["", words]

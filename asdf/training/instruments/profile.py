@@ -12,7 +12,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -197,21 +196,6 @@ def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
             shutil.copyfileobj(trace, packed)
 
 
-@dataclass(frozen=True)
-class _Activity:
-    """What happens at the same time in a process, in microseconds.
-
-    Attributes:
-        communication: Times of communication in a part of the step.
-        computing: Times of computing in any part.
-        inside: Times at which the part runs.
-    """
-
-    communication: list[Interval]
-    computing: list[Interval]
-    inside: list[Interval]
-
-
 def _move_communication(
     seconds: dict[str, float], events: Sequence[FunctionEvent], device: torch.device
 ) -> None:
@@ -222,21 +206,24 @@ def _move_communication(
     pass. Buffers are sent at the beginning of the forward pass.
     """
     for part in (FORWARD, BACKWARD):
-        activity = _Activity(
-            communication=_intervals(event for event in events if event.name.startswith("gloo:")),
-            computing=_intervals(event for event in events if event.name.startswith("aten::")),
-            inside=_intervals(event for event in events if event.name == part),
-        )
         if device.type == "cuda":
-            activity = _activity_on_gpu(events, part)
-        alone_us = length_alone(activity.communication, activity.computing, activity.inside)
+            communication, computing = _kernels_of(events, part)
+            # The host, which has the ranges of the parts, runs ahead of the GPU.
+            inside = [Interval(float("-inf"), float("inf"))]
+        else:
+            communication = _intervals(event for event in events if event.name.startswith("gloo:"))
+            computing = _intervals(event for event in events if event.name.startswith("aten::"))
+            inside = _intervals(event for event in events if event.name == part)
+        alone_us = length_alone(communication, computing, inside)
         exposed = min(alone_us / 1e6, seconds[part])
         seconds[part] -= exposed
         seconds[COMMUNICATION] += exposed
 
 
-def _activity_on_gpu(events: Sequence[FunctionEvent], part: str) -> _Activity:
-    """Return the activity by the names of kernels: the host, which has the ranges, runs ahead."""
+def _kernels_of(
+    events: Sequence[FunctionEvent], part: str
+) -> tuple[list[Interval], list[Interval]]:
+    """Return the times of communication in a part of the step, and of all computing, on a GPU."""
     communication = []
     computing = []
     for event in events:
@@ -248,8 +235,7 @@ def _activity_on_gpu(events: Sequence[FunctionEvent], part: str) -> _Activity:
         # Gradients are reduced, buffers are broadcast.
         elif ("reduce" in name) == (part == BACKWARD):
             communication.append(event)
-    always = [Interval(float("-inf"), float("inf"))]
-    return _Activity(_intervals(communication), _intervals(computing), always)
+    return _intervals(communication), _intervals(computing)
 
 
 def _intervals(events: Iterable[FunctionEvent]) -> list[Interval]:

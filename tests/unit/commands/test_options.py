@@ -109,6 +109,15 @@ def test_help_names_the_command_as_it_was_typed(monkeypatch, name) -> None:
     assert "python -m asdf" not in shown
 
 
+def test_errors_name_commands_as_they_were_typed(monkeypatch, capsys) -> None:
+    words = ["train", "nowhere"]
+    assert main(words) == 2
+    assert "python -m asdf new-recipe my_recipe" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/asdf-antispoofing"])
+    assert main(words) == 2
+    assert ": asdf-antispoofing new-recipe my_recipe" in capsys.readouterr().err
+
+
 def test_each_output_is_named_by_the_same_option() -> None:
     without = {"quickstart", "new-recipe", "serve", "train", "launch", "publish", "networks"}
     for name in COMMANDS:

@@ -45,7 +45,7 @@ def test_means_and_deviations_are_those_of_numpy(folders, gathered):
     assert first.eer.mean == np.mean(eers)
     assert first.eer.deviation == np.std(eers, ddof=1)
     assert first.eer.interval.low < first.eer.mean < first.eer.interval.high
-    table = seed_results_table(gathered, "eval")
+    table = seed_results_table(gathered.over_seeds, "eval")
     assert [cell.shown for cell in table.rows[0]][:4] == [
         "good-seed*",
         "3",
@@ -61,18 +61,20 @@ def test_the_best_seed_is_chosen_by_the_validation_set(folders, gathered):
 
 
 def test_the_best_is_marked_where_the_tests_agree(gathered):
-    (eval_sentence,) = [text for text in seed_sentences(gathered) if text.startswith("On eval")]
+    (eval_sentence,) = [
+        text for text in seed_sentences(gathered.over_seeds) if text.startswith("On eval")
+    ]
     assert "good-seed* (mean EER" in eval_sentence
     assert "is significantly better than bad-seed*" in eval_sentence
     assert "p = 0.002 (paired by seed and trials); over seeds alone, p = 0.0" in eval_sentence
-    table = seeds_table(gathered)
+    table = seeds_table(gathered.over_seeds, gathered.sets)
     marks = [(row[0].shown, row[-1].mark) for row in table.rows]
     assert marks == [("good-seed*", "best"), ("bad-seed*", "")]
 
 
 def test_with_two_seeds_the_sentence_says_that_they_are_few(folders):
     few = gather(runs_in([folders[0], folders[1], folders[3], folders[4]]), replicates=100)
-    sentence = seed_sentences(few)[-1]
+    sentence = seed_sentences(few.over_seeds)[-1]
     assert sentence.endswith("; with 2 seeds, only large differences are seen.")
 
 
@@ -82,13 +84,13 @@ def test_a_run_alone_is_compared_with_a_group(folders):
     assert [len(result.seeds) for result in results] == [3, 1]
     assert results[1].eer.deviation is None
     assert results[1].best is None
-    assert "bad-seed0 (EER" in seed_sentences(mixed)[-1]
+    assert "bad-seed0 (EER" in seed_sentences(mixed.over_seeds)[-1]
 
 
 def test_runs_without_a_group_have_no_results_over_seeds(folders):
     alone = gather(runs_in([folders[0], folders[3]]), replicates=50)
     assert alone.over_seeds.by_set == {}
-    assert seeds_table(alone) is None
+    assert seeds_table(alone.over_seeds, alone.sets) is None
     page = report_page(alone)
     assert "over-seeds" not in page[page.index("<body") :]
 

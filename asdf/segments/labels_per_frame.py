@@ -21,7 +21,7 @@ import numpy.typing as npt
 from asdf.arrays import Flags, Labels
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.segments.parts import Segment, clipped, merged
+from asdf.segments.spoofed_seconds import Segment, clipped, merged
 
 _DIGITS = 6
 """Decimals of a boundary that was computed: a microsecond, a sixtieth of a sample."""
@@ -36,9 +36,9 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
     """Return the labels of a recording's frames, (frames,): 1 bona fide, 0 spoof.
 
     Args:
-        spoofed: its spoofed parts in seconds; what lies behind its end does not count.
-        samples: its length at 16 kHz.
-        hop_samples: the length of a frame, 320 for 20 ms.
+        spoofed: Spoofed parts in seconds; what lies behind its end does not count.
+        samples: Length at 16 kHz.
+        hop_samples: Length of a frame, 320 for 20 ms.
     """
     if hop_samples < 1:
         raise ValueError(f"a frame must have a sample at least, not {hop_samples}")
@@ -92,9 +92,9 @@ def segments_from_scores(
 
     Args:
         scores: (frames,), of frames that follow each other; the higher, the more bona fide.
-        hop_s: the length of a frame in seconds.
-        duration_s: the length of the recording, which ends the last frame; None: whole frames.
-        min_s: shorter parts are left out.
+        hop_s: Length of a frame in seconds.
+        duration_s: Length of the recording, which ends the last frame; None: whole frames.
+        min_s: Length below which parts are left out.
 
     Raises:
         AsdfError: a score is NaN.

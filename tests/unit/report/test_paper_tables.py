@@ -63,7 +63,7 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
     low, high = 100 * first.eer.interval.low, 100 * first.eer.interval.high
     means = r"95 \% intervals of the means on eval: good\_net-seed* "
     assert f"{means}{low:.2f}--{high:.2f}; bad\\_net-seed* " in latex
-    (sentence,) = seed_sentences(gathered)
+    (sentence,) = seed_sentences(gathered.over_seeds)
     assert latex_text(sentence) in latex and "p = " in sentence and second.name in sentence
     assert main(["report", str(folders[0]), "--output", "a.html", "--latex", "./a.html"]) == 2
     assert "name the same file" in capsys.readouterr().err

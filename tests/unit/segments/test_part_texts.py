@@ -46,8 +46,8 @@ def test_lines_of_llamapartialspoof(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("b 0.00-1.00-X 0", "'X' is no label"),
-        ("b 0.00-T 1", "is no time"),
+        ("b 0.00-1.00-X 0", "'X' is not a label"),
+        ("b 0.00-T 1", "is not a time"),
         ("b 1.00-0.50-T 1", "ends before it starts"),
         ("b 0.00-1.00-T 0", "is labelled spoof, and none of its parts"),
         ("b 1.0 bonafide 0.0-1.0-spoof", "is labelled bona fide, and one of its parts"),
@@ -81,7 +81,7 @@ def test_plain_lines_are_a_part_each(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("b 0 1 odd", "line 2: 'odd' is no label"),
+        ("b 0 1 odd", "line 2: 'odd' is not a label"),
         ("b 1 0.5 spoof", "line 2: .* ends before it starts"),
         ("b 0 1_0 spoof", "line 2: expected 'NAME START END LABEL'"),
         ("b 0 spoof", "line 2: expected 'NAME START END LABEL'"),

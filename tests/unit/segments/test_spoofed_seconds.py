@@ -47,11 +47,11 @@ def test_any_number_comes_back_to_the_last_bit():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("0.69", "no part in seconds"),
-        ("a-b", "no part in seconds"),
-        ("-1-2", "no part in seconds"),
-        ("nan-inf", "no part in seconds"),
-        ("1-2  3-4", "no part in seconds"),
+        ("0.69", "not a part in seconds"),
+        ("a-b", "not a part in seconds"),
+        ("-1-2", "not a part in seconds"),
+        ("nan-inf", "not a part in seconds"),
+        ("1-2  3-4", "not a part in seconds"),
         ("2-1", "must ascend"),
         ("1-1", "must ascend"),
         ("3-4 1-2", "must ascend"),
@@ -90,7 +90,7 @@ def test_a_list_without_the_column_has_spoofs_as_a_whole():
     [
         ("0.5-1", 1, "labelled bona fide"),
         ("-", 0, "labelled spoof"),
-        ("0.5", 0, "no part in seconds"),
+        ("0.5", 0, "not a part in seconds"),
     ],
 )
 def test_a_value_that_contradicts_its_trial_is_an_error_that_names_it(value, label, reason):

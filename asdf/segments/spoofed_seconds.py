@@ -80,7 +80,7 @@ def parse_spoofed(text: str) -> tuple[Segment, ...]:
     """Return the spoofed parts that a value of the column means; '' means `WHOLE`.
 
     Raises:
-        ValueError: it is no such value; the message says why.
+        ValueError: it is not such a value; the message says why.
     """
     if not text:
         return WHOLE
@@ -92,7 +92,7 @@ def parse_spoofed(text: str) -> tuple[Segment, ...]:
     for part in text.split(" "):
         match = _PART.fullmatch(part)
         if match is None:
-            raise ValueError(f"{part!r} is no part in seconds such as 0.69-1.26")
+            raise ValueError(f"{part!r} is not a part in seconds such as 0.69-1.26")
         segments.append(Segment(float(match[1]), float(match[2])))
     # Out of order or touching, a file's author may have meant something else.
     if merged(segments) != tuple(segments):
