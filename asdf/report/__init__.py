@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         different_settings,
     )
     from asdf.report.detection_text import summary_text, systems_text
+    from asdf.report.document import Document, Items, Section, document_page
+    from asdf.report.drawing import Figure, Legend
     from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
