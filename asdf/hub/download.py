@@ -216,7 +216,13 @@ def _bring(
         path = cached.snapshot(commit) / file_name
         if cached.is_checked(path, file):
             continue
-        _remove_damaged(name, path, file, cached)
+        # What is in the cache under the name of a content but is another.
+        for damaged in (path, cached.blob_path(file)):
+            if damaged.is_file() and not cached.is_checked(damaged, file):
+                LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
+                damaged.resolve().unlink()
+                path.unlink(missing_ok=True)
+                break
         if file.sha256:
             fetch_large(name, commit, file_name, file, cached)
         # It links a content that is there; a small one it fetches.
@@ -227,14 +233,3 @@ def _bring(
                 f"{name}: {file_name} arrived damaged: its digest is not the one that the hub "
                 "announces. It was removed; run the command again."
             )
-
-
-def _remove_damaged(name: HubName, path: Path, file: HubFile, cached: CachedRepository) -> None:
-    """Remove what is in the cache under the name of a content but is another."""
-    blob = cached.blob_path(file)
-    for damaged in (path, blob):
-        if damaged.is_file() and not cached.is_checked(damaged, file):
-            LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
-            damaged.resolve().unlink()
-            path.unlink(missing_ok=True)
-            return

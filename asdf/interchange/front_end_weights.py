@@ -14,6 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from asdf.checkpoint.fitting import by_module, check_layers, first_names
+from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.checkpoint.state_dicts import READABLE, state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
@@ -171,7 +172,7 @@ def _read_source(weights: str) -> _Source:
     if path.is_dir() or path.suffix == ".safetensors" or path.name.endswith(".index.json"):
         where = "in it" if path.is_dir() else "next to it"
         raise AsdfError(
-            f"cannot read weights from {path}: there is no {hugging_face.CONFIG} {where}, which "
+            f"cannot read weights from {path}: there is no {CONFIG} {where}, which "
             "states the architecture. Name a folder of Hugging Face with its configuration, or a "
             "checkpoint file."
         )

@@ -69,10 +69,9 @@ def model_card_text(
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """
     settings = file.to_sections()
-    network_class = settings.network.network_class
     head = _HEAD.format(
         name=name,
-        network_class=network_class,
+        network_class=settings.network.network_class,
         parameters=parameters,
         address=address,
         licence=f"license: {licence}\n" if licence else "",

@@ -167,7 +167,7 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
 
 
 def _recognise_antideepfake(
-    layers: _Layers, settings: NetworkSections, notes: list[str], chosen: Mapping[str, Any]
+    layers: _Layers, settings: Sections, notes: list[str], chosen: Mapping[str, Any]
 ) -> Recognised:
     if not is_one_class(layers.state):
         notes = notes + antideepfake_scoring(settings, None, chosen)
