@@ -105,7 +105,7 @@ def test_a_dry_run_says_what_lets_a_training_fit_into_the_gpu_that_is_there(reci
     for line in (
         "Null GPU (cuda:0) has 1.9 GiB",
         "warning: that does not fit. What would help, and what the GPU's memory would have to be:",
-        "  computing.precision='auto': 2.7 GiB",
+        "  computing.precision='auto': 2.8 GiB",
         "  front_end.gradient_checkpointing=True: 3.0 GiB",
         "  front_end.frozen=True: 3.0 GiB",
         "  network.minibatch_size=16 network.optimizer_step_interval=4: 1.7 GiB, which fits",

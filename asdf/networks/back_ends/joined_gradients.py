@@ -411,12 +411,11 @@ class Summary(torch.autograd.Function):
     def backward(ctx: Any, gradient_BE: Tensor) -> tuple[Tensor, None]:
         x_BJC, index_B2C = ctx.saved_tensors
         gradient_B5C = gradient_BE.unflatten(1, (-1, x_BJC.shape[2]))
-        of_x_BJC = torch.empty_like(x_BJC)
-        *graphs, master_B1C = of_x_BJC.split([*ctx.sizes, 1], dim=1)
-        for number, graph_BJC in enumerate(graphs):
+        parts = []
+        for number, size in enumerate(ctx.sizes):
             of_mean_B1C = gradient_B5C[:, 2 * number + 1, None]
-            torch.div(of_mean_B1C.expand_as(graph_BJC), graph_BJC.shape[1], out=graph_BJC)
-        master_B1C.copy_(gradient_B5C[:, 4:])
+            parts.append((of_mean_B1C / size).expand(-1, size, -1))
+        of_x_BJC = torch.cat([*parts, gradient_B5C[:, 4:]], dim=1)
         signs_B2C = x_BJC.gather(1, index_B2C).sgn_()
         of_largest_B2C = signs_B2C.mul_(gradient_B5C[:, :4:2])
         of_x_BJC.scatter_add_(1, index_B2C, of_largest_B2C)
