@@ -16,7 +16,7 @@ import torch
 import asdf
 from asdf.errors import AsdfError
 from asdf.interchange import read_network_file, write_hub_folder
-from asdf.scoring.provenance import describe, network_digest, recording_digest
+from asdf.scoring.made_by import describe, network_digest, recording_digest
 from tests.unit.conftest import write_small_network
 
 
