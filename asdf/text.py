@@ -21,7 +21,7 @@ AnyPath = str | os.PathLike[str]
 MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""
 
-# Names beyond these bounds are no typing mistakes, and comparing them would take time for nothing.
+# Names beyond these bounds are not typing mistakes, and comparing them would take time for nothing.
 _MAX_COMPARED_LENGTH = 200
 _MAX_COMPARED = 1000
 # Control characters but tab and newline, soft hyphen, marks that are not seen or change the
@@ -37,10 +37,10 @@ _ONE_LINE = {ord("\t"): "\\t", ord("\n"): "\\n"}
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    r"""Return `text` with every control character, and what is no text, escaped: ESC as \x1b.
+    r"""Return `text` with every control character, and what is not text, escaped: ESC as \x1b.
 
     Args:
-        one_line: newline and tab are written so too, for a name that is one field of a line.
+        one_line: True to write newline and tab so too, for a name that is one field of a line.
     """
     text = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
     if one_line:
@@ -109,7 +109,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
     """Return rows of cells as lines, each column as wide as its widest cell.
 
     Args:
-        right: the indices of columns of numbers, whose cells end at the same position.
+        right: Indices of columns of numbers, whose cells end at the same position.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

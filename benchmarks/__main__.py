@@ -18,7 +18,7 @@ from benchmarks.harness import log_line
 from benchmarks.machine import describe_machine, headline
 from benchmarks.report import write_report
 from benchmarks.rows import Row
-from benchmarks.table import aligned
+from benchmarks.table import for_screen
 
 NAMES = (
     "start",
@@ -95,10 +95,9 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
             log_line(f"    failed: {results[name]['failed']}")
         results[name]["rows"] = [row.as_json() for row in rows]
         results[name]["seconds"] = round(time.perf_counter() - start, 1)
-        print(
-            f"\n{name}: {about.splitlines()[0]} ({results[name]['seconds']:g} s)\n{aligned(rows)}",
-            flush=True,
-        )
+        title = about.splitlines()[0]
+        print(f"\n{name}: {title} ({results[name]['seconds']:g} s)", flush=True)
+        print(for_screen(rows), flush=True)
     return {"machine": machine, "quick": quick, "benchmarks": results}
 
 

@@ -26,8 +26,8 @@ from asdf.distributed.world import World
 from asdf.networks import SSLDetector
 from asdf.networks.split import feature_identity
 from asdf.settings.sections import Sections
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from benchmarks.corpus import TemporaryCorpus, temporary_corpus
 from benchmarks.harness import in_turns
 from benchmarks.nets import SAMPLES, make_network, make_settings

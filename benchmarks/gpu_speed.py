@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import torch
 
-from asdf.memory import training_memory
-from asdf.runs.files import write_text
+from asdf.memory import Case, training_memory
 from asdf.settings.sections import Sections
-from benchmarks.harness import ROOT
+from benchmarks.harness import ROOT, write_between
+from benchmarks.table import markdown_table
 
 BEGIN = "<!-- computed by benchmarks/gpu_speed.py -->"
 END = "<!-- end of what was computed -->"
@@ -77,12 +76,12 @@ class Work:
 CHECKPOINTS = (("gradient_checkpointing", True),)
 FROZEN = (("frozen", True),)
 WORKS = (
-    Work("XLS-R 300M + AASIST", 14, 225.3, 1883, 53.1),
-    Work("the same, checkpointing", 14, 300.4, 2919, 68.1, CHECKPOINTS),
-    Work("the same, `computing.cuda_graphs`", 14, 225.3, 32, 53.1),
-    Work("the same", 64, 225.3, 1922, 185.8),
-    Work("front end frozen", 32, 76.5, 992, 38.8, FROZEN),
-    Work("AASIST on waveforms", 24, 28.7, 543, 40.6, network="AASIST"),
+    Work("XLS-R 300M + AASIST", 14, 225.3, 1836, 53.0),
+    Work("the same, checkpointing", 14, 300.4, 2872, 67.9, CHECKPOINTS),
+    Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 53.0),
+    Work("the same", 64, 225.3, 1875, 185.2),
+    Work("front end frozen", 32, 76.5, 945, 38.5, FROZEN),
+    Work("AASIST on waveforms", 24, 28.7, 494, 40.5, network="AASIST"),
 )
 
 
@@ -111,7 +110,7 @@ def memory_gib(settings: tuple[tuple[str, object], ...], network: str, minibatch
     sections.network.optimizer = "adam"
     for name, value in settings:
         setattr(sections.front_end, name, value)
-    peak = training_memory(sections, "wav2vec2_xlsr_300m", dtype=torch.bfloat16).peak
+    peak = training_memory(Case(sections, "wav2vec2_xlsr_300m", dtype=torch.bfloat16)).peak
     return float(peak) / 2**30
 
 
@@ -123,11 +122,11 @@ def tables() -> str:
     columns = ["GPU", *(f"an epoch of {clips:,} clips" for clips in CLIPS)]
     return "\n".join(
         [
-            *_table(heads, rows),
+            markdown_table(heads, rows, range(1, len(heads))),
             "",
             "\\* the host is the limit: a faster GPU would train no faster.",
             "",
-            *_table(columns, hours),
+            markdown_table(columns, hours, range(1, len(columns))),
         ]
     )
 
@@ -151,16 +150,9 @@ def _epochs(gpu: Gpu) -> list[str]:
     return [f"{clips / rate(WORKS[0], gpu) / 3600:.2g} h" for clips in CLIPS]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(row) + " |" for row in [heads, *rows]]
-    return [lines[0], "|---|" + "---:|" * (len(heads) - 1), *lines[1:]]
-
-
 def write_docs(path: Path) -> None:
     """Put the tables between the marks in the page `path`."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    write_text(path, f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}")
+    write_between(path, BEGIN, END, tables())
 
 
 def main(arguments: list[str]) -> int:

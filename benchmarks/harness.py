@@ -10,13 +10,17 @@ import gc
 import importlib.util
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
 
 # Of what a failed process printed: torchrun's own message stands after those of its processes.
 _SHOWN = 8000
@@ -63,7 +67,7 @@ def run_module(module: str, *words: str, processes: int = 1, **variables: str) -
     """The last line that `python -m module words...` prints, in a separate process.
 
     Args:
-        processes: more than one are started by torchrun.
+        processes: Number of processes; several are started by torchrun.
 
     Raises:
         RuntimeError: it failed; with the end of what it printed.
@@ -79,6 +83,51 @@ def run_module(module: str, *words: str, processes: int = 1, **variables: str) -
     return done.stdout.strip().splitlines()[-1]
 
 
+def run_world(
+    module: str, size: int, *words: object, worlds: int = 1, **variables: str
+) -> list[str]:
+    """Run `python -m module words...` in `size` processes that exchange by gloo.
+
+    Args:
+        worlds: Number of such worlds at once, which know nothing of each other.
+
+    Returns:
+        the last line that the first process of each world prints.
+
+    Raises:
+        RuntimeError: a process failed; its message is above.
+    """
+    started = [_start_world(module, size, words, variables) for _ in range(worlds)]
+    lines = []
+    for processes in started:
+        outputs = [process.communicate()[0] for process in processes]
+        if any(process.returncode for process in processes):
+            raise RuntimeError(f"a process of {size} failed; its message is above")
+        lines.append(outputs[0].strip().splitlines()[-1])
+    return lines
+
+
+def _start_world(
+    module: str, size: int, words: Sequence[object], variables: Mapping[str, str]
+) -> list[subprocess.Popen[str]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    world = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+    shared = {**os.environ, **world, "MASTER_PORT": str(port), **variables}
+    processes = []
+    for rank in range(size):
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, words)],
+            cwd=ROOT,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+    return processes
+
+
 def error_line(output: str) -> str:
     """Return the last error in a failed process's output that is not torchrun's own."""
     lines = [line.strip() for line in output.splitlines() if line.strip(" =-\n")]
@@ -88,6 +137,21 @@ def error_line(output: str) -> str:
         if re.search(r"error: |Error: ", line) and not any(own in line for own in _TORCHRUNS_OWN)
     ]
     return (errors or lines or ["nothing was printed"])[-1]
+
+
+def write_between(path: Path, begin: str, end: str, text: str) -> None:
+    """Put `text` between two marks in the page `path`.
+
+    Raises:
+        AsdfError: the page lacks the marks.
+    """
+    before, found_begin, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise AsdfError(
+            f"{path} lacks the lines {begin!r} and {end!r}, between which the table is put."
+        )
+    write_text(path, f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def has(*packages: str) -> bool:

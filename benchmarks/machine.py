@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from asdf.runs.record import git_state
+from asdf.runs.start_records import git_state
 
 _PACKAGES = (
     "torch",

@@ -12,13 +12,11 @@ and Adam's moments in float32, 16 bytes a parameter, are added. The limit is a G
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +25,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from asdf.networks import build_network
 from asdf.networks.front_ends.architectures import Architecture
+from benchmarks import resident
 from benchmarks.harness import run_module
 from benchmarks.nets import PlainSteps, make_batch, make_network, make_settings
 from benchmarks.rows import Row, compared, limited, unmeasured
@@ -129,11 +128,9 @@ def cpu_peak_mib(architecture: str, minibatch: int, samples: int, recompute: boo
     network = make_network(settings).train()
     network(make_batch(2, 2000)[0])[1].sum().backward()  # the gradients are there from now on
     waveforms, labels = make_batch(minibatch, samples)
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
-    before = _status_mib("VmRSS")
+    before = resident.settled() or 0
     F.cross_entropy(network(waveforms)[1], labels).backward()
-    return _status_mib("VmHWM") - before
+    return ((resident.peak() or 0) - before) / MIB
 
 
 def gpu_peak_mib(architecture: str, minibatch: int, recompute: bool) -> float:
@@ -153,11 +150,6 @@ def gpu_peak_mib(architecture: str, minibatch: int, recompute: bool) -> float:
     del step
     torch.cuda.empty_cache()
     return peak
-
-
-def _status_mib(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024
 
 
 if __name__ == "__main__":

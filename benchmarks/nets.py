@@ -19,9 +19,9 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.networks.front_ends.architectures import Architecture, stem
 from asdf.settings.sections import Sections
-from asdf.training.last_step import LastStep
-from asdf.training.progress import Progress
+from asdf.training.gradients import LastStep
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 
 SAMPLES = 64600
@@ -60,7 +60,7 @@ class AsdfSteps:
     """ASDF's training step on one minibatch in memory; each call is one step, returning its loss.
 
     Args:
-        labels: of this process's minibatch; all processes have the same.
+        labels: Labels of this process's minibatch; all processes have the same.
     """
 
     def __init__(

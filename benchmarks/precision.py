@@ -5,8 +5,9 @@
 
 Each network scores each list in fp32, in TF32 that is emulated (benchmarks/tf32.py: once with
 factors rounded to the nearest number, once toward zero), and in the bf16 of a CPU's autocast. A
-list has the form `relative/path.flac 1`, its paths are relative to its folder. `--write` puts the
-rows into precision.json, in which rows of the same network and list are replaced, and the table
+list has the form `relative/path.flac 1`, its paths are relative to its folder. Networks named
+`NAME, seed N` are trainings of one kind, and summed up in a table of their own. `--write` puts the
+rows into precision.json, in which rows of the same network and list are replaced, and the tables
 into RESULTS.md.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -37,6 +39,7 @@ HERE = Path(__file__).parent
 SAVED = HERE / "precision.json"
 FP32, TF32, TF32_CUT, BF16 = "fp32", "TF32, emulated", "TF32 toward zero, emulated", "bf16"
 PRECISIONS = (FP32, TF32, TF32_CUT, BF16)
+_SEED = re.compile(r", seed \d+$")
 _BEGIN = "<!-- measured by benchmarks/precision.py -->"
 _END = "<!-- end of what benchmarks/precision.py measured -->"
 _ABOUT = """
@@ -47,6 +50,12 @@ the autocast of the CPU. `difference` is the largest one of a trial's score from
 `spread` the standard deviation of the scores in fp32; `rank changes` are pairs of a bona fide and a
 spoofed trial, of 1,000, whose order is another one than in fp32: what error rates follow from.
 `python -m benchmarks precision --write` writes this.
+"""
+_ABOUT_SEEDS = """
+The same of several networks of one kind, trained from other seeds: `moved` is how many EERs are not
+those in fp32, `largest move` by how much in percent points, `difference` and `rank changes` are the
+largest of a network. Scoring has no fp16. XLS-R's networks are not measured: their weights were not
+at hand.
 """
 
 
@@ -157,11 +166,41 @@ def table(effects: Sequence[Effect]) -> str:
     return "\n".join(lines)
 
 
+def table_of_seeds(effects: Sequence[Effect]) -> str:
+    """Return what each precision did to all networks of a kind as a table in Markdown."""
+    lines = [
+        "| networks | trials | precision | mean EER, % | moved | largest move | difference | "
+        "rank changes |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
+    ]
+    groups: dict[tuple[str, str], dict[str, list[Effect]]] = {}
+    for row in effects:
+        kind = (_SEED.sub("", row.network), f"{row.trials} ({row.number:,})")
+        groups.setdefault(kind, {}).setdefault(row.precision, []).append(row)
+    for (name, trials), by_precision in groups.items():
+        before = np.array([row.eer for row in by_precision[FP32]])
+        for precision, rows in by_precision.items():
+            eers = np.array([row.eer for row in rows])
+            moves = np.abs(eers - before)
+            numbers = (
+                f"{eers.mean():.3f} | {np.count_nonzero(moves > 1e-9)} of {len(rows)} | "
+                f"{moves.max():.3f} | {max(row.difference for row in rows):.2g} | "
+                f"{max(row.rank_changes for row in rows):.2g}"
+            )
+            lines.append(f"| {name} | {trials} | {precision} | {numbers} |")
+    return "\n".join(lines)
+
+
 def section() -> str:
     """Return the part of RESULTS.md that comes from the saved rows, between its marks."""
     effects = [Effect(**row) for row in json.loads(SAVED.read_text(encoding="utf-8"))]
     heading = "## What TF32 and bf16 do to error rates"
-    return "\n".join([_BEGIN, heading, _ABOUT, table(effects), "", f"{_END}\n"])
+    alone = [effect for effect in effects if not _SEED.search(effect.network)]
+    of_seeds = [effect for effect in effects if _SEED.search(effect.network)]
+    parts = [_BEGIN, heading, _ABOUT, table(alone)]
+    if of_seeds:
+        parts += [_ABOUT_SEEDS, table_of_seeds(of_seeds)]
+    return "\n".join([*parts, "", f"{_END}\n"])
 
 
 def write_results(path: Path) -> None:

@@ -9,17 +9,14 @@ shows in two processes that know nothing of each other. All processes compute wi
 from __future__ import annotations
 
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.world import open_world
-from benchmarks.harness import ROOT
+from benchmarks.harness import run_world
 from benchmarks.nets import AsdfSteps, make_batch, make_network, make_settings
 from benchmarks.rows import Row, compared, unmeasured
 
@@ -41,9 +38,13 @@ def rows(quick: bool) -> Iterator[Row]:
             continue
         rates: dict[str, list[float]] = {"together": [], "apart": [], "one": []}
         for _ in range(rounds):
-            for how, worlds in (("together", [2]), ("apart", [1, 1]), ("one", [1])):
-                seconds = _step_seconds(worlds, architecture, minibatch, samples, steps)
-                rates[how].append(sum(worlds) * minibatch / seconds)
+            for how, worlds, size in (("together", 1, 2), ("apart", 2, 1), ("one", 1, 1)):
+                words = (architecture, minibatch, samples, steps)
+                lines = run_world(
+                    "benchmarks.processes", size, *words, worlds=worlds, OMP_NUM_THREADS="1"
+                )
+                seconds = statistics.mean(float(json.loads(line)) for line in lines)
+                rates[how].append(worlds * size * minibatch / seconds)
         yield compared(
             what, "utt/s", rates["together"], PEER, rates["one"], more=True, target=TARGET
         )
@@ -64,36 +65,6 @@ def worker(architecture: str, minibatch: int, samples: int, steps: int) -> None:
                 seconds.append(time.perf_counter() - start)
         if world.is_main:
             print(json.dumps(statistics.median(seconds)), flush=True)
-
-
-def _step_seconds(worlds: list[int], *words: object) -> float:
-    """The median time of a step of so many worlds of processes at once; the mean of the worlds."""
-    started = [_start_world(size, *words) for size in worlds]
-    seconds = []
-    for processes in started:
-        outputs = [process.communicate()[0] for process in processes]
-        if any(process.returncode for process in processes):
-            raise RuntimeError(f"a process of {len(processes)} failed; its message is above")
-        seconds.append(float(json.loads(outputs[0].strip().splitlines()[-1])))
-    return statistics.mean(seconds)
-
-
-def _start_world(size: int, *words: object) -> list[subprocess.Popen[str]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    world = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
-    shared = {**os.environ, **world, "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    return [
-        subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.processes", *map(str, words)],
-            cwd=ROOT,
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
 
 
 if __name__ == "__main__":

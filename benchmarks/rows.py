@@ -17,14 +17,14 @@ class Row:
     """One comparison.
 
     Attributes:
-        asdf, peer: medians, in `unit`; `peer` is the limit itself where `against` is one. None: not
+        asdf, peer: Medians, in `unit`; `peer` is the limit itself where `against` is one. None: not
         measured.
-        against: what ASDF stands beside: a peer, or the limit it should keep.
-        target: the least ratio aimed at; None: the row informs only.
-        ratio: how many times better ASDF is, the median over the pairs of one run; `low` and `high`
-        are its quartiles.
-        rounds: how many pairs were measured.
-        note: what is different between the two, or why nothing was measured.
+        against: Peer that ASDF stands next to, or the limit that it should keep.
+        target: Lowest ratio aimed at; None: the row informs only.
+        ratio: Factor by which ASDF is better, the median over the pairs of one run; `low` and
+        `high` are its quartiles.
+        rounds: Number of pairs that were measured.
+        note: Difference between the two, or the reason why nothing was measured.
     """
 
     what: str

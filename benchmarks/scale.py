@@ -14,20 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
-from asdf.runs.files import write_text
-from benchmarks.harness import ROOT, run_module
+from benchmarks.harness import ROOT, run_module, run_world, write_between
 from benchmarks.machine import headline
 from benchmarks.rows import Row
 from benchmarks.scale_costs import FEW, Cost
-from benchmarks.table import number
+from benchmarks.table import markdown_table, number
 
 SIZES = (182_357, 680_774, 10_000_000)
 LOAD = "load average at the start"
@@ -91,15 +88,9 @@ def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
     load = next(
         (f"; load average {number(row.asdf)} at the start" for row in rows if row.what == LOAD), ""
     )
-    parts = [
-        f"{headline(machine)}{load}.",
-        "",
-        _line(heads),
-        "|---|---|" + "---:|" * (len(sizes) + 1) + "---|",
-    ]
-    return "\n".join(
-        [*parts, *map(_line, lines), "", f"\\* multiplied, from {FEW:,} clips or 10 replicates."]
-    )
+    made = markdown_table(heads, lines, range(2, len(sizes) + 3))
+    note = f"\\* multiplied, from {FEW:,} clips or 10 replicates."
+    return f"{headline(machine)}{load}.\n\n{made}\n\n{note}"
 
 
 def write_docs(result: dict[str, Any], path: Path) -> None:
@@ -116,19 +107,8 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
             "`python -m benchmarks scale --json OUT` "
             "first."
         )
-    text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise AsdfError(
-            f"{path} lacks the lines {BEGIN!r} and {END!r}, between which the table is put."
-        )
     made = table([Row(**row) for row in scale["rows"]], result["machine"])
-    write_text(path, f"{before}{begin}\n\n{made}\n\n{end}{after}")
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    write_between(path, BEGIN, END, made)
 
 
 def _costs(clips: int) -> list[Cost]:
@@ -137,36 +117,8 @@ def _costs(clips: int) -> list[Cost]:
 
 def _gathered(clips: int) -> Cost:
     """What it costs two processes to bring their scores to the main one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    shared = {
-        **os.environ,
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }
-    command = [sys.executable, "-m", "benchmarks.scale_costs", "gather", str(clips)]
-    started = [
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    outputs = [process.communicate()[0] for process in started]
-    if any(process.returncode for process in started):
-        raise RuntimeError("a process of the exchange failed; its message is above")
-    return Cost(
-        "gather the scores",
-        "validation",
-        "2 processes, gloo",
-        json.loads(outputs[0].splitlines()[-1]),
-    )
+    (seconds,) = run_world("benchmarks.scale_costs", 2, "gather", clips)
+    return Cost("gather the scores", "validation", "2 processes, gloo", json.loads(seconds))
 
 
 def main(arguments: list[str]) -> int:

@@ -81,11 +81,9 @@ def _lists(clips: int, folder: Path) -> Iterator[Cost]:
     table[:, 0] = 48000 + np.arange(clips) % 1000
     write_table(lengths, utterances.ids, table)
     read = partial(measure_lengths, utterances, sad, folder, World())
-    yield _measured("read the lengths", "start, validation", "every rank", read)[0]
+    yield _cost("read the lengths", "start, validation", "every rank", read)
     lengths.unlink()
-    yield _measured("join the training lists", "start", "every rank", partial(join, [utterances]))[
-        0
-    ]
+    yield _cost("join the training lists", "start", "every rank", partial(join, [utterances]))
     cost, packed = _measured(
         "pack a list for the loader", "validation", "every rank", utterances.packed
     )
@@ -100,18 +98,16 @@ def _lists(clips: int, folder: Path) -> Iterator[Cost]:
             file.write(
                 f"T_{i % 4000:04d} {_name(i)[7:-5]} F - - - AC{i % 4} A{i % 16:02d} {key} -\n"
             )
-    yield _measured(
+    yield _cost(
         "read a protocol of ten columns", "start", "every rank", partial(read_protocol, path)
-    )[0]
+    )
     path.unlink()
 
 
 def _plans(clips: int) -> Iterator[Cost]:
     for ranks in (1, 8, 64):
         plan = TrainingPlan(clips, MINIBATCH, world_size=ranks)
-        yield _measured(
-            f"training plan, {ranks} ranks", "epoch", "every rank", partial(_walk, plan)
-        )[0]
+        yield _cost(f"training plan, {ranks} ranks", "epoch", "every rank", partial(_walk, plan))
     lengths = np.clip(
         np.random.default_rng(0).lognormal(np.log(48000), 0.45, clips), 8000, 208000
     ).astype(np.int64)
@@ -123,7 +119,7 @@ def _plans(clips: int) -> Iterator[Cost]:
     )
     scoring = ScoringPlan(length, lambda samples: samples // 320 * 320, batch_samples(network))
     plan_scoring = partial(scoring.batches, lengths)
-    yield _measured("scoring plan", "validation", "every rank", plan_scoring)[0]
+    yield _cost("scoring plan", "validation", "every rank", plan_scoring)
 
 
 def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
@@ -132,20 +128,16 @@ def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
     scores = (rng.standard_normal(clips) + APART * labels).astype(np.float32).astype(np.float64)
     ids = [_name(i) for i in range(clips)]
     scored = Scores(ids, labels, scores)
-    yield _measured("EER", "validation", "main rank", partial(eer, scored.bona_fide, scored.spoof))[
-        0
-    ]
-    yield _measured(
-        "minDCF", "report", "main rank", partial(min_dcf, scored.bona_fide, scored.spoof)
-    )[0]
+    yield _cost("EER", "validation", "main rank", partial(eer, scored.bona_fide, scored.spoof))
+    yield _cost("minDCF", "report", "main rank", partial(min_dcf, scored.bona_fide, scored.spoof))
     bootstrap = partial(confidence_intervals, scored, replicates=TIMED)
     yield _of_few(
         f"bootstrap of {REPLICATES:,}", "on request", "one process", bootstrap, REPLICATES / TIMED
     )
     path = folder / "scores.txt"
     write = partial(write_scores, path, ids, labels, scores)
-    yield _measured("write a score file", "validation", "main rank", write)[0]
-    yield _measured("read a score file", "report", "main rank", partial(read_scores, path))[0]
+    yield _cost("write a score file", "validation", "main rank", write)
+    yield _cost("read a score file", "report", "main rank", partial(read_scores, path))
     path.unlink()
     columns = {
         "speaker": [f"T_{i % 4000:04d}" for i in range(clips)],
@@ -153,9 +145,9 @@ def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
     }
     path = folder / "trials.tsv"
     write = partial(write_trials, path, TrialList(ids, labels, columns=columns))
-    yield _measured("write a table of trials", "validation", "main rank", write)[0]
+    yield _cost("write a table of trials", "validation", "main rank", write)
     del write, columns, ids, scored, bootstrap
-    yield _measured("read a table of trials", "report", "main rank", partial(read_trials, path))[0]
+    yield _cost("read a table of trials", "report", "main rank", partial(read_trials, path))
     path.unlink()
 
 
@@ -189,7 +181,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     )
     archive_index.save_index(hole, made, hole.stat())
     del made, text, places, headers
-    yield _measured("read an archive's index", "start", "every rank", partial(_index, hole))[0]
+    yield _cost("read an archive's index", "start", "every rank", partial(_index, hole))
 
 
 def gather(clips: int) -> float | None:
@@ -233,6 +225,12 @@ def _label(index: int) -> int:
     return int(index % 10 == 0)
 
 
+def _cost(what: str, when: str, where: str, function: Callable[[], object]) -> Cost:
+    """What a call costs."""
+    cost, _ = _measured(what, when, where, function)
+    return cost
+
+
 def _measured(what: str, when: str, where: str, function: Callable[[], T]) -> tuple[Cost, T]:
     """What a call costs, and its result. Garbage is collected as it would be in a run."""
     before = settled()
@@ -247,7 +245,7 @@ def _measured(what: str, when: str, where: str, function: Callable[[], T]) -> tu
 
 def _of_few(what: str, when: str, where: str, function: Callable[[], Any], times: float) -> Cost:
     """What a call would cost for that many times as much."""
-    seconds = _measured(what, when, where, function)[0].seconds
+    seconds = _cost(what, when, where, function).seconds
     return Cost(what, when, where, None if seconds is None else seconds * times, from_few=True)
 
 

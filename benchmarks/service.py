@@ -30,7 +30,7 @@ import numpy as np
 import soundfile
 import torch
 
-from asdf.interchange import NetworkFile, write_network_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from benchmarks.corpus import RATE, speechlike
 from benchmarks.harness import ROOT
 from benchmarks.nets import SMALL_XLSR, make_network, make_settings

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from asdf.text import aligned
 from benchmarks.rows import Row
 
 HEADINGS = ("what", "unit", "ASDF", "peer", "against", "target", "ratio", "quartiles", "")
@@ -39,28 +40,26 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
 
 
-def aligned(rows: Sequence[Row]) -> str:
+def for_screen(rows: Sequence[Row]) -> str:
     """The table for a terminal, with the notes below it."""
-    lines = [HEADINGS, *map(cells, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    text = [
-        "  ".join(
-            cell.rjust(width) if column in _RIGHT else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    text = aligned([HEADINGS, *map(cells, rows)], _RIGHT)
     return "\n".join([*text, *(f"  {row.what}: {row.note}" for row in _noted(rows))])
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The table for a README, with the notes below it."""
-    rule = "|".join("---:" if column in _RIGHT else "---" for column in range(len(HEADINGS)))
-    lines = [HEADINGS, *map(cells, rows)]
-    text = ["| " + " | ".join(line) + " |" for line in lines]
-    table = "\n".join([text[0], f"|{rule}|", *text[1:]])
+    table = markdown_table(HEADINGS, map(cells, rows), _RIGHT)
     notes = "\n".join(f"- {row.what}: {row.note}" for row in _noted(rows))
     return f"{table}\n\n{notes}".rstrip()
+
+
+def markdown_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int]
+) -> str:
+    """A table in Markdown; the columns `right` hold numbers."""
+    rule = "|".join("---:" if column in right else "---" for column in range(len(heads)))
+    lines = ["| " + " | ".join(line) + " |" for line in [heads, *rows]]
+    return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
 
 
 def _noted(rows: Sequence[Row]) -> list[Row]:

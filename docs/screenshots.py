@@ -1,6 +1,6 @@
 """Make the pictures of the report, of the service's page and of windows that the documents show.
 
-python docs/screenshots.py RUN_FOLDER NETWORK.pt RECORDING
+python docs/screenshots.py RUN_FOLDER NETWORK.pt RECORDING [AUDIT.html]
 
 The run's report is shown at its last set; the network should be calibrated, and the recording have
 a spoofed part. Chromium and its driver take the pictures.
@@ -29,13 +29,15 @@ PAGE_SIZE = (760, 1100)
 PATIENCE_S = 120
 
 
-def main(run: Path, network: Path, recording: Path) -> None:
-    """Write report.png, page.png and windows.svg next to this file."""
+def main(run: Path, network: Path, recording: Path, audit: Path | None = None) -> None:
+    """Write report.png, page.png, windows.svg and, of a page of an audit, audit.png here."""
     with tempfile.TemporaryDirectory() as folder:
         browser = start_browser(Path(folder))
         try:
             take_report(browser, run / "results" / "report.html")
             take_page(browser, network, recording)
+            if audit is not None:
+                take_audit(browser, audit)
         finally:
             browser.quit()
         take_windows(Path(folder), network, recording)
@@ -69,6 +71,13 @@ def take_report(browser: Any, report: Path) -> None:
     part = browser.find_elements(By.CSS_SELECTOR, "section[id^='set-']")[-1]
     browser.execute_script("arguments[0].scrollIntoView()", part)
     part.screenshot(str(DOCS / "report.png"))
+
+
+def take_audit(browser: Any, audit: Path) -> None:
+    """Take the upper part of the page of an audit."""
+    browser.set_window_size(*REPORT_SIZE)
+    browser.get(audit.resolve().as_uri())
+    browser.save_screenshot(str(DOCS / "audit.png"))
 
 
 def take_page(browser: Any, network: Path, recording: Path) -> None:
@@ -116,4 +125,4 @@ def wait_for(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]))
+    main(*map(Path, sys.argv[1:5]))

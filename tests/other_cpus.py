@@ -35,6 +35,8 @@ NUMBERS = (
     "tests/unit/audio",
     "tests/unit/data",
     "tests/unit/metrics",
+    "tests/unit/checkpoint",
+    "tests/unit/tasks",
     "tests/unit/interchange",
     "tests/unit/benchmarks/test_same_work.py",
     "tests/recipes/test_whole_run.py",

@@ -31,11 +31,13 @@ ROOMS = [
     "corpora",
     "networks",
     "hub",
+    "checkpoint",
     "interchange",
     "scoring",
     "training",
     "tasks",
     "report",
+    "audit",
     "memory",
     "doctor",
     "recipe",
@@ -54,6 +56,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
     "archives",
+    "audit",
     "corpora",
     "demo",
     "doctor",

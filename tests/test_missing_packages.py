@@ -72,3 +72,12 @@ def test_what_is_required_is_what_the_installation_requires() -> None:
     lines = [line for line in requires("asdf-antispoofing") if "extra ==" not in line]
     names = [re.match(r"[\w-]+", line).group() for line in lines]
     assert sorted(names) == sorted(REQUIRED)
+
+
+def test_a_recipe_of_a_checkout_that_is_not_installed_says_how_to_install_it() -> None:
+    # Isolated and without site-packages, as a Python that knows nothing of the checkout.
+    command = [sys.executable, "-I", "-S", str(RECIPE / "run.py"), "--list"]
+    done = subprocess.run(command, cwd=RECIPE, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    install = f"{sys.executable} -m pip install -e ."
+    assert done.stderr == f"error: ASDF is missing. In its checkout: {install}\n"

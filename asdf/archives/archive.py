@@ -59,8 +59,8 @@ class Archive(ABC):
     """An open archive.
 
     Attributes:
-        root: the folder's own name and a slash, where all members begin with it; else ''.
-        index: the members' names, sorted.
+        root: Name of the folder and a slash, where all members begin with it; else ''.
+        index: Names of the members, sorted.
     """
 
     path: Path

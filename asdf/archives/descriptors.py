@@ -48,7 +48,9 @@ class OpenFiles:
     def get(self, key: object, open_anew: Callable[[], OpenFile]) -> OpenFile:
         """Return the file of a key; `open_anew` is called where it is not open."""
         with self._lock:
-            self._limit = self._limit or _allowed()
+            if not self._limit:
+                allowed = raise_open_files_limit(_SOFT_LIMIT)
+                self._limit = _MOST if allowed is None else max(1, min(_MOST, allowed // _SHARE))
             file = self._files.get(key)
         # Without the lock: what opens a file may find that it has to forget it.
         opened = file or open_anew()
@@ -67,9 +69,3 @@ class OpenFiles:
     def replace_lock(self) -> None:
         """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
         self._lock = threading.Lock()
-
-
-def _allowed() -> int:
-    """Raise the soft limit of open files, and return how many may be archives."""
-    allowed = raise_open_files_limit(_SOFT_LIMIT)
-    return _MOST if allowed is None else max(1, min(_MOST, allowed // _SHARE))

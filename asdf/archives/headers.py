@@ -54,7 +54,7 @@ class Location(NamedTuple):
     """Where the bytes of a file lie in the archive. (A tuple: a million of them are held at once.)
 
     Attributes:
-        header: the checksum (CRC-32) of the header block before them.
+        header: Checksum (CRC-32) of the header block before them.
     """
 
     offset: int
@@ -67,9 +67,9 @@ class _Contents:
     """What the headers describe.
 
     Attributes:
-        files: by name.
-        links: name -> the name of the target.
-        left_out: in words, what is neither.
+        files: Locations by name.
+        links: Names of the targets by name.
+        left_out: Members that are neither, in words.
     """
 
     files: dict[bytes, Location] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
     the archive, with a message.
 
     Raises:
-        AsdfError: the archive is compressed, cut off or damaged, is no tar, or holds sparse files.
+        AsdfError: the archive is compressed, cut off, damaged or not a tar, or holds sparse files.
     """
     _refuse_compressed(path, read_at(descriptor, _LONGEST_MAGIC, 0))
     size = os.fstat(descriptor).st_size
@@ -140,7 +140,7 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
     contents.resolve_links()
     if contents.left_out:
         left_out = and_more(contents.left_out, _SHOWN, "; ")
-        LOG.warning("%s: left out what is no file: %s", path, left_out)
+        LOG.warning("%s: left out what is not a file: %s", path, left_out)
     return contents.files
 
 

@@ -51,8 +51,8 @@ class NameIndex:
     """Names of members in their order, as one block: a million of them take some 50 MB.
 
     Attributes:
-        ends: where each name ends in `names`, int64.
-        names: all names in UTF-8, one after another.
+        ends: Ends of the names in `names`, int64.
+        names: All names in UTF-8, one after another.
     """
 
     ends: np.ndarray
@@ -100,7 +100,7 @@ class Index(NameIndex):
 
     Attributes:
         offsets, sizes: Offsets and sizes of the members' bytes in the archive, int64.
-        headers: checksums of the header blocks before these bytes, uint32.
+        headers: Checksums of the header blocks before these bytes, uint32.
     """
 
     offsets: np.ndarray
@@ -222,7 +222,7 @@ def _read_arrays(index_path: Path) -> tuple[_Facts, list[np.ndarray]]:
     """Read what a saved index states, and its arrays.
 
     Raises:
-        ValueError: it is no index, or its size is not what its numbers say.
+        ValueError: it is not an index, or its size is not what its numbers say.
     """
     count = len(_Facts._fields)
     with index_path.open("rb") as file:
@@ -273,5 +273,5 @@ def _one_at_a_time(descriptor: int) -> Iterator[None]:
 
 
 def encode_name(name: str) -> bytes:
-    """Return a name as an index has it; a file's name may hold bytes that are no UTF-8."""
+    """Return a name as an index has it; a file's name may hold bytes that are not UTF-8."""
     return name.encode("utf-8", "surrogateescape")

@@ -39,7 +39,7 @@ _NAMES = ("path", "file", "file_name", "filename")
 _LATER_NAMES = ("utterance_id", "id")
 _MAX_BYTES = 2**26
 # What a column of a group of rows may take in memory. Speech hardly shrinks: where so few bytes
-# promise so many, they are no recordings.
+# promise so many, they are not recordings.
 _MAX_GROUP = 2**31
 _MAX_INFLATED = 2**28
 _MAX_RATIO = 20
@@ -69,9 +69,9 @@ class AudioColumn:
     """The column of a table that holds recordings.
 
     Attributes:
-        leaf: the path of its bytes in the schema: `audio.bytes`, or `audio` where it holds no
+        leaf: Path of its bytes in the schema: `audio.bytes`, or `audio` where it holds no
             struct.
-        path_leaf: the path of the names that the struct has next to the bytes; '' for none.
+        path_leaf: Path of the names that the struct has next to the bytes; '' for none.
     """
 
     leaf: str
@@ -90,8 +90,8 @@ class ParquetTable:
 
     Attributes:
         state: State of the file whose footer was read; another file is not read in its place.
-        columns: the names of its columns.
-        audio: the column that holds recordings, the one called 'audio' if there are several; None
+        columns: Names of its columns.
+        audio: Column that holds recordings, the one called 'audio' if there are several; None
             if there is none.
     """
 
@@ -100,7 +100,7 @@ class ParquetTable:
 
         Raises:
             OSError: it cannot be opened.
-            AsdfError: it is no parquet file, or not a whole one.
+            AsdfError: it is not a parquet file, or not a whole one.
             UsageError: pyarrow is not installed.
         """
         parquet_library()

@@ -31,8 +31,6 @@ from asdf.errors import AsdfError
 from asdf.runs.systems import open_flags
 from asdf.text import AnyPath
 
-AnyPath = AnyPath
-
 # A tar may stand for the folder of its name; a parquet file is named itself.
 _SUFFIXES = (".tar", PARQUET)
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -87,7 +85,7 @@ def known_member(path: AnyPath) -> Member | None:
 
 
 def find_member(path: AnyPath) -> Member | None:
-    """Return `path`, which is no ordinary file, as a file of an archive.
+    """Return `path`, which is not an ordinary file, as a file of an archive.
 
     Raises:
         AsdfError: as `find_folder`.
@@ -148,7 +146,7 @@ def _open_ordinary(path: AnyPath) -> int:
 def not_ordinary(path: AnyPath) -> str:
     """Return the message on a path that is a pipe, a device or a socket."""
     return (
-        f"{path} is no ordinary file, but a pipe, a device or a socket, which is not read. "
+        f"{path} is not an ordinary file, but a pipe, a device or a socket, which is not read. "
         "Put a file in its place, or leave it out."
     )
 

@@ -22,7 +22,7 @@ class Window(io.RawIOBase):
     """`size` bytes from `offset` on.
 
     Attributes:
-        before: the block of a tar before `offset`; read with the first bytes, it costs nothing.
+        before: Block of a tar before `offset`; read with the first bytes, it costs nothing.
     """
 
     def __init__(self, owner: object, descriptor: int, offset: int, size: int) -> None:
@@ -71,20 +71,16 @@ class Window(io.RawIOBase):
         wanted = max(0, min(len(buffer), self._size - self._position))
         done = 0
         while done < wanted:
-            part = self._next_part(wanted - done)
+            inside = self._position - self._chunk_start
+            if not 0 <= inside < len(self._chunk):
+                size = min(self._size - self._position, max(wanted - done, _MORE_BYTES))
+                self._chunk = self._fetch(self._position, size)
+                self._chunk_start = self._position
+                inside = 0
+            part = self._chunk[inside : inside + wanted - done]
             if not part:
                 break
             buffer[done : done + len(part)] = part
             done += len(part)
             self._position += len(part)
         return done
-
-    def _next_part(self, wanted: int) -> memoryview:
-        """Return up to `wanted` bytes at the position, from the chunk in memory or the next."""
-        inside = self._position - self._chunk_start
-        if not 0 <= inside < len(self._chunk):
-            size = min(self._size - self._position, max(wanted, _MORE_BYTES))
-            self._chunk = self._fetch(self._position, size)
-            self._chunk_start = self._position
-            inside = 0
-        return self._chunk[inside : inside + wanted]

@@ -17,7 +17,7 @@ class FileBytes:
     """Reads at any position of an open file.
 
     Attributes:
-        size: bytes in all.
+        size: Bytes in all.
     """
 
     def __init__(self, opened: int | BinaryIO) -> None:

@@ -52,10 +52,10 @@ class _Layout(NamedTuple):
 
     Attributes:
         first: Position at which the first chunk begins.
-        name, size: bytes of a chunk's name and of its size.
+        name, size: Bytes of a chunk's name, and of its size.
         order: Order of the bytes of a number.
         samples: Beginning of the name of the chunk of samples.
-        step: chunks begin at multiples of it.
+        step: Number of bytes that chunks begin at multiples of.
         counts_header: True if the size is that of the chunk with its name and size.
     """
 

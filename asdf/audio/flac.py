@@ -27,7 +27,7 @@ import numpy as np
 
 from asdf.audio.file_bytes import FileBytes
 from asdf.audio.file_ends import id3v2_length
-from asdf.audio.pyav import NotDecoded, decode
+from asdf.audio.pyav import NotDecoded, as_float, decode
 from asdf.audio.recording_sources import AnySource, open_file
 
 _MAGIC = b"fLaC"
@@ -112,7 +112,7 @@ class _Chain:
     """Frames that follow one another.
 
     Attributes:
-        end: the sample after the last one of those that were seen.
+        end: Sample after the last one that was seen.
         restarted: True if two later frames go on from an earlier sample.
         repeated: True if what may be a frame has the first sample of all once more.
     """
@@ -255,4 +255,4 @@ def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     # A file that does not begin as FLAC files do states no sum.
     if not header.startswith(_MAGIC) or hashlib.md5(content).digest() != header[_MD5]:
         return None
-    return decoded.as_float()
+    return as_float(samples)

@@ -18,11 +18,9 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from asdf.audio.file_bytes import FileBytes
-from asdf.audio.file_ends import skip_tags
+from asdf.audio.file_ends import id3v2_length, skip_tags
 
 _TAG_HEADER = 10
-_TAG_SIZE = slice(6, 10)
-_BITS_OF_SIZE_BYTE = 7
 # The longest frame, at 320 kbit/s and 32 kHz, and its padding.
 _FIRST_FRAME = 1441
 _MARKS = (b"Xing", b"Info", b"VBRI")
@@ -59,10 +57,7 @@ def is_estimated(file: IO[bytes]) -> bool:
     header = file.read(_TAG_HEADER)
     if not header.startswith(b"ID3"):
         return False
-    size = 0
-    for byte in header[_TAG_SIZE]:
-        size = size << _BITS_OF_SIZE_BYTE | byte & 0x7F
-    file.seek(_TAG_HEADER + size)
+    file.seek(id3v2_length(header))
     return not _is_header(file.read(_FIRST_FRAME))
 
 

@@ -53,9 +53,9 @@ class BlockPlan:
     """How overlap-save filtering cuts a waveform into blocks, each to be transformed.
 
     Attributes:
-        points: samples of a block.
-        hop: samples from the start of a block to that of the next.
-        before, after: zeros that are put before and after the waveform.
+        points: Samples of a block.
+        hop: Samples from the start of a block to that of the next.
+        before, after: Zeros that are put before and after the waveform.
     """
 
     points: int

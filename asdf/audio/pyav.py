@@ -13,6 +13,7 @@ PyAV is optional: where it is not installed, `NotDecoded` says so.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -55,8 +56,8 @@ class Decoded:
     """A whole sound track: samples (frames, channels) in the type of its codec, at `rate` Hz.
 
     Attributes:
-        dropped: frames that were decoded and are not among the samples, see `decode`.
-        stated_s: the duration that the file states; None where it states none.
+        dropped: Frames that were decoded and are not among the samples, see `decode`.
+        stated_s: Duration that the file states; None where it states none.
         missing_end: Part that its container says is missing at its end, in words; '' for nothing.
     """
 
@@ -82,10 +83,6 @@ class Decoded:
             return ""
         return f"{self.stated_s:.2f} s are promised by the header, {decoded_s:.2f} s decode"
 
-    def as_float(self) -> np.ndarray:
-        """Return the samples as float32, full scale 1."""
-        return _as_float(self.samples)
-
 
 def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None = None) -> Decoded:
     """Decode the first sound track of a file from its start to its end.
@@ -99,6 +96,25 @@ def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None 
             is damaged.
         AsdfError: it is longer than its limits allow.
     """
+    with _opened(path, containers) as (file, container):
+        return _decode_container(container, file, path, max_bytes)
+
+
+def decode_blocks(path: AnySource) -> Iterator[np.ndarray]:
+    """Yield what `decode` decodes as blocks of (frames, channels) float32, as they are needed.
+
+    Raises:
+        NotDecoded: as `decode`.
+    """
+    with _opened(path, CONTAINERS) as (_, container):
+        stream = container.streams.audio[0]
+        for frame in container.decode(stream):
+            yield as_float(_read_frame(frame, stream.codec_context.channels))
+
+
+@contextmanager
+def _opened(path: AnySource, containers: str) -> Iterator[tuple[BinaryIO, Any]]:
+    """Open a file and its container for the block, whose errors become `NotDecoded`."""
     try:
         av = import_module("av")
     except ImportError:
@@ -108,26 +124,7 @@ def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None 
             open_file(path) as file,
             av.open(file, options={"format_whitelist": containers}) as container,
         ):
-            return _decode_container(container, file, path, max_bytes)
-    except (av.FFmpegError, OSError) as error:
-        raise NotDecoded(error.strerror or str(error)) from None
-
-
-def decode_blocks(path: AnySource) -> Iterator[np.ndarray]:
-    """Yield what `decode` decodes as blocks of (frames, channels) float32, as they are needed.
-
-    Raises:
-        NotDecoded: as `decode`.
-    """
-    av = import_module("av")
-    try:
-        with (
-            open_file(path) as file,
-            av.open(file, options={"format_whitelist": CONTAINERS}) as container,
-        ):
-            stream = container.streams.audio[0]
-            for frame in container.decode(stream):
-                yield _as_float(_read_frame(frame, stream.codec_context.channels))
+            yield file, container
     except (av.FFmpegError, OSError) as error:
         raise NotDecoded(error.strerror or str(error)) from None
 
@@ -165,7 +162,7 @@ class _Blocks:
     """Blocks of samples, held up to a number of bytes; of more, they are only counted.
 
     Attributes:
-        held: the blocks; an empty one where they are not held.
+        held: Blocks; an empty one where they are not held.
         frames: Frames of all blocks.
         dropped: Frames that are not held.
     """
@@ -186,7 +183,7 @@ class _Blocks:
             self.dropped = self.frames
 
 
-def _as_float(samples: np.ndarray) -> np.ndarray:
+def as_float(samples: np.ndarray) -> np.ndarray:
     """Return samples as float32, full scale 1."""
     kind = samples.dtype.str[1:]
     if kind not in _SCALES:

@@ -46,12 +46,12 @@ class Unboosted:
 
     Attributes:
         rows_R: Indices of the waveforms that are augmented.
-        parallel: LnL and ISD are both of the waveform itself, and are summed.
+        parallel: True if LnL and ISD are both of the waveform itself, and are summed.
         lnl_RKL: LnL's filters.
-        positions_N, factors_N: the samples that ISD disturbs, counted through all R rows, and what
-            each is multiplied by.
+        positions_N, factors_N: Samples that ISD disturbs, counted through all R rows, and the
+            factor of each.
         white_RT, colour_R1L: SSI's white noise, and its filters.
-        level_R1: the norm of SSI's coloured noise over the waveform's.
+        level_R1: Norm of SSI's coloured noise over the waveform's.
     """
 
     waveforms_BT: Tensor
@@ -205,7 +205,7 @@ def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
     """Do `asdf.audio.notch_filters.filter_powers` for many waveforms: (R, T).
 
     Args:
-        filters_RKL: aligned.
+        filters_RKL: Filters, aligned.
     """
     samples = waveforms_RT.shape[1]
     taps = filters_RKL.shape[2]

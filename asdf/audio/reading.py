@@ -51,7 +51,7 @@ class _Span:
 
     Attributes:
         samples: (frames, channels) float32.
-        problem: why they are not all that were requested; '' where they are.
+        problem: Reason why they are not all that were requested; '' where they are.
     """
 
     first: int

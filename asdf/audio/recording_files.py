@@ -192,7 +192,9 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
     # As a file in memory, so that readers know a single kind of recording. To write it and read it
     # again takes a tenth of the time of decoding, and changes no bit of float32.
     content = io.BytesIO()
-    soundfile.write(content, decoded.as_float(), decoded.rate, format="W64", subtype="FLOAT")
+    soundfile.write(
+        content, pyav.as_float(decoded.samples), decoded.rate, format="W64", subtype="FLOAT"
+    )
     content.seek(0)
     return soundfile.SoundFile(content)
 

@@ -25,8 +25,8 @@ class Limits:
     """What a recording may take; None: anything.
 
     Attributes:
-        max_seconds: its duration, as its header states it and as it decodes.
-        memory: bytes of its samples that are in memory together.
+        max_seconds: Duration of it, as its header states it and as it decodes.
+        memory: Bytes of its samples that are in memory together.
     """
 
     max_seconds: float | None = None
@@ -61,7 +61,7 @@ class Source:
     """A recording to be read.
 
     Attributes:
-        name: its path; or what messages call it, if it has `content`.
+        name: Path of it; or its name in messages, if it has `content`.
         content: Content of a file; None: the file at `name` is read.
     """
 

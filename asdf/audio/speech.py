@@ -91,7 +91,7 @@ def measure_speech(path: AnySource, sad: SpeechActivity, decode: bool = False) -
     """Measure what `read_speech(path, sad)` returns; from the header alone where that is enough.
 
     Args:
-        decode: decode the recording to its end in any case, to know that it is whole.
+        decode: True to decode the recording to its end in any case, to know that it is whole.
 
     Raises:
         AsdfError, UsageError: as `read_speech`; without decoding, as far as the header shows it.

@@ -123,7 +123,7 @@ def _calibrate(
     """Return the calibration of scores, with what it was learnt from."""
     from asdf.metrics.calibration import calibrate
     from asdf.metrics.detection import eer
-    from asdf.metrics.leading import speakers_of
+    from asdf.metrics.several_systems import speakers_of
     from asdf.tasks.fusion.gain import calibrated_cllr
     from asdf.tasks.fusion.trial_folds import make_folds
 
@@ -165,7 +165,7 @@ def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibrat
             lead.
         AsdfError: it cannot be read.
     """
-    from asdf.interchange import is_fused_file, read_fused_file, write_fused_file
+    from asdf.checkpoint.fused_file import is_fused_file, read_fused_file, write_fused_file
 
     path = Path(network)
     if not is_fused_file(path):
@@ -181,7 +181,9 @@ def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibrat
 
 
 def _network_writer(network: str, output: Path | None) -> Callable[[Path, Calibration], None]:
-    from asdf.interchange import read_detector, read_network_file, write_network_file
+    from asdf.checkpoint.network_file import write_network_file
+    from asdf.checkpoint.network_reading import read_network_file
+    from asdf.interchange import read_detector
 
     if parse_name(network) is None:
         # As it is: what was not merged in training stays so.

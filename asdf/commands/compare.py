@@ -27,6 +27,7 @@ from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.report import (
     Difference,
     ResultDifference,
+    SeedComparison,
     chosen_network,
     compare_configurations,
     different_environments,
@@ -96,28 +97,20 @@ def main(arguments: list[str]) -> int:
         AsdfError: a folder is not that of a run, or it has no scores of a requested network.
     """
     args = COMMAND.read(arguments)
+    comparison: Comparison | SeedComparison
     if args.others:
-        return _compare_over_seeds(args)
-    comparison = _compare(args)
+        runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
+        comparison = compare_configurations(runs, args.networks or (None, None), args.replicates)
+        record = seeds_record(comparison)
+        blocks = seeds_blocks(comparison, _settings_text(comparison.settings))
+    else:
+        comparison = _compare(args)
+        record = _record(comparison)
+        blocks = _blocks(comparison)
     screen = text_stream([args.json])
     if args.json:
-        write_text(args.json, as_json(_record(comparison)))
-    for block in _blocks(comparison):
-        show(block, screen)
-    for message in comparison.refused:
-        show_error(f"error: {message}")
-    return 1 if comparison.refused else 0
-
-
-def _compare_over_seeds(args: CompareOptions) -> int:
-    """Print how two configurations of several runs differ; return as `main` does."""
-    runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
-    networks = args.networks or (None, None)
-    comparison = compare_configurations(runs, networks, args.replicates)
-    screen = text_stream([args.json])
-    if args.json:
-        write_text(args.json, as_json(seeds_record(comparison)))
-    for block in seeds_blocks(comparison, _settings_text(comparison.settings)):
+        write_text(args.json, as_json(record))
+    for block in blocks:
         show(block, screen)
     for message in comparison.refused:
         show_error(f"error: {message}")
@@ -153,11 +146,11 @@ def _record(comparison: Comparison) -> dict[str, Any]:
     for result in comparison.results:
         record = asdict(result)
         # How each run was scored becomes a length and a precision.
-        for run, known in (("first", result.first_scored), ("second", result.second_scored)):
-            scored = record[f"{run}_scored"]
-            record[f"{run}_role"] = role_record(known.role)
-            record[f"{run}_scored"] = scored["length"]
-            record[f"{run}_precision"] = scored["precision"]
+        for side, known in (("first", result.first_scored), ("second", result.second_scored)):
+            scored = record[f"{side}_scored"]
+            record[f"{side}_role"] = role_record(known.role)
+            record[f"{side}_scored"] = scored["length"]
+            record[f"{side}_precision"] = scored["precision"]
         results.append(record)
     return {
         "runs": runs,

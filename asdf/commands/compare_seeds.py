@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from asdf.metrics.metric_columns import EER, MIN_DCF
-from asdf.report import SeedComparison, Side
+from asdf.report import SeedComparison
 from asdf.tables.table import Column
 from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text
@@ -36,7 +36,10 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
         settings: those that differ, as text.
     """
     for letter, side in zip("AB", comparison.sides, strict=True):
-        yield f"{letter}  {side.name}: {_count_words(side)}"
+        words = f"{len(side.runs)} runs, seeds {', '.join(side.seeds)}"
+        if len(side.runs) == 1:
+            words = f"1 run, seed {side.seeds[0]}" if side.seeds[0] else "1 run"
+        yield f"{letter}  {side.name}: {words}"
     yield f"\nSettings that differ\n{settings}"
     if comparison.results:
         yield "\nResults over seeds (B - A: below zero, B is better)\n" + _results_text(comparison)
@@ -46,13 +49,6 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
     elif not comparison.refused:
         first, second = (", ".join(side.sets()) or "none" for side in comparison.sides)
         yield f"\nno set was scored by all: A has {first}; B has {second}"
-
-
-def _count_words(side: Side) -> str:
-    """Return '3 runs, seeds 0, 1, 2'."""
-    if len(side.runs) == 1:
-        return f"1 run, seed {side.seeds[0]}" if side.seeds[0] else "1 run"
-    return f"{len(side.runs)} runs, seeds {', '.join(side.seeds)}"
 
 
 def _results_text(comparison: SeedComparison) -> str:

@@ -52,15 +52,14 @@ from asdf.commands.outputs import (
     write_outputs,
 )
 from asdf.errors import UsageError
-from asdf.metrics.leading import leaders, speakers_of
-from asdf.metrics.summary import (
-    Progress,
-    Summary,
+from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
+    leaders,
     mixed_precisions,
-    summarise,
+    speakers_of,
 )
+from asdf.metrics.summary import Progress, Summary, summarise
 from asdf.report import (
     csv_with_seeds,
     file_configurations,

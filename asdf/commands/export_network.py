@@ -38,7 +38,7 @@ from asdf.settings.sections import FRAME_SAMPLES
 if TYPE_CHECKING:
     from torch import nn
 
-    from asdf.interchange import NetworkFile
+    from asdf.checkpoint.network_file import NetworkFile
 
 FORMATS = (
     "ssl_anti_spoofing",
@@ -161,7 +161,8 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
 
 
 def _write_published(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import published_state, write_weights_file
+    from asdf.checkpoint.weights_file import write_weights_file
+    from asdf.interchange import published_state
 
     state, filled = published_state(network)
     write_weights_file(args.out, state)
@@ -169,7 +170,9 @@ def _write_published(args: ExportOptions, network: nn.Module, file: NetworkFile)
 
 
 def _write_antideepfake(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import antideepfake_state, write_safetensors, write_weights_file
+    from asdf.checkpoint.safetensors import write_safetensors
+    from asdf.checkpoint.weights_file import write_weights_file
+    from asdf.interchange import antideepfake_state
 
     state, filled = antideepfake_state(network)
     if args.out.suffix == ".safetensors":
@@ -189,14 +192,16 @@ def _describe_filled(filled: list[str]) -> str:
 
 
 def _write_aasist(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import aasist_state, write_weights_file
+    from asdf.checkpoint.weights_file import write_weights_file
+    from asdf.interchange import aasist_state
 
     write_weights_file(args.out, aasist_state(network))
     return ""
 
 
 def _write_rawnet2(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import rawnet2_state, write_weights_file
+    from asdf.checkpoint.weights_file import write_weights_file
+    from asdf.interchange import rawnet2_state
 
     write_weights_file(args.out, rawnet2_state(network))
     return ""
@@ -211,7 +216,7 @@ def _write_graph(args: ExportOptions, network: nn.Module, file: NetworkFile) -> 
 
 
 def _write_safetensors(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import write_safetensors_network
+    from asdf.checkpoint.safetensors_network import write_safetensors_network
 
     write_safetensors_network(args.out, file)
     return ""
@@ -245,15 +250,15 @@ def write_card_and_weights(
     Raises:
         AsdfError: it cannot be written.
     """
-    from asdf.interchange import measured_eers, model_card_text, write_hub_folder
+    from asdf.checkpoint.safetensors_network import write_hub_folder
+    from asdf.interchange import measured_eers, model_card_text
     from asdf.networks.build import summary
 
     # Resolved: the folder may be given as '.', which is no name for a card.
     name = folder.resolve().name
     eers = measured_eers(Path(source), file)
     parameters = summary(network).total
-    settings = file.to_sections()
-    card = model_card_text(name, file, settings, parameters, eers, address, licence)
+    card = model_card_text(name, file, parameters, eers, address, licence)
     write_hub_folder(folder, file, card)
     return len(eers)
 

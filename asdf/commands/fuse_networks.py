@@ -41,7 +41,8 @@ def write_fused_system(
         AsdfError: a network cannot be read, or the file not be written.
     """
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import FusedSystem, describe_networks, find_network, write_fused_file
+    from asdf.checkpoint.fused_file import FusedSystem, describe_networks, write_fused_file
+    from asdf.interchange import find_network
 
     paths = [find_network(network) for network in networks]
     result = measured.result

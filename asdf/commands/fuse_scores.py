@@ -22,7 +22,7 @@ from asdf.commands.judged_files import (
 from asdf.commands.options import argument, option
 from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
-from asdf.metrics.leading import speakers_of
+from asdf.metrics.several_systems import speakers_of
 from asdf.runs.streams import descriptor_of
 from asdf.trials.formats import read_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
@@ -112,7 +112,14 @@ def read_development(args: DevelopmentOptions) -> DevelopmentSet:
         UsageError: a folder without --on.
         AsdfError: a file cannot be read, or they are not of the same trials.
     """
-    systems = named_systems([_with_set(word, args.on) for word in args.scores])
+    words = []
+    for word in args.scores:
+        path = Path(word.partition("=")[2] or word)
+        is_folder = path.is_dir()
+        if is_folder and not args.on:
+            raise UsageError(f"{path} is a folder: --on SET says which of its score files to take.")
+        words.append(f"{word}/{args.on}.txt" if is_folder else word)
+    systems = named_systems(words)
     protocol = read_protocol_option(args)
     scores: list[Scores] = []
     for system in systems:
@@ -125,16 +132,6 @@ def read_development(args: DevelopmentOptions) -> DevelopmentSet:
         scores,
         speakers_of(scores[0], protocol.trials),
     )
-
-
-def _with_set(word: str, name: str) -> str:
-    """Return a score file, or of a folder the one of the set."""
-    path = Path(word.partition("=")[2] or word)
-    if not path.is_dir():
-        return word
-    if not name:
-        raise UsageError(f"{path} is a folder: --on SET says which of its score files to take.")
-    return f"{word}/{name}.txt"
 
 
 def _aligned(path: Path, scores: Scores, first: Path, before: Sequence[Scores]) -> Scores:

@@ -13,7 +13,7 @@ from asdf.metrics.fusion import METHODS
 from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import Column, Columns, Table, Value, texts
+from asdf.tables.table import Column, Columns, Table, each, texts
 from asdf.tasks.fusion.gain import FusionGain
 from asdf.text import p_value_text
 
@@ -31,7 +31,7 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
     names = [*(member.name for member in members), _FUSED]
     columns = _rate_columns([*(member.result for member in members), result])
     calibrated = [*(member.cllr for member in members), result.cllr]
-    columns.append((Column("cllr", "Cllr bits"), list(map(Value, calibrated))))
+    columns.append(Column("cllr", "Cllr bits").with_values(calibrated))
     ends = [(min(member.fold_weights), max(member.fold_weights)) for member in members]
     columns += [
         texts("weight", [*(f"{member.weight:.4g}" for member in members), ""]),
@@ -86,11 +86,8 @@ def gain_record(development: DevelopmentSet, measured: FusionGain) -> dict[str, 
 
 
 def _rate_columns(results: Sequence[Result]) -> Columns:
-    columns: Columns = []
-    for metric in (EER, MIN_DCF):
-        values = [Value(getattr(result, metric.key)) for result in results]
-        columns.append((replace(metric, marked=False), values))
-    return columns
+    metrics = [replace(metric, marked=False) for metric in (EER, MIN_DCF)]
+    return [metric.with_values(each(results, metric.key)) for metric in metrics]
 
 
 def _difference_lines(best: str, gain: Intervals | None, drawn: str) -> list[str]:

@@ -83,7 +83,8 @@ def main(arguments: list[str]) -> int:
     chosen = settings_of_words(args.settings)
     check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import find_network, import_detector, note_source, write_network_file
+    from asdf.checkpoint.network_file import write_network_file
+    from asdf.interchange import find_network, import_detector, note_source
 
     # Whole before anything is written: what does not fit leaves no file.
     path = find_network(args.file)
@@ -101,7 +102,7 @@ def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
         UsageError: a setting that does not exist, or a value that does not fit it.
     """
     from asdf.settings.catalogue import our_catalogue
-    from asdf.settings.layers import read_overrides, steps_of
+    from asdf.settings.config_layers import read_overrides, steps_of
     from asdf.settings.mistakes import Collector, raise_all
 
     mistakes = Collector()
@@ -135,7 +136,7 @@ def check_new(out: Path) -> None:
 
 
 def _report(read: Recognised, network: nn.Module, out: Path) -> str:
-    from asdf.interchange import by_module
+    from asdf.checkpoint.fitting import by_module
     from asdf.networks.build import summary
 
     mapped = len(read.state) - len(read.filled)

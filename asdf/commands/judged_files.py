@@ -302,7 +302,8 @@ def _threshold_of_set(args: ThresholdOptions, path: Path, judged: Scores) -> Thr
 
 def _threshold_of_network(name: str) -> Threshold:
     # Networks are read with torch, which takes seconds to import.
-    from asdf.interchange import find_network, read_network_file
+    from asdf.checkpoint.network_reading import read_network_file
+    from asdf.interchange import find_network
     from asdf.metrics.calibration import read_calibration
 
     file = read_network_file(find_network(name))

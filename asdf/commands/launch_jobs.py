@@ -7,8 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import usable_gpus
-from asdf.distributed.seen_gpus import look_without_torch, visibility_variable, visible_gpus
+from asdf.distributed.devices import (
+    look_without_torch,
+    usable_gpus,
+    visibility_variable,
+    visible_gpus,
+)
 from asdf.errors import UsageError
 from asdf.launcher import (
     Job,
@@ -111,9 +115,9 @@ def make_jobs(
 
 def plain_job(run: PlannedRun, recipe: Path) -> Job:
     """Return the job of a run, wherever it will compute."""
-    job = Job(run.config, list(run.overrides), run.system, settings_digest(run.settings))
+    job = Job(run.config, list(run.overrides), run.system, settings_digest(run.settings.plain()))
     job.name = run.name
-    job.settings = outcome_settings(run.settings)
+    job.settings = outcome_settings(run.settings.plain())
     job.modules = recipe.parent
     return job
 

@@ -30,7 +30,7 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import Column, Columns, Table, Value, rate, texts
+from asdf.tables.table import Column, Columns, Table, each, rate, texts
 from asdf.text import quoted_and_more, read_number
 
 if TYPE_CHECKING:
@@ -255,12 +255,11 @@ def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     thresholds = [result.threshold, *(point.threshold for point in points)]
     agreements = [result.agreement, *(point.agreement for point in points)]
     columns: Columns = [
-        (rate("eer", "EER", 4, states_unit=True), list(map(Value, eers))),
+        rate("eer", "EER", 4, states_unit=True).with_values(eers),
         texts("threshold", [f"{threshold:.6g}" for threshold in thresholds]),
     ]
     for metric in ("F1", "IoU", "precision", "recall"):
-        values = [Value(getattr(agreement, metric.lower())) for agreement in agreements]
-        columns.append((Column(metric, metric), values))
+        columns.append(Column(metric, metric).with_values(each(agreements, metric.lower())))
     counted = [f"{point.bona_fide:,}" for point in points]
     columns.append(texts("bona fide", [f"{result.bona_fide_s:.1f} s", *counted]))
     counted = [f"{point.spoof:,}" for point in points]

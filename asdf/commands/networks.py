@@ -19,7 +19,7 @@ from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.settings import Sections
 from asdf.settings.class_path import find_class
-from asdf.settings.frame_heads import THAT_KEEP_TIME
+from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import BACK_ENDS, FRONT_ENDS
 from asdf.text import aligned
 

@@ -3,9 +3,7 @@
 # ruff: noqa: F401 (names for others)
 
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
-from asdf.corpora.known import KnownCorpus, Reading, is_there
-from asdf.corpora.overlaps import describe_origin, describe_overlaps, sharing
-from asdf.corpora.parquet import Columns, read_parquet, read_parquet_list
+from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there
 from asdf.corpora.protocols import choose_subset, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
@@ -19,3 +17,5 @@ from asdf.corpora.registry import (
     known_names,
     read_known,
 )
+from asdf.corpora.sets.parquet_sets import Columns, read_parquet, read_parquet_list
+from asdf.corpora.shared_speech import describe_origin, describe_overlaps, sharing

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.audio.reading import audio_length
-from asdf.corpora.known import Reading, files_in, is_recording
+from asdf.corpora.known_corpus import Reading, files_in, is_recording
 from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
@@ -27,8 +27,8 @@ class OnDisk:
     """What label file and disk do not have in common; names in the tree, sorted.
 
     Attributes:
-        missing: recordings that are named and do not exist.
-        unnamed: recordings that exist and are not named.
+        missing: Recordings that are named and do not exist.
+        unnamed: Recordings that exist and are not named.
     """
 
     missing: Sequence[str]

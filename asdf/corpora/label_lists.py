@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from asdf.corpora.known import (
+from asdf.corpora.known_corpus import (
     Reading,
     SubsetFiles,
     files_in,
@@ -37,7 +37,7 @@ class Format:
     """What stands in a line of a label file.
 
     Attributes:
-        columns: the columns, 'utterance' and 'key' among them. Of lines with white space between
+        columns: Columns, 'utterance' and 'key' among them. Of lines with white space between
             the columns their names in order, '' for nothing; of a csv with a header what its
             columns are called here. Where it has two names for one, either will do.
         keys: Meanings of the words of the key, 1 bona fide, 0 spoof, None: the line is left out;
@@ -45,8 +45,9 @@ class Format:
         attacks: Names here of the values of the column 'attack'. A file without that column has
             it from its keys.
         suffix: Suffix of the recordings, where the file leaves it out.
-        is_in: whether a row belongs to a subset.
-        match: by which part of its path a recording belongs to a line; None: its file name.
+        is_in: Function that says whether a row belongs to a subset.
+        match: Function that returns the part of a path by which a recording belongs to a line;
+            None: its file name.
     """
 
     columns: Sequence[str] | Mapping[str, str]
@@ -96,42 +97,43 @@ class Lists:
     files: Mapping[str, SubsetFiles]
     advice: str
 
+    def read(self, tree: Tree, subset: str) -> Reading:
+        """Read a subset of a corpus.
 
-def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
-    """Read a subset of a corpus.
-
-    Raises:
-        AsdfError: its label file does not exist, or a line of it does not fit.
-    """
-    files = lists.files[subset]
-    name = find_labels(tree, files.labels, lists.advice)
-    existing = tuple(folder for folder in files.audio if is_there(tree, folder))
-    # Without any, the recordings are reported as missing where the distribution has them.
-    audio = existing[:1] or files.audio[:1]
-    collector = TrialCollector(tree.path(name), lists.format.names())
-    left_out = []
-    for number, row in _rows(lists.format, tree.lines(name), tree.path(name)):
-        if lists.format.is_in is not None and not lists.format.is_in(row, subset):
-            continue
-        try:
-            label = lists.format.label(row["key"])
-        except KeyError:
-            raise AsdfError(
-                f"{tree.path(name)}, line {number}: {row['key']!r} means neither bona fide nor "
-                "spoof. Is it the corpus's own label file?"
-            ) from None
-        if label is None:
-            left_out.append(row["utterance"])
-        else:
-            collector.add(number, row["utterance"], label, lists.format.values(row, label))
-    trials = collector.trials()
-    paths = _Paths(lists.format, tree, audio[0])
-    trials = replace(trials, ids=[paths.find(utterance) for utterance in trials.ids])
-    notes = []
-    if left_out:
-        notes.append(f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}")
-    others = [paths.find(utterance) for utterance in left_out]
-    return Reading(trials, audio=audio, others=frozenset(others), notes=notes)
+        Raises:
+            AsdfError: its label file does not exist, or a line of it does not fit.
+        """
+        files = self.files[subset]
+        name = find_labels(tree, files.labels, self.advice)
+        existing = tuple(folder for folder in files.audio if is_there(tree, folder))
+        # Without any, the recordings are reported as missing where the distribution has them.
+        audio = existing[:1] or files.audio[:1]
+        collector = TrialCollector(tree.path(name), self.format.names())
+        left_out = []
+        for number, row in _rows(self.format, tree.lines(name), tree.path(name)):
+            if self.format.is_in is not None and not self.format.is_in(row, subset):
+                continue
+            try:
+                label = self.format.label(row["key"])
+            except KeyError:
+                raise AsdfError(
+                    f"{tree.path(name)}, line {number}: {row['key']!r} means neither bona fide nor "
+                    "spoof. Is it the corpus's own label file?"
+                ) from None
+            if label is None:
+                left_out.append(row["utterance"])
+            else:
+                collector.add(number, row["utterance"], label, self.format.values(row, label))
+        trials = collector.trials()
+        paths = _Paths(self.format, tree, audio[0])
+        trials = replace(trials, ids=[paths.find(utterance) for utterance in trials.ids])
+        notes = []
+        if left_out:
+            notes.append(
+                f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}"
+            )
+        others = [paths.find(utterance) for utterance in left_out]
+        return Reading(trials, audio=audio, others=frozenset(others), notes=notes)
 
 
 def _rows(form: Format, lines: NumberedLines, path: Path) -> Iterator[tuple[int, Row]]:

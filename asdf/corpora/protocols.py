@@ -38,8 +38,8 @@ def read_protocol(path: AnyPath, subset: str | None = None) -> TrialList:
     """Read any label file of the field, plain or gzipped.
 
     Args:
-        subset: a value of the file's column 'subset' (ASVspoof 2021), whose trials are returned;
-            None: all of them.
+        subset: Value of the file's column 'subset' (ASVspoof 2021), whose trials are returned; all
+            trials for None.
 
     Raises:
         AsdfError: names file and line of a line that does not fit, an utterance that comes twice,

@@ -8,89 +8,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import numpy as np
 
-from asdf.corpora.add_challenges import ADD22, ADD23, ADD23_TRACK3
-from asdf.corpora.asvspoof2021 import ASVSPOOF21_DF, ASVSPOOF21_LA, ASVSPOOF21_PA
-from asdf.corpora.by_folders import (
-    CFAD,
-    CODECFAKE_WU,
-    DFADD,
-    FAKEAVCELEB,
-    HABLA,
-    LIBRISEVOC,
-    ODSS,
-    SONAR,
-    WAVEFAKE,
-)
-from asdf.corpora.by_lists import (
-    CODECFAKE_XIE,
-    CTRSVDD,
-    DECRO,
-    DEEPFAKE_EVAL_2024,
-    DIFFSSD,
-)
-from asdf.corpora.by_protocols import (
-    ASVSPOOF5,
-    ASVSPOOF19,
-    ASVSPOOF19_PA,
-    IN_THE_WILD,
-    SPOOFCELEB,
-)
-from asdf.corpora.fake_or_real import FOR_2SEC, FOR_NORM, FOR_ORIGINAL, FOR_REREC
-from asdf.corpora.kaldi import KALDI
-from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there
-from asdf.corpora.m_ailabs import M_AILABS
-from asdf.corpora.mlaad import MLAAD
-from asdf.corpora.mlaad_source_tracing import MLAAD_SOURCE_TRACING
-from asdf.corpora.parquet import ARENA, PARQUET
-from asdf.corpora.partly_spoofed import HAD, LLAMA_PARTIAL_SPOOF, PARTIAL_SPOOF
+from asdf.corpora import sets
+from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_there
 from asdf.errors import AsdfError, UsageError
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
-KNOWN: dict[str, KnownCorpus] = {
-    "asvspoof19": ASVSPOOF19,
-    "asvspoof19-pa": ASVSPOOF19_PA,
-    "asvspoof21-la": ASVSPOOF21_LA,
-    "asvspoof21-df": ASVSPOOF21_DF,
-    "asvspoof21-pa": ASVSPOOF21_PA,
-    "asvspoof5": ASVSPOOF5,
-    "in-the-wild": IN_THE_WILD,
-    "for": FOR_NORM,
-    "for-2sec": FOR_2SEC,
-    "for-rerec": FOR_REREC,
-    "for-original": FOR_ORIGINAL,
-    "wavefake": WAVEFAKE,
-    "mlaad": MLAAD,
-    "mlaad-source-tracing": MLAAD_SOURCE_TRACING,
-    "m-ailabs": M_AILABS,
-    "spoofceleb": SPOOFCELEB,
-    "partial-spoof": PARTIAL_SPOOF,
-    "had": HAD,
-    "llama-partial-spoof": LLAMA_PARTIAL_SPOOF,
-    "add22": ADD22,
-    "add23": ADD23,
-    "add23-track3": ADD23_TRACK3,
-    "cfad": CFAD,
-    "codecfake-xie": CODECFAKE_XIE,
-    "codecfake-wu": CODECFAKE_WU,
-    "dfadd": DFADD,
-    "odss": ODSS,
-    "habla": HABLA,
-    "decro": DECRO,
-    "librisevoc": LIBRISEVOC,
-    "sonar": SONAR,
-    "deepfake-eval-2024": DEEPFAKE_EVAL_2024,
-    "diffssd": DIFFSSD,
-    "ctrsvdd": CTRSVDD,
-    "fakeavceleb": FAKEAVCELEB,
-    "arena": ARENA,
-    "parquet": PARQUET,
-    "kaldi": KALDI,
-}
+
+def _find_corpora() -> dict[str, KnownCorpus]:
+    """Return the corpora of all files of the folder `sets` by their names, sorted by them."""
+    corpora = {}
+    for file in iter_modules(sets.__path__):
+        module = import_module(f"{sets.__name__}.{file.name}")
+        for value in vars(module).values():
+            if isinstance(value, KnownCorpus):
+                corpora[value.name] = value
+    return dict(sorted(corpora.items()))
+
+
+KNOWN = _find_corpora()
 
 ALIASES = {
     "asvspoof19": "asvspoof19:train",
@@ -185,7 +127,7 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
     """Return the tree of a corpus that lies somewhere in `folder`.
 
     Args:
-        itself: the corpus may also be `folder`, or `folder` one of its folders.
+        itself: True if the corpus may also be `folder`, or `folder` one of its folders.
 
     Raises:
         AsdfError: it does not exist; names all paths that were tried.

@@ -6,8 +6,9 @@ the error would reach the user wrapped in two tracebacks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ class Clip:
         samples: (T,) float32, or features; None where they cannot be read.
         rawboost: settings of RawBoost, where it reaches the clip with its batch; else None.
         draws: RawBoost's, for the batch; None: the clip stays as it is.
-        error: why the clip cannot be read.
+        error: Error where the clip cannot be read.
         partner: the clip that this one is mixed with, where that happens with its batch.
         weight: Weight of this clip in the sum of the two.
     """
@@ -50,7 +51,7 @@ class Batch:
         samples: (batch, ...) float32 waveforms, or features; None in the two cases below.
         unboosted: the waveforms, where RawBoost is still to be computed on the device.
         mixing: Clips to be mixed after that; the partners of clips are further waveforms then.
-        error: why the first of the clips that cannot be read cannot be.
+        error: Error of the first of the clips that cannot be read.
         decoded_by_ffmpeg: paths of recordings that libsndfile could not decode. A worker has no
             other way to let the main process know.
     """
@@ -71,31 +72,35 @@ class Batch:
 
     def pin_memory(self) -> Batch:
         """Return the batch in pinned memory."""
-        if self.unboosted is not None:
-            mixing = self.mixing.pin_memory() if self.mixing else None
-            return replace(self, unboosted=self.unboosted.pin_memory(), mixing=mixing)
-        if self.samples is not None:
-            return replace(self, samples=self.samples.pin_memory())
-        return self
+        return self._changed(lambda part: part.pin_memory())
 
     def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
         """Return the batch on `device`."""
-        if self.unboosted is not None:
-            unboosted = self.unboosted.to(device, non_blocking=non_blocking)
-            mixing = self.mixing.to(device, non_blocking=non_blocking) if self.mixing else None
-            return replace(self, unboosted=unboosted, mixing=mixing)
-        if self.samples is not None:
-            return replace(self, samples=self.samples.to(device, non_blocking=non_blocking))
-        return self
+        return self._changed(lambda part: part.to(device, non_blocking=non_blocking))
 
     def record_stream(self, stream: torch.Stream) -> None:
         """Do what `Tensor.record_stream` does, for each tensor."""
+        for part in self._parts().values():
+            part.record_stream(stream)
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what has tensors, by the names of the attributes."""
+        parts: dict[str, Any] = {}
+        if self.samples is not None:
+            parts["samples"] = self.samples
         if self.unboosted is not None:
-            self.unboosted.record_stream(stream)
-            if self.mixing is not None:
-                self.mixing.record_stream(stream)
-        elif self.samples is not None:
-            self.samples.record_stream(stream)
+            parts["unboosted"] = self.unboosted
+        if self.mixing is not None:
+            parts["mixing"] = self.mixing
+        return parts
+
+    def _changed(self, change: Callable[[Any], Any]) -> Batch:
+        """Return the batch with each part as `change` returns it."""
+        parts = self._parts()
+        for name, part in parts.items():
+            parts[name] = change(part)
+        # A batch that has an error alone stays as it is.
+        return replace(self, **parts) if parts else self
 
 
 def collate(clips: Sequence[Clip]) -> Batch:

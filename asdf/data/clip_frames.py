@@ -1,30 +1,69 @@
-"""The labels of the frames of training clips, which follow the crop, its repetitions and its speed.
+"""Which samples of a recording a training clip is made of, and the labels of its frames.
 
-Invariant: a frame has the label that its samples have in the recording: it is spoofed if any of
-them is (`asdf.segments`). The labels follow from the training list and the clips' keys, so each
-process computes those of any clip without reading it. All of a vocoded copy is spoofed.
+Invariants: a crop follows from the seed, the clip's key and the length of the recording. So a
+worker that reads clips and each process that needs their frames' labels compute it independently,
+without communication. A frame has the label that its samples have in the recording: it is spoofed
+if any of them is (`asdf.segments`), whatever the crop, its repetitions and its speed. The labels
+follow from the training list and the clips' keys. All of a vocoded copy is spoofed.
 
 Shapes: N clips, F frames.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 
-from asdf.audio.augmentation import Chain
-from asdf.data.clip_crops import Crop, CropPosition, draw_crop
+from asdf.audio import crop_start
+from asdf.audio.augmentation import Chain, source_samples
+from asdf.data.data_sections import DataSections
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.seeds import generator
 from asdf.segments import WHOLE, Segment, clipped, frame_count, labels_of_mask, spoofed_parts
-from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
 _UNCHANGED = 100
 # A step needs the labels of its clips several times.
 _MAX_KNOWN = 10_000
+
+CropPosition = Literal["random", "start"]
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Samples of a recording's speech, and the speed at which they are played.
+
+    Attributes:
+        start: the first sample.
+        samples: Number of samples; a shorter recording is repeated.
+        speed: Speed in percent.
+    """
+
+    start: int
+    samples: int
+    speed: int
+
+
+def draw_crop(
+    length: int, clip_size: int, position: CropPosition, augmentation: Chain, rng: Generator
+) -> Crop:
+    """Return the crop for a clip of `clip_size` samples out of `length` samples.
+
+    Args:
+        rng: Random numbers of the clip; a crop is the first that it draws: the speed, then the
+            start.
+    """
+    speed = augmentation.draw_speed(rng)
+    samples = source_samples(clip_size, speed)
+    start = 0
+    if position == "random":
+        start = crop_start(length, samples, rng)
+    return Crop(start, samples, speed)
 
 
 class ClipFrames:
@@ -39,7 +78,7 @@ class ClipFrames:
         self,
         utterances: TrialList,
         lengths: np.ndarray,
-        settings: Sections,
+        settings: DataSections,
         hop: int,
         augmentation: Chain | None = None,
     ) -> None:
@@ -61,8 +100,17 @@ class ClipFrames:
         self._seed = settings.recipe.seed
         self._position: CropPosition = settings.network.clip_position
         self._augmentation = augmentation or Chain()
-        _check_keeps_time(self._augmentation)
-        self._spoofed = list(_read_parts(utterances))
+        for part in self._augmentation.parts:
+            if part.shortens:
+                raise UsageError(
+                    f"augmentation.chain: {part.describe()} shortens clips by lengths that are "
+                    "known only when a clip is read, and localisation.enabled = True needs to know "
+                    "where its frames were. Take it off the chain."
+                )
+        self._spoofed: list[tuple[Segment, ...]] = []
+        for index in range(len(utterances)):
+            is_copy = utterances.vocoder(index)
+            self._spoofed.append(WHOLE if is_copy else spoofed_parts(utterances, index))
         self._known: dict[tuple[int, int], np.ndarray | int] = {}
 
     def labels(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -112,18 +160,3 @@ def _mask_of(parts: Sequence[Segment], crop: Crop, length: int) -> np.ndarray:
     # Repeated from its start, as the samples are.
     repeated: np.ndarray = np.resize(mask, crop.samples)
     return repeated
-
-
-def _read_parts(utterances: TrialList) -> Iterator[tuple[Segment, ...]]:
-    for index in range(len(utterances)):
-        yield WHOLE if utterances.vocoder(index) else spoofed_parts(utterances, index)
-
-
-def _check_keeps_time(augmentation: Chain) -> None:
-    for part in augmentation.parts:
-        if part.shortens:
-            raise UsageError(
-                f"augmentation.chain: {part.describe()} shortens clips by lengths that are known "
-                "only when a clip is read, and localisation.enabled = True needs to know where its "
-                "frames were. Take it off the chain."
-            )

@@ -18,7 +18,7 @@ from asdf.audio.rawboost import boost, draw_for_some
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
-from asdf.data.clip_crops import CropPosition, draw_crop
+from asdf.data.clip_frames import CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
@@ -32,9 +32,9 @@ class TrainingClips(Dataset[Clip]):
 
     Attributes:
         lengths: Lengths of the utterances, in samples, after speech activity detection.
-        rawboost: with `on_device` a clip comes without its noises, and with what was drawn for
-            them; they are added to the whole batch, on the device.
-        position: where an utterance is cut: at 'random', or always at its 'start'.
+        rawboost: Settings of RawBoost. With `on_device` a clip comes without its noises, and with
+            what was drawn for them; they are added to the whole batch, on the device.
+        position: Position at which an utterance is cut: 'random', or always its 'start'.
         augmentation: Changes that are made to a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
@@ -82,7 +82,10 @@ class TrainingClips(Dataset[Clip]):
         try:
             speech = read_speech(path, self.sad, drawn.start, drawn.samples)
             # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
-            speech = self._vocode(speech, epoch, index)
+            vocoder = self.utterances.vocoder(index)
+            if vocoder:
+                copying = generator(self.seed, "vocoder", epoch, index)
+                speech = self.vocoders.copy(vocoder, speech, copying, path)
             crop = self.augmentation.fill(speech, drawn.samples, draws, path)
             clip = self.augmentation.apply(crop, drawn.speed, self.clip_size, draws, path)
         except AsdfError as error:
@@ -93,14 +96,6 @@ class TrainingClips(Dataset[Clip]):
         if noises is not None:
             clip = boost(clip, noises, self.rawboost)
         return Clip(clip)
-
-    def _vocode(self, speech: np.ndarray, epoch: int, index: int) -> np.ndarray:
-        """Copy speech through the vocoder of an utterance that has one."""
-        name = self.utterances.vocoder(index)
-        if not name:
-            return speech
-        draws = generator(self.seed, "vocoder", epoch, index)
-        return self.vocoders.copy(name, speech, draws, self.utterances.path(index))
 
 
 @dataclass(eq=False)

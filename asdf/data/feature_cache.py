@@ -20,10 +20,10 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from asdf.data.batches import Clip
+from asdf.data.data_sections import DataSections
 from asdf.data.lengths import lengths_file
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
-from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
 FORMAT = 1
@@ -119,7 +119,7 @@ def identity_of(
     front_end: Mapping[str, Any],
     utterances: TrialList,
     lengths: np.ndarray,
-    settings: Sections,
+    settings: DataSections,
     dtype: str = "float16",
     precision: str = "fp32",
 ) -> dict[str, Any]:

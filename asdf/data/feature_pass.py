@@ -27,7 +27,7 @@ from torch import Tensor
 from asdf.data.feature_cache import CachedFeatures, FeatureCache, in_bytes
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import batch_samples
-from asdf.distributed.arithmetic import arithmetic
+from asdf.distributed.gpu_arithmetic import arithmetic
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
@@ -48,7 +48,7 @@ class _ComputingBatch:
 
     Attributes:
         part: positions of its clips in the list.
-        block: waits for the features as they are saved, and returns them.
+        block: Function that waits for the features as they are saved, and returns them.
     """
 
     part: range
@@ -68,10 +68,10 @@ class FeaturePass:
     """Computes the features of the training clips of `utterances`, unless a cache has them.
 
     Args:
-        front_end: from waveforms (batch, samples) to features (batch, frames, dimension), or a list
-            of such tensors, one per layer; on the world's device. A batch has up to as many samples
-            as a scoring batch on a CPU.
-        clips: reads waveforms by the keys (epoch, utterance).
+        front_end: Function of waveforms (batch, samples) that returns features (batch, frames,
+            dimension), or a list of such tensors, one per layer; on the world's device. A batch has
+            up to as many samples as a scoring batch on a CPU.
+        clips: Loader of waveforms by the keys (epoch, utterance).
         computing: Block in which the front end computes, without gradients.
     """
 
@@ -137,7 +137,6 @@ class FeaturePass:
 
     def _compute(self, cache: FeatureCache) -> None:
         world = self.world
-        stop = self.stop
         done = world.run_on_main(lambda: self._prepare(cache))
         of_this_rank = range(world.rank, self._count_batches(), world.size)
         local = [batch for batch in of_this_rank if batch not in done]
@@ -151,15 +150,21 @@ class FeaturePass:
                 unit="batches",
             )
             for batch, block in zip(local, blocks, strict=True):
+                # Not through a memory map: on a full disk that would end the process instead of
+                # raising an error.
                 position = batch * self.batch_size * cache.clip_bytes
+                rest = memoryview(block.tobytes())
                 with _write_errors_as_messages(cache.unfinished):
-                    _write_at(file.fileno(), block.tobytes(), position)
+                    while rest:
+                        written = os.pwrite(file.fileno(), rest, position)
+                        rest = rest[written:]
+                        position += written
                 finished.append(batch)
-                if stop:
+                if self.stop:
                     break
             with _write_errors_as_messages(cache.unfinished):
                 os.fsync(file.fileno())
-        stopped = bool(world.sum([float(bool(stop))])[0])
+        stopped = bool(world.sum([float(bool(self.stop))])[0])
         parts = world.gather(finished) or []
 
         def conclude() -> None:
@@ -173,7 +178,7 @@ class FeaturePass:
 
         world.run_on_main(conclude)
         if stopped:
-            raise Stopped(world.agree(stop.reason), "while computing features")
+            raise Stopped(world.agree(self.stop.reason), "while computing features")
 
     def _prepare(self, cache: FeatureCache) -> list[int]:
         """Make room for the features, or take what a stopped pass left; return its batches."""
@@ -249,13 +254,3 @@ def _write_errors_as_messages(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
-
-
-def _write_at(file: int, data: bytes, position: int) -> None:
-    # Not through a memory map: on a full disk that would end the process instead of raising an
-    # error.
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(file, rest, position)
-        rest = rest[written:]
-        position += written

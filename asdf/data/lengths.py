@@ -18,7 +18,6 @@ import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -29,7 +28,7 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import measure_speech, needs_whole_recording
 from asdf.audio.speech_activity import identity
-from asdf.data.decoders import log_fallbacks
+from asdf.data.loaders import log_fallbacks
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
@@ -84,9 +83,9 @@ def measure_lengths(
     that a later call goes on from there.
 
     Args:
-        check: decode each recording to its end, unless that was done with a file of its size and
-            time of change. 'once' looks the files up only if not all of them were decoded, or if
-            one of a sample of them was changed.
+        check: True to decode each recording to its end, unless that was done with a file of its
+            size and time of change. 'once' looks the files up only if not all of them were decoded,
+            or if one of a sample of them was changed.
         skip_broken: Whether recordings that cannot be read are logged, and have the length 0,
             instead of raising; the table is not written then.
 
@@ -108,7 +107,9 @@ def measure_lengths(
     parts = Parts(folder, f".{path.name}.", lambda: {"check": bool(check)})
     known = world.run_on_main(lambda: _with_parts(found, parts.read(what), len(utterances), what))
     started = time.monotonic()
-    local = _measure_local(utterances, sad, bool(check), known, parts, world, stop, what)
+    indices = range(world.rank, len(utterances), world.size)
+    local = _LocalLengths(utterances, sad, bool(check), known, parts, indices)
+    local.measure(what, stop, shown=world.is_main)
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
     lengths = world.run_on_main(
@@ -134,65 +135,81 @@ def _usable_lengths(
 
 
 @dataclass
-class _Local:
-    """What a rank measured of its utterances.
+class _LocalLengths:
+    """The measurements of a rank.
 
     Attributes:
-        numbers: three for each: millions of rows as Python objects take gigabytes.
-        broken: messages on recordings that cannot be read.
-        saved: Number of its utterances that are in a part already.
+        check: Whether recordings are decoded to their ends.
+        known: Rows of the whole list that were measured before; None where none were.
+        parts: Parts that are saved from time to time.
+        indices: Indices of the rank's utterances.
+        numbers: Three numbers per utterance: millions of rows as Python objects take gigabytes.
+        broken: Messages on recordings that cannot be read.
+        saved: Number of utterances that are in a part already.
     """
 
+    utterances: TrialList
+    sad: SpeechActivity
+    check: bool
+    known: np.ndarray | None
+    parts: Parts
+    indices: range
     numbers: array[int] = field(default_factory=lambda: array("q"))
     broken: list[str] = field(default_factory=list)
     saved: int = 0
 
+    def measure(self, what: str, stop: StopRequest, shown: bool) -> None:
+        """Measure the utterances, and save them from time to time, and at any end but whole."""
+        count = len(self.indices)
+        portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
+        fallbacks.take()
+        try:
+            with threads(_THREADS) as pool:
+                results = chain.from_iterable(pool.map(self._measure_part, portions, stop))
+                for result in track(results, count, what, shown=shown, unit="utterances"):
+                    if isinstance(result, AsdfError):
+                        self.broken.append(str(result))
+                        result = _NO_ROW
+                    self.numbers.extend(result)
+                    if self.parts.due:
+                        self._save_part()
+        finally:
+            if self.broken or len(self.numbers) < 3 * count:
+                self._save_part()
 
-def _measure_local(
-    utterances: TrialList,
-    sad: SpeechActivity,
-    check: bool,
-    known: np.ndarray | None,
-    parts: Parts,
-    world: World,
-    stop: StopRequest,
-    what: str,
-) -> _Local:
-    """Measure this rank's utterances, and save them from time to time, and at any end but whole."""
-    indices = range(world.rank, len(utterances), world.size)
-    local = _Local()
-    measure = partial(_measure_part, utterances=utterances, sad=sad, check=check, saved=known)
-    fallbacks.take()
-    try:
-        with threads(_THREADS) as pool:
-            starts = range(0, len(indices), _AT_ONCE)
-            portions = (indices[start : start + _AT_ONCE] for start in starts)
-            results = chain.from_iterable(pool.map(measure, portions, stop))
-            shown = track(results, len(indices), what, shown=world.is_main, unit="utterances")
-            for result in shown:
-                if isinstance(result, AsdfError):
-                    local.broken.append(str(result))
-                    result = _NO_ROW
-                local.numbers.extend(result)
-                if parts.due:
-                    _save_part(local, indices, known, parts)
-    finally:
-        if local.broken or len(local.numbers) < 3 * len(indices):
-            _save_part(local, indices, known, parts)
-    return local
+    def _save_part(self) -> None:
+        """Save what was measured since the last part, but for what is broken or was known."""
+        measured = np.array(self.numbers[3 * self.saved :], np.int64).reshape(-1, 3)
+        trials = np.array(self.indices[self.saved : self.saved + len(measured)], np.int64)
+        self.saved += len(measured)
+        is_new = (measured != _NO_ROW).any(axis=1)
+        if self.known is not None:
+            is_new &= (measured != self.known[trials]).any(axis=1)
+        if is_new.any():
+            self.parts.add({_TRIALS: trials[is_new], _TABLE: measured[is_new]})
+        self.parts.save()
 
+    def _measure_part(self, part: Sequence[int]) -> list[Row | AsdfError]:
+        """Measure some utterances; what cannot be read comes back as its error."""
+        rows: list[Row | AsdfError] = []
+        for index in part:
+            try:
+                rows.append(self._measure(index))
+            except AsdfError as error:
+                rows.append(error)
+        return rows
 
-def _save_part(local: _Local, indices: range, known: np.ndarray | None, parts: Parts) -> None:
-    """Save what was measured since the last part, but for what is broken or was known."""
-    measured = np.array(local.numbers[3 * local.saved :], np.int64).reshape(-1, 3)
-    trials = np.array(indices[local.saved : local.saved + len(measured)], np.int64)
-    local.saved += len(measured)
-    is_new = (measured != _NO_ROW).any(axis=1)
-    if known is not None:
-        is_new &= (measured != known[trials]).any(axis=1)
-    if is_new.any():
-        parts.add({_TRIALS: trials[is_new], _TABLE: measured[is_new]})
-    parts.save()
+    def _measure(self, index: int) -> Row:
+        path = self.utterances.path(index)
+        known = None if self.known is None else Row(*self.known[index].tolist())
+        if not self.check and known is not None and known != _NO_ROW:
+            return known
+        if not self.check and not needs_whole_recording(self.sad):
+            return Row(measure_speech(path, self.sad).speech, NOT_DECODED, NOT_DECODED)
+        size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
+        if known is not None and size >= 0 and known[1:] == (size, changed):
+            return known
+        return Row(measure_speech(path, self.sad, decode=True).speech, size, changed)
 
 
 def _with_parts(
@@ -236,35 +253,6 @@ def _log_looking_up(utterances: TrialList, seconds: float) -> None:
 def _lengths_of(table: np.ndarray) -> np.ndarray:
     lengths: np.ndarray = table[:, 0].copy()
     return lengths
-
-
-def _measure_part(
-    part: Sequence[int],
-    utterances: TrialList,
-    sad: SpeechActivity,
-    check: bool,
-    saved: np.ndarray | None,
-) -> list[Row | AsdfError]:
-    """Measure some utterances; what cannot be read comes back as its error."""
-    rows: list[Row | AsdfError] = []
-    for index in part:
-        known = None if saved is None else saved[index]
-        try:
-            rows.append(_measure(utterances.path(index), sad, check, known))
-        except AsdfError as error:
-            rows.append(error)
-    return rows
-
-
-def _measure(path: Path, sad: SpeechActivity, check: bool, saved: np.ndarray | None) -> Row:
-    if not check and saved is not None and saved.tolist() != list(_NO_ROW):
-        return Row(*saved.tolist())
-    if not check and not needs_whole_recording(sad):
-        return Row(measure_speech(path, sad).speech, NOT_DECODED, NOT_DECODED)
-    size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
-    if saved is not None and size >= 0 and saved[1:].tolist() == [size, changed]:
-        return Row(int(saved[0]), size, changed)
-    return Row(measure_speech(path, sad, decode=True).speech, size, changed)
 
 
 def _save(

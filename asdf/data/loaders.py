@@ -1,4 +1,4 @@
-"""Worker processes that read batches ahead, in order."""
+"""Worker processes that read batches ahead, in order; and what FFmpeg alone could decode."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.systems import existing_signals
+from asdf.trials.trial_list import TrialList
 
 # What keeps a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -155,7 +156,12 @@ class BatchLoader:
                 )
             if waited_s >= self._limit_s:
                 self._end_workers()
-                raise AsdfError(self._describe_hang(waited_s))
+                raise AsdfError(
+                    f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or "
+                    "file server does not answer (see df and mount). Once it does, the same "
+                    "command goes on from what is saved. If it is only slow, give "
+                    "computing.timeout_s more seconds, of which a read may take nine tenths."
+                )
 
     def _name_of_read(self) -> str:
         """Return the recording that is read in this process, or words for one of a worker's."""
@@ -165,14 +171,6 @@ class BatchLoader:
     def _end_workers(self) -> None:
         for process in self._processes:
             process.terminate()
-
-    def _describe_hang(self, waited_s: float) -> str:
-        return (
-            f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or file "
-            "server does not answer (see df and mount). Once it does, the same command goes on "
-            "from what is saved. If it is only slow, give computing.timeout_s more seconds, of "
-            "which a read may take nine tenths."
-        )
 
 
 class ToDevice:
@@ -248,15 +246,8 @@ def _start_worker(worker: int) -> None:
     fallbacks.take()
     # A spawned process does not inherit it.
     keep_freed_memory()
-    _leave_signals_to_the_main_process()
-
-
-def _leave_signals_to_the_main_process() -> None:
-    """Let the worker ignore stop signals that a scheduler sends to every process.
-
-    They must not take the workers from a run that is saving. The main process's own SIGTERM is
-    heeded: it is how torch and multiprocessing end workers at last.
-    """
+    # Stop signals that a scheduler sends to every process must not take the workers from a run that
+    # is saving. The main process's own SIGTERM is heeded: torch and multiprocessing end workers so.
     for number in existing_signals("SIGINT", "SIGUSR1", "SIGUSR2"):
         signal.signal(number, signal.SIG_IGN)
     if not hasattr(signal, "sigwaitinfo"):
@@ -271,3 +262,21 @@ def _end_when_the_main_process_says() -> None:
     while main is None or signal.sigwaitinfo({signal.SIGTERM}).si_pid != main.pid:
         pass
     os._exit(0)
+
+
+def log_fallbacks(
+    what: str, decoded: set[str], utterances: TrialList, total: int, world: World
+) -> None:
+    """Log how many recordings FFmpeg decoded, if any; all ranks call this together.
+
+    Args:
+        what: Name of what was done with the recordings, as 'scoring dev'.
+        decoded: Paths that FFmpeg decoded on this rank.
+        total: Number of recordings of `utterances` that were read.
+    """
+    gathered = world.gather(decoded)
+    if gathered is not None:
+        paths = (utterances.path(index) for index in range(len(utterances)))
+        line = fallbacks.describe(set().union(*gathered), paths, total)
+        if line:
+            LOG.info("%s: %s", what, line)

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from asdf.data.data_sections import DataSections
 from asdf.runs.seeds import generator
-from asdf.settings.sections import Sections
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Mixup:
         return Mixtures(partners, weights)
 
 
-def find_mixup(settings: Sections, utterances: int) -> Mixup | None:
+def find_mixup(settings: DataSections, utterances: int) -> Mixup | None:
     """Return how the settings mix the clips of a list of `utterances`; None where they do not."""
     section = settings.augmentation
     if section.mixup_probability == 0:

@@ -7,7 +7,7 @@ The last line has a checksum of those before it; files of ASDF's first version h
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,18 +46,14 @@ def write_table(path: Path, ids: Sequence[str], table: np.ndarray) -> None:
     """Write the rows `table` (N, 3) int64 of the utterances `ids`."""
     checksum = 0
     with atomic_write(path, "wb") as file:
-        for line in _encode_rows(ids, table):
-            checksum = zlib.crc32(line, checksum)
-            file.write(line)
+        for start in range(0, len(table), _AT_ONCE):
+            rows = table[start : start + _AT_ONCE].tolist()
+            for row, (samples, size, changed) in enumerate(rows, start):
+                decoded = "" if size == NOT_DECODED else f"\t{size}\t{changed}"
+                line = _encode(f"{ids[row]}\t{samples}{decoded}\n")
+                checksum = zlib.crc32(line, checksum)
+                file.write(line)
         file.write(_encode_checksum(checksum))
-
-
-def _encode_rows(ids: Sequence[str], table: np.ndarray) -> Iterator[bytes]:
-    for start in range(0, len(table), _AT_ONCE):
-        rows = table[start : start + _AT_ONCE].tolist()
-        for offset, (samples, size, changed) in enumerate(rows):
-            decoded = "" if size == NOT_DECODED else f"\t{size}\t{changed}"
-            yield _encode(f"{ids[start + offset]}\t{samples}{decoded}\n")
 
 
 def _encode_checksum(checksum: int) -> bytes:
@@ -106,18 +102,11 @@ def _read_rows(path: Path, utterances: TrialList) -> np.ndarray:
             row[: len(numbers)] = numbers
         stated = file.read(len(_CHECKSUM) + 10)
     if not stated:
-        _check_longest(table[:, 0], utterances)
+        # A file without a checksum: its longest utterance must be as long as it says.
+        longest = int(table[:, 0].argmax())
+        samples = table[longest, 0]
+        if samples > audio_length(utterances.path(longest)):
+            raise ValueError(f"{utterances.ids[longest]} is shorter than {samples} samples")
     elif stated != _encode_checksum(checksum):
         raise ValueError("its checksum is wrong")
     return table
-
-
-def _check_longest(lengths: np.ndarray, utterances: TrialList) -> None:
-    """Check the longest utterance of a file without a checksum.
-
-    Raises:
-        ValueError: its recording is shorter.
-    """
-    longest = int(lengths.argmax())
-    if lengths[longest] > audio_length(utterances.path(longest)):
-        raise ValueError(f"{utterances.ids[longest]} is shorter than {lengths[longest]} samples")

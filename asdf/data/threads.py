@@ -69,20 +69,16 @@ class Threads:
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
-            self._call(*task)
+            future, function, arguments = task
+            try:
+                if self._closed:
+                    future.cancel()
+                else:
+                    future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
             # Arguments may be large: they must not stay until the next ones come.
-            del task
-
-    def _call(
-        self, future: Future[Result], function: Callable[..., Result], arguments: tuple[Any, ...]
-    ) -> None:
-        if self._closed:
-            future.cancel()
-            return
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
+            del task, future, function, arguments
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.data.orders import Orders
+from asdf.data.sampler_orders import Orders
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network
@@ -79,7 +79,7 @@ class Window:
     """What one optimiser step uses.
 
     Attributes:
-        start: its position in the epoch's order.
+        start: Position of the window in the epoch's order.
         utterances: those of all ranks, as indices into the list.
         shares: this rank's minibatches.
         epoch_size: turns of the whole epoch.
@@ -109,7 +109,7 @@ class TrainingPlan:
     Attributes:
         minibatch_size: utterances per process and minibatch.
         step_interval: minibatches per optimiser step.
-        synchronised: whether batch norm is over all ranks, so that a rank may have a single
+        synchronised: True if batch norm is over all ranks, so that a rank may have a single
             utterance.
         orders: Orders of a sampler; None: `size` utterances have a turn each.
     """

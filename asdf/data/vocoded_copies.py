@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asdf.data.data_sections import DataSections
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-from asdf.settings.sections import Sections, Vocoding
+from asdf.settings.sections import Vocoding
+from asdf.trials.copied_trials import Copies, append_copies
 from asdf.trials.trial_list import TrialList, join
-from asdf.trials.vocoded_copies import Copies, append_copies
 
 
 class WithCopies(NamedTuple):
@@ -57,7 +58,7 @@ def add_vocoded_copies(utterances: TrialList, settings: Vocoding, seed: int) -> 
     )
 
 
-def join_with_copies(parts: Sequence[TrialList], settings: Sections) -> TrialList:
+def join_with_copies(parts: Sequence[TrialList], settings: DataSections) -> TrialList:
     """Join training sets, and add the copies that the settings request; errors as above."""
     return add_vocoded_copies(join(parts), settings.vocoding, settings.recipe.seed).utterances
 

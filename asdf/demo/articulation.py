@@ -49,8 +49,8 @@ class Target:
     """What the articulators aim at in one tick.
 
     Attributes:
-        shape: (3,), the lowest formants in Hz.
-        voice, breath, hiss: levels.
+        shape: Lowest formants in Hz, (3,).
+        voice, breath, hiss: Levels.
         centre_hz, width_hz: Centre and width of the hiss.
     """
 
@@ -95,7 +95,9 @@ def draw_targets(speaker: Speaker, ticks: int, rng: Generator) -> list[Target]:
             # A plosive: closure, burst, aspiration.
             voice_bar = 0.08 if rng.random() < 0.4 else 0.0
             hold(35, 75, Target(vowel, voice=voice_bar))
-            hold(5, 12, _draw_burst(vowel, rng))
+            burst_hiss = rng.uniform(0.05, 0.15)
+            burst_hz = rng.uniform(1200, 4500)
+            hold(5, 12, Target(vowel, 0.0, 0.05, burst_hiss, burst_hz, width_hz=2500.0))
             hold(5, 45, Target(vowel, breath=rng.uniform(0.01, 0.04)))
         elif kind < 0.88:
             sonorant = _draw_shape(_SONORANTS, 0.03, rng)
@@ -124,16 +126,6 @@ def _draw_fricative(speaker: Speaker, vowel: Array, rng: Generator) -> Target:
         hiss=level * rng.uniform(0.6, 1.3),
         centre_hz=centre_hz * speaker.tract**0.5,
         width_hz=width_hz,
-    )
-
-
-def _draw_burst(vowel: Array, rng: Generator) -> Target:
-    return Target(
-        vowel,
-        breath=0.05,
-        hiss=rng.uniform(0.05, 0.15),
-        centre_hz=rng.uniform(1200, 4500),
-        width_hz=2500.0,
     )
 
 

@@ -38,8 +38,8 @@ class DemoSet:
     """One of the corpus's sets.
 
     Attributes:
-        protocol: the end of its protocol's name.
-        pairs: bona fide utterances per speaker, and as many spoofs of the same voice.
+        protocol: End of its protocol's name.
+        pairs: Bona fide utterances per speaker, and as many spoofs of the same voice.
     """
 
     name: str
@@ -91,15 +91,10 @@ def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DE
         AsdfError: `folder` holds something else, or cannot be written.
     """
     count = sum(demo_set.size for demo_set in sets)
-    mark = _describe(seed, sets)
+    # All that the corpus follows from.
+    lines = ["ASDF demo corpus", f"version {VERSION}", f"seed {seed}", *map(str, sets)]
+    mark = "\n".join(lines) + "\n"
     make_once(Path(folder), mark, Making("the demo corpus", count, partial(_make, seed, sets)))
-
-
-def _describe(seed: int, sets: tuple[DemoSet, ...]) -> str:
-    """Return what the mark in a corpus says: all that it follows from."""
-    lines = ["ASDF demo corpus", f"version {VERSION}", f"seed {seed}"]
-    lines.extend(str(demo_set) for demo_set in sets)
-    return "\n".join(lines) + "\n"
 
 
 def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:

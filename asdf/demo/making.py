@@ -30,8 +30,8 @@ class Making:
 
     Attributes:
         name: Name of it in messages.
-        count: its number of utterances.
-        write: writes it into a folder and yields after each utterance.
+        count: Number of its utterances.
+        write: Function that writes it into a folder and yields after each utterance.
     """
 
     name: str

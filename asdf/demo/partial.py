@@ -45,7 +45,7 @@ class PartialSet:
     """One of the sets of partially spoofed recordings.
 
     Attributes:
-        pairs: bona fide recordings per speaker, and as many partially spoofed ones.
+        pairs: Bona fide recordings per speaker, and as many partially spoofed ones.
     """
 
     name: str
@@ -104,7 +104,9 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
         columns: dict[str, list[str]] = {"speaker": [], "attack": [], COLUMN: []}
         durations_s = []
         for number, recording in enumerate(_draw_recordings(partial_set, default_rng(key)), 1):
-            samples, spoofed = _say(recording, key)
+            rng = default_rng([*key, recording.speaker, recording.number + 1])
+            sound, spoofed = _speak_in_parts(recording, key, rng)
+            samples = record(sound, rng)
             name = f"{partial_set.name}/DEMO_P{partial_set.name[0].upper()}_{number:04d}.flac"
             soundfile.write(folder / name, samples, SAMPLE_RATE, subtype="PCM_16")
             ids.append(f"{FOLDER}/{name}")
@@ -117,15 +119,11 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
         labels = [int(attack == _BONA_FIDE) for attack in columns["attack"]]
         trials = TrialList(ids, np.array(labels, np.int8), columns=columns)
         write_trials(folder / f"{partial_set.name}_list.tsv", trials)
-        _write_rttm(folder / f"{partial_set.name}.rttm", trials, durations_s)
-
-
-def _write_rttm(path: Path, trials: TrialList, durations_s: list[float]) -> None:
-    recordings = {}
-    parts = zip(trials.ids, spoofed_parts_of(trials), durations_s, strict=True)
-    for name, spoofed, duration_s in parts:
-        recordings[Path(name).stem] = Timed(spoofed, duration_s)
-    write_rttm(path, recordings)
+        recordings = {}
+        parts = zip(trials.ids, spoofed_parts_of(trials), durations_s, strict=True)
+        for name, spoofed, duration_s in parts:
+            recordings[Path(name).stem] = Timed(spoofed, duration_s)
+        write_rttm(folder / f"{partial_set.name}.rttm", recordings)
 
 
 def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[_Recording]:
@@ -139,13 +137,6 @@ def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[_Recording
         recordings.append(_Recording(speaker, partial_set.pairs + number, attack))
     order = rng.permutation(len(recordings))
     return [recordings[index] for index in order]
-
-
-def _say(recording: _Recording, key: tuple[int, int]) -> tuple[np.ndarray, tuple[Segment, ...]]:
-    """Return the samples of a recording, int16 (samples,), and its spoofed parts."""
-    rng = default_rng([*key, recording.speaker, recording.number + 1])
-    sound, spoofed = _speak_in_parts(recording, key, rng)
-    return record(sound, rng), spoofed
 
 
 def _speak_in_parts(

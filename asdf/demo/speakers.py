@@ -13,9 +13,9 @@ class Speaker:
     """What stays the same in all utterances of a speaker.
 
     Attributes:
-        tract: the formants relative to those of an average male.
-        melody: the standard deviation of log F0.
-        closure: the time constant of the glottal closure in cycles; the larger it is, the steeper
+        tract: Formants relative to those of an average male.
+        melody: Standard deviation of log F0.
+        closure: Time constant of the glottal closure in cycles; the larger it is, the steeper
             the spectrum falls.
     """
 

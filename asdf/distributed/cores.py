@@ -18,24 +18,21 @@ def usable_cores(root: Path = Path("/")) -> int:
     Args:
         root: the folder of `proc` and `sys`.
     """
-    cores = _cores_of_affinity()
-    for quota in _quotas(root):
-        cores = min(cores, math.ceil(quota))
-    return max(1, cores)
-
-
-def _cores_of_affinity() -> int:
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _quotas(root: Path) -> Iterator[float]:
-    """Yield the quotas, in cores, of this process's control groups and all groups around them."""
+        cores = len(os.sched_getaffinity(0))
+    # The quotas of this process's control groups and of all groups around them.
     for folder in _control_groups(root):
-        quota = _read_second_version(folder) or _read_first_version(folder)
+        # '150000 100000', of version 2 of control groups.
+        words = _read_words(folder / "cpu.max")
+        quota = _divide(*words) if len(words) == 2 else None
+        if not quota:
+            first = _read_words(folder / "cpu.cfs_quota_us")
+            period = _read_words(folder / "cpu.cfs_period_us")
+            quota = _divide(first[0], period[0]) if first and period else None
         if quota:
-            yield quota
+            cores = min(cores, math.ceil(quota))
+    return max(1, cores)
 
 
 def _control_groups(root: Path) -> Iterator[Path]:
@@ -60,24 +57,6 @@ def _control_groups(root: Path) -> Iterator[Path]:
             for folder in (group, *group.parents):
                 if folder.is_relative_to(mounts) and folder.is_dir():
                     yield folder
-
-
-def _read_second_version(folder: Path) -> float | None:
-    """Return the quota in `cpu.max`, such as '150000 100000'."""
-    words = _read_words(folder / "cpu.max")
-    if len(words) != 2:
-        return None
-    quota, period = words
-    return _divide(quota, period)
-
-
-def _read_first_version(folder: Path) -> float | None:
-    """Return the quota in `cpu.cfs_quota_us` and `cpu.cfs_period_us`; -1 is none."""
-    quota = _read_words(folder / "cpu.cfs_quota_us")
-    period = _read_words(folder / "cpu.cfs_period_us")
-    if not quota or not period:
-        return None
-    return _divide(quota[0], period[0])
 
 
 def _divide(quota: str, period: str) -> float | None:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 
 from asdf.distributed.builds import check_kernels, installed_torch
-from asdf.distributed.devices import choose_device, usable_gpus
-from asdf.distributed.seen_gpus import SeenGpus, look_without_torch
+from asdf.distributed.devices import SeenGpus, choose_device, look_without_torch, usable_gpus
 from asdf.settings.sections import Computing
 
 

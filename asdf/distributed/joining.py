@@ -89,15 +89,7 @@ def agree_on_local_ranks(store: Any, launch: Launch) -> Launch:
     # One process that counts differently would give two of them the same local rank.
     if all(answer["known"] for answer in answers):
         return launch
-    return _count_on_host(launch, [answer["host"] for answer in answers])
-
-
-def _count_on_host(launch: Launch, hosts: list[str]) -> Launch:
-    """Return `launch` with its position among the processes on the same host.
-
-    Args:
-        hosts: Hosts of all processes, in the order of ranks.
-    """
+    hosts = [answer["host"] for answer in answers]
     here = [rank for rank, host in enumerate(hosts) if host == hosts[launch.rank]]
     return replace(launch, local_rank=here.index(launch.rank), local_size=len(here))
 

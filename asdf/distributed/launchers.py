@@ -1,6 +1,6 @@
 """Which launcher started this process, and which of how many processes it is.
 
-Every launcher has environment variables of its own; only `read_launch` reads them. Invariant:
+Every launcher has environment variables of its own (`launch_variables`). Invariant:
 processes that were started together never run as independent runs of one process each. What a
 launcher leaves out is taken from another that agrees with it, or agreed between the processes
 (`asdf.distributed.joining`); what is incomplete or contradictory is refused. No torch here: a dry
@@ -10,17 +10,15 @@ run needs this, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from asdf.distributed.slurm import read_slurm_step
-from asdf.distributed.variables import (
+from asdf.distributed.launch_variables import (
     BY_HAND,
+    READERS,
     TORCHRUN,
     Launch,
-    name_port,
     number,
-    numbers,
 )
 from asdf.errors import UsageError
 
@@ -41,20 +39,19 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
     """
     if environment is None:
         environment = os.environ
-    launches = []
-    for read in _READERS:
-        launch = read(environment)
-        if launch is not None:
-            launches.append(launch)
+    launches = [launch for read in READERS if (launch := read(environment)) is not None]
     if not launches:
         _refuse_rank_alone(environment)
         return Launch()
-    # The readers come in the order of trust: what is closest to torch wins.
     chosen, *others = launches
     _check_others(chosen, others, environment)
     for other in others:
         if (other.rank, other.size) == (chosen.rank, chosen.size):
-            chosen = _fill_gaps(chosen, other)
+            # Both from one launcher: it need not count the processes of a node as another does.
+            if chosen.local_rank is None or chosen.local_size is None:
+                chosen = replace(chosen, local_rank=other.local_rank, local_size=other.local_size)
+            address = chosen.address or other.address
+            chosen = replace(chosen, address=address, port=chosen.port or other.port)
     _check_numbers(chosen)
     if chosen.size == 1:
         return chosen
@@ -79,72 +76,6 @@ def check_local_rank(launch: Launch, argument: int | None) -> None:
             f"--local-rank={argument} is on the command line, but {launch.launcher} says that this "
             f"process has local rank {launch.local_rank}: leave --local-rank away."
         )
-
-
-def _read_torch(environment: Mapping[str, str]) -> Launch | None:
-    """Read what torchrun sets, or a wrapper like it."""
-    if number(environment, "WORLD_SIZE") in (None, 1) and "RANK" not in environment:
-        return None
-    rank, size = numbers(environment, "RANK", "WORLD_SIZE")
-    local_rank = number(environment, "LOCAL_RANK")
-    local_size = number(environment, "LOCAL_WORLD_SIZE")
-    # RANK and WORLD_SIZE may be set by hand; this one torchrun alone sets.
-    launcher = TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND
-    return Launch(rank, size, local_rank, local_size, launcher)
-
-
-def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
-    """Read what mpirun of Open MPI sets, or of MVAPICH."""
-    for prefix in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD"):
-        if f"{prefix}_RANK" not in environment and f"{prefix}_SIZE" not in environment:
-            continue
-        rank, size = numbers(environment, f"{prefix}_RANK", f"{prefix}_SIZE")
-        local_rank = number(environment, f"{prefix}_LOCAL_RANK")
-        local_size = number(environment, f"{prefix}_LOCAL_SIZE")
-        return _add_loopback(
-            Launch(rank, size, local_rank, local_size, "mpirun"),
-            environment.get("PMIX_NAMESPACE", ""),
-        )
-    return None
-
-
-def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
-    """Read what mpiexec of MPICH and Intel MPI (Hydra) sets."""
-    if "PMI_RANK" not in environment or "PMI_SIZE" not in environment:
-        return None
-    if "SLURM_STEP_ID" in environment and "MPI_LOCALRANKID" not in environment:
-        return None  # `srun --mpi=pmi2` sets them, which says more in variables of its own
-    rank, size = numbers(environment, "PMI_RANK", "PMI_SIZE")
-    local_rank = number(environment, "MPI_LOCALRANKID")
-    local_size = number(environment, "MPI_LOCALNRANKS")
-    return _add_loopback(Launch(rank, size, local_rank, local_size, "mpiexec"), "")
-
-
-_READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
-    _read_torch,
-    _read_mpi,
-    _read_pmi,
-    read_slurm_step,
-)
-
-
-def _add_loopback(launch: Launch, job: str) -> Launch:
-    """Add the address of rank 0 if all processes are on one node, and a port if `job` is a name."""
-    # On several nodes, each would take 127.0.0.1 for itself.
-    if launch.local_size != launch.size:
-        return launch
-    port = name_port(job) if job else 0
-    return replace(launch, address="127.0.0.1", port=port)
-
-
-def _fill_gaps(launch: Launch, other: Launch) -> Launch:
-    """Fill in what `launch` lacks from another launcher that states the same rank and size."""
-    # Both from one launcher: it need not count the processes of a node as another does.
-    if launch.local_rank is None or launch.local_size is None:
-        launch = replace(launch, local_rank=other.local_rank, local_size=other.local_size)
-    address = launch.address or other.address
-    port = launch.port or other.port
-    return replace(launch, address=address, port=port)
 
 
 def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str, str]) -> None:

@@ -45,7 +45,10 @@ def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if _is_failure(error):
+        is_failure = not isinstance(error, Stopped | GeneratorExit)
+        if isinstance(error, SystemExit):
+            is_failure = bool(error.code)
+        if is_failure:
             failures.append(error)
             with suppress(Exception):  # the process that has the store may be gone already
                 store.set(_FAILED, str(rank))
@@ -53,12 +56,6 @@ def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
     finally:
         _close(abort=bool(failures) and backend == "nccl")
         over.set()
-
-
-def _is_failure(error: BaseException) -> bool:
-    if isinstance(error, SystemExit):
-        return bool(error.code)
-    return not isinstance(error, Stopped | GeneratorExit)
 
 
 def _close(abort: bool) -> None:
@@ -84,8 +81,13 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
         failures: Failures of this process; the first is logged here, as nothing else would do it.
     """
     while not over.wait(_LOOK_S):
-        failed = _failed_rank(store)
-        if failed is None or over.wait(_GRACE_S):
+        try:
+            if not store.check([_FAILED]):
+                continue
+            failed = str(store.get(_FAILED).decode())
+        except RuntimeError:  # the process with the store has gone
+            failed = ""
+        if over.wait(_GRACE_S):
             continue
         if failures:
             LOG.error("rank %d: error: %s", rank, _describe(failures[0]))
@@ -101,13 +103,3 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, AsdfError):
         return str(error)
     return "".join(traceback.format_exception(error)).rstrip()
-
-
-def _failed_rank(store: Any) -> str | None:
-    """Return the rank that has failed; '' if the process with the store has gone; else None."""
-    try:
-        if not store.check([_FAILED]):
-            return None
-        return str(store.get(_FAILED).decode())
-    except RuntimeError:
-        return ""

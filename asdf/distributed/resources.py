@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import torch
 
-from asdf.distributed.seen_gpus import driver_version
+from asdf.distributed.devices import driver_version
 from asdf.distributed.world import World
 from asdf.runs.systems import peak_memory_bytes
 
@@ -15,26 +17,13 @@ def library_versions(device: torch.device) -> dict[str, str | None]:
     """Return the versions of CUDA, cuDNN, NCCL and NVIDIA's driver of a GPU; None on a CPU."""
     if device.type != "cuda":
         return {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
-    return {
-        "cuda": torch.version.cuda,
-        "cudnn": _cudnn_version(),
-        "nccl": _nccl_version(),
-        "driver": driver_version() or None,
-    }
-
-
-def _cudnn_version() -> str | None:
-    """Return the version of cuDNN; None if torch refuses the present one: a record ends no run."""
-    try:
-        return str(torch.backends.cudnn.version())
-    except RuntimeError:
-        return None
-
-
-def _nccl_version() -> str | None:
-    if not torch.distributed.is_nccl_available():
-        return None
-    return ".".join(map(str, torch.cuda.nccl.version()))
+    versions = {"cuda": torch.version.cuda, "cudnn": None, "nccl": None}
+    # torch refuses to work with some versions of cuDNN: a record ends no run.
+    with suppress(RuntimeError):
+        versions["cudnn"] = str(torch.backends.cudnn.version())
+    if torch.distributed.is_nccl_available():
+        versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return {**versions, "driver": driver_version() or None}
 
 
 def start_counting_memory(device: torch.device) -> None:

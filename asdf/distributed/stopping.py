@@ -54,18 +54,13 @@ class StopRequest:
         self._next_look_s = 0.0
 
     def __bool__(self) -> bool:
-        if not self.reason and self._file is not None:
-            self._look_for(self._file)
-        return bool(self.reason)
-
-    def _look_for(self, file: Path) -> None:
-        """Look for the stop file, but not in every step: it may be on a file server."""
         now = time.monotonic()
-        if now < self._next_look_s:
-            return
-        self._next_look_s = now + _POLL_S
-        if file.exists():
-            self.reason = f"the stop file {file}"
+        # Not in every step: the stop file may be on a file server.
+        if not self.reason and self._file is not None and now >= self._next_look_s:
+            self._next_look_s = now + _POLL_S
+            if self._file.exists():
+                self.reason = f"the stop file {self._file}"
+        return bool(self.reason)
 
     @contextmanager
     def listening(self) -> Iterator[StopRequest]:

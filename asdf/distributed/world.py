@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 
 from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.arithmetic import keep_arithmetic, set_arithmetic
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
+from asdf.distributed.gpu_arithmetic import keep_arithmetic, set_arithmetic
 from asdf.distributed.gpus import take_device
 from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks, open_store
 from asdf.distributed.launchers import Launch, read_launch

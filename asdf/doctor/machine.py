@@ -74,8 +74,11 @@ def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
     total = numbers["MemTotal"]
     available = numbers.get("MemAvailable", numbers["MemFree"])
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available"
-    limit = _read_limit(root)
-    if limit is not None and limit < total:
+    # Of this container or job; "max" is none.
+    limits = [root / name for name in _MEMORY_LIMITS if (root / name).is_file()]
+    words = limits[0].read_text().strip() if limits else ""
+    limit = int(words) if words.isdecimal() else total
+    if limit < total:
         text += f", limited to {limit / _GIB:.1f} GiB by the container or job"
         available = min(available, limit)
     if available < _ENOUGH_MEMORY:
@@ -83,16 +86,6 @@ def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
         yield Finding("memory", WARNING, text, mend)
         return
     yield Finding("memory", OK, text)
-
-
-def _read_limit(root: Path) -> int | None:
-    """Return the limit of this container in bytes; None where it has none."""
-    for name in _MEMORY_LIMITS:
-        path = root / name
-        if path.is_file():
-            text = path.read_text().strip()
-            return int(text) if text.isdecimal() else None
-    return None
 
 
 def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from asdf.doctor import cluster, decoders, folders, installation, machine, torch_here
+from asdf.doctor import audio_formats, cluster, disks, installation, machine, torch_here
 from asdf.doctor.finding import Finding, Step
 
 MARK = "asdf-doctor "
@@ -18,7 +18,7 @@ MARK = "asdf-doctor "
 _GROUPS = {
     "installation": installation.steps,
     "torch": torch_here.steps,
-    "decoders": decoders.steps,
+    "decoders": audio_formats.steps,
     "machine": machine.steps,
     "slurm": cluster.steps,
 }
@@ -28,7 +28,7 @@ def steps_of(group: str) -> Sequence[Step]:
     """Return the steps of a group; a group 'folder PATH' is that of a folder."""
     kind, _, argument = group.partition(" ")
     if kind == "folder":
-        return folders.steps(argument)
+        return disks.steps(argument)
     return _GROUPS[kind]()
 
 

@@ -87,8 +87,11 @@ def look_at_gpus() -> Iterable[Finding]:
         yield Finding("driver", OK, seen.driver)
     for number in range(count):
         yield _look_at_gpu(torch.device("cuda", number))
-    if count > 1:
-        yield _look_at_nccl()
+    if count > 1 and torch.distributed.is_nccl_available():
+        yield Finding("NCCL", OK, ".".join(map(str, torch.cuda.nccl.version())))
+    elif count > 1:
+        text = "this torch has none: GPUs cannot train together"
+        yield Finding("NCCL", MISSING, text, _PAIR)
 
 
 def _look_at_gpu(device: torch.device) -> Finding:
@@ -131,14 +134,6 @@ def _multiply(device: torch.device) -> torch.Tensor:
 def _expected() -> float:
     # Each of SIZE x SIZE entries is a sum of SIZE halves.
     return 0.5 * _SIZE**3
-
-
-def _look_at_nccl() -> Finding:
-    import torch
-
-    if torch.distributed.is_nccl_available():
-        return Finding("NCCL", OK, ".".join(map(str, torch.cuda.nccl.version())))
-    return Finding("NCCL", MISSING, "this torch has none: GPUs cannot train together", _PAIR)
 
 
 def look_at_compiling() -> Iterable[Finding]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         look_up,
         name_of,
     )
-    from asdf.hub.known import KnownDetector, PublishedEer, known_detectors
-    from asdf.hub.names import HubName, parse_name
+    from asdf.hub.hub_names import HubName, hub_name, parse_name
+    from asdf.hub.published_detectors import KnownDetector, PublishedEer, known_detectors
     from asdf.hub.upload import Pushed, push_folder
 
 __all__, __getattr__ = open_door(__name__)

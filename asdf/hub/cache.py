@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError
+from asdf.hub.hub_names import HubName
 from asdf.hub.library import cache_folder
-from asdf.hub.names import HubName
 from asdf.runs.files import sha256_of, write_text
 
 _PIECE = 1 << 20

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from asdf.errors import AsdfError
 from asdf.hub.cache import CachedRepository, HubFile
 from asdf.hub.fetching import fetch_large
+from asdf.hub.hub_names import SUFFIXES, HubName
 from asdf.hub.library import endpoint, explained, hub_library, is_unreachable, not_a_path
-from asdf.hub.names import SUFFIXES, HubName
 from asdf.runs.log import LOG
 from asdf.text import quoted_and_more, shorten
 

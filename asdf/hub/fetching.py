@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from asdf.errors import AsdfError
 from asdf.hub.cache import CachedRepository, HubFile
+from asdf.hub.hub_names import HubName
 from asdf.hub.library import endpoint, is_unreachable
-from asdf.hub.names import HubName
 from asdf.runs.files import one_at_a_time
 from asdf.runs.log import LOG, PROGRESS
 from asdf.runs.progress import LINE_EVERY_S

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from asdf.errors import AsdfError, UsageError
-from asdf.hub.known import nearest_known
-from asdf.hub.names import HubName
+from asdf.hub.hub_names import HubName
+from asdf.hub.published_detectors import nearest_known
 
 _NO_WAY_OUT = (
     "Compute nodes often have no way out to the net: run the same command where there is one, such "

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
+from asdf.hub.hub_names import HubName
 from asdf.hub.library import endpoint, explained, hub_library
-from asdf.hub.names import HubName
 
 _MAIN = "main"
 

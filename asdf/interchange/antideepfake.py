@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.attached_parts import describe_loss
+from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END
 from asdf.errors import AsdfError
-from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END
 from asdf.interchange.published import Layout, front_end_of, name_layers
-from asdf.interchange.trained_losses import describe_loss
 from asdf.networks.back_ends.linear import LinearBackEnd
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.ssl_detector import SSLDetector

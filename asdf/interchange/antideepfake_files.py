@@ -7,9 +7,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END
-from asdf.interchange.safetensors import read_safetensors
-from asdf.interchange.state_dicts import check_tensors
+from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END
+from asdf.checkpoint.safetensors import read_safetensors
+from asdf.checkpoint.state_dicts import check_tensors
 
 _WEIGHTS = "model.safetensors"
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from torch import Tensor
 
+from asdf.checkpoint.fitting import by_module, check_layers, first_names
+from asdf.checkpoint.state_dicts import READABLE, state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
-from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
-from asdf.interchange.fitting import by_module, check_layers, first_names
+from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.named_weights import fetch_weights
-from asdf.interchange.state_dicts import READABLE, state_dict_in
-from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE, missing_weights

@@ -12,7 +12,6 @@ torchaudio.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,15 +19,15 @@ from typing import Any
 
 from torch import Tensor
 
+from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.safetensors import read_safetensors
+from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange.plain_values import check_plain
-from asdf.interchange.safetensors import read_safetensors
-from asdf.interchange.state_dicts import state_dict_in
-from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.wavlm import join_attention_layers
 
-CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
 # The first that exists is read: safetensors have no pickle and their tensors can be mapped.
 WEIGHTS = (
@@ -38,7 +37,6 @@ WEIGHTS = (
     "pytorch_model.bin.index.json",
 )
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
-MAX_JSON_BYTES = 20_000_000
 # Layers of pretraining, and what fine-tuned networks have after the encoder.
 _NOT_USED = re.compile(
     r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
@@ -106,27 +104,6 @@ def _find_weights(folder: Path) -> Path:
         f"the folder {folder} holds no weights: none of {', '.join(WEIGHTS)}. Is the download "
         "complete? Files of TensorFlow and Flax are not read."
     )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read the dictionary in a JSON file.
-
-    Raises:
-        AsdfError: it cannot be read, or holds something else.
-    """
-    try:
-        # Before it is read: a hostile folder may hold a file of any size.
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise ValueError(f"it is larger than {MAX_JSON_BYTES:,} bytes")
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("it holds no dictionary")
-        check_plain(content)
-    except OSError as error:
-        raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise AsdfError(f"{path} is damaged: {error}. Download it again.") from error
-    return content
 
 
 def read_architecture(folder: Path) -> Architecture:

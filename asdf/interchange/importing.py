@@ -7,18 +7,18 @@ depend on. Nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
+from asdf.checkpoint.attached_parts import LOSS, add_loss
+from asdf.checkpoint.described_network import DescribedNetwork
+from asdf.checkpoint.fitting import first_names, load_layers
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError
-from asdf.interchange.building import build_for
-from asdf.interchange.fitting import first_names, load_layers
-from asdf.interchange.network_file import NetworkFile
 from asdf.interchange.recognition import Recognised, recognise
-from asdf.interchange.trained_losses import LOSS, add_loss
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ def import_detector(
     read = recognise(path, chosen or {})
     source = str(path)
     _check_finite(read.state, source)
-    network = build_for(read.settings, LOSS.without(read.state), source, folder)
-    add_loss(network, read.loss, read.settings, read.state, source, folder)
+    described = DescribedNetwork(read.settings, read.state, source, folder)
+    network = replace(described, state=LOSS.without(read.state)).build()
+    add_loss(network, read.loss, described)
     load_layers(network, read.state, source)
     file = NetworkFile.from_network(
         network, read.settings, calibration=read.calibration, evaluation=read.evaluation

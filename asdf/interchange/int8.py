@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.interchange.graphs import Forward, noise
+from asdf.interchange.exported_graphs import Forward, noise
 
 # Smaller ones take no time, and the logits are among them.
 _MIN_VALUES = 2**12

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from asdf.interchange.network_file import NetworkFile
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections
@@ -56,7 +56,6 @@ _CALIBRATION = "## Calibration\n\nScores are natural-log likelihood ratios: {}.\
 def model_card_text(
     name: str,
     file: NetworkFile,
-    settings: Sections,
     parameters: int,
     eers: Eers,
     address: str = "this/folder",
@@ -69,6 +68,7 @@ def model_card_text(
         licence: its name on the hub, such as 'cc-by-4.0'; empty: not stated.
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """
+    settings = file.to_sections()
     network_class = settings.network.network_class
     head = _HEAD.format(
         name=name,

@@ -10,26 +10,16 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.errors import AsdfError
-from asdf.hub import Contents, HubName, download_folder, look_up, parse_name
-from asdf.interchange.hugging_face import CONFIG, PREPROCESSOR, WEIGHTS
+from asdf.hub import Contents, download_folder, hub_name, look_up
+from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import quoted_and_more
 
 _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _INDEX = ".index.json"
 _SHOWN = 8
-
-
-def hub_name(weights: str | None) -> HubName | None:
-    """Return the repository of the hub that `front_end.weights` names; None of all else.
-
-    Raises:
-        UsageError: it begins with 'hub:', but no name of a repository follows.
-    """
-    if weights is None or weights.startswith(BUNDLE):
-        return None
-    return parse_name(weights)
 
 
 def names_path(weights: str) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.interchange.graphs import (
+from asdf.interchange.exported_graphs import (
     CHECKED,
     SAMPLES,
     TRACED,

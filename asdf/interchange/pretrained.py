@@ -11,27 +11,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from torch import nn
 
+from asdf.checkpoint.base_weights import note_base
+from asdf.checkpoint.fitting import load_layers
 from asdf.errors import AsdfError
-from asdf.interchange.base import note_base
-from asdf.interchange.fitting import load_layers
+from asdf.hub import hub_name
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
     log_normalization,
     read_front_end_weights,
 )
-from asdf.interchange.named_weights import fetch_weights, hub_name, pin_weights
+from asdf.interchange.named_weights import fetch_weights, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
-from asdf.networks.build import build_untuned, find_network_class
+from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.ssl_detector import find_front_end_class
-from asdf.networks.tuning.tuned import tune_front_ends
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
@@ -60,10 +61,7 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     start = _read_before_building(settings.front_end, front_end_class)
     front_end = replace(settings.front_end, architecture=start.architecture, weights=start.source)
     settings = replace(settings, front_end=front_end)
-    network = build_untuned(settings, folder)
-    load_pretrained(network, start.weights)
-    # Only now: the weights are for the modules that the network's class made.
-    tune_front_ends(network, settings)
+    network = build_network(settings, folder, partial(load_pretrained, already_read=start.weights))
     note_base(network, settings)
     return network
 

@@ -18,17 +18,17 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from asdf.errors import AsdfError
-from asdf.interchange.fairseq_names import fairseq_names
-from asdf.interchange.fitting import (
+from asdf.checkpoint.fitting import (
     PUBLISHED_FRONT_END,
     PUBLISHED_FRONT_ENDS,
     by_module,
     load_layers,
 )
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
+from asdf.errors import AsdfError
+from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
-from asdf.interchange.state_dicts import state_dict_in
-from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.aasist import AASIST
 from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
 from asdf.networks.back_ends.nes2net import SSL_Nes2NetX

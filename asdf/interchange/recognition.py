@@ -16,6 +16,18 @@ from typing import Any
 
 from torch import Tensor
 
+from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END, PUBLISHED_FRONT_END
+from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
+from asdf.checkpoint.network_reading import read_network_file
+from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.state_dicts import (
+    OUR_KEY,
+    check_tensors,
+    nested_key,
+    state_dict_in,
+)
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange.antideepfake import (
     KIND,
@@ -25,10 +37,7 @@ from asdf.interchange.antideepfake import (
     split_one_class,
 )
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
-from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END, PUBLISHED_FRONT_END
-from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
-from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
-from asdf.interchange.network_reading import read_network_file
+from asdf.interchange.hugging_face import folder_of
 from asdf.interchange.published import (
     POSITIONS,
     UNUSED_NORM,
@@ -46,14 +55,8 @@ from asdf.interchange.sizes import (
     class_of_layers,
     find_architecture,
 )
-from asdf.interchange.state_dicts import (
-    OUR_KEY,
-    check_tensors,
-    nested_key,
-    state_dict_in,
-)
-from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.views import NetworkSections
 from asdf.settings.sections import Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import and_more, shorten
@@ -103,7 +106,7 @@ class Recognised:
         left_out: names of layers and entries that were left out, by reason.
         notes: Sentences that the user should know of the settings.
         filled: names of layers that the file lacks and that scores do not depend on: zeros.
-        loss: Description of the loss of a detector whose loss gives the scores (`trained_losses`).
+        loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
         calibration, evaluation: entries of a file of ours.
     """
 
@@ -164,7 +167,7 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
 
 
 def _recognise_antideepfake(
-    layers: _Layers, settings: Sections, notes: list[str], chosen: Mapping[str, Any]
+    layers: _Layers, settings: NetworkSections, notes: list[str], chosen: Mapping[str, Any]
 ) -> Recognised:
     if not is_one_class(layers.state):
         notes = notes + antideepfake_scoring(settings, None, chosen)
@@ -303,7 +306,7 @@ def _name_class(
 
 
 def _set_architecture(
-    settings: Sections,
+    settings: NetworkSections,
     kind: str,
     state: Mapping[str, Tensor],
     chosen: Mapping[str, Any],
@@ -319,7 +322,7 @@ def _set_architecture(
 
 
 def _set_sizes(
-    settings: Sections,
+    settings: NetworkSections,
     kind: str,
     state: Mapping[str, Tensor],
     chosen: Mapping[str, Any],

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import FRAME_SAMPLES, assign
 from asdf.trials.how_scored import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
@@ -20,7 +21,7 @@ _LOSS = "network.loss"
 _NORMALIZE = "front_end.normalize_waveforms"
 
 
-def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -> list[str]:
+def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, Any]) -> list[str]:
     """Set how much of a recording is scored to what the published programs score; return notes.
 
     The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
@@ -57,7 +58,7 @@ def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -
 
 
 def antideepfake_scoring(
-    settings: Sections, one_class: str | None, chosen: Mapping[str, Any]
+    settings: NetworkSections, one_class: str | None, chosen: Mapping[str, Any]
 ) -> list[str]:
     """Set what AntiDeepfake's program does to a recording and takes for its score; return notes.
 

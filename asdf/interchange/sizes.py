@@ -17,7 +17,7 @@ from asdf.errors import AsdfError
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
 
 ARCHITECTURE = "front_end.architecture"
 SHAPES = "by the shapes of the layers"
@@ -43,6 +43,9 @@ class SettingFromFile:
 
     def describe(self) -> str:
         return f"{self.name} = {self.value!r}, {self.reason}"
+
+
+Sizes = list[SettingFromFile]
 
 
 def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
@@ -88,9 +91,7 @@ def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:
     )
 
 
-def back_end_sizes(
-    kind: str, state: Mapping[str, Tensor], settings: Sections
-) -> list[SettingFromFile]:
+def back_end_sizes(kind: str, state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     """Return settings of the back end of the class `kind`.
 
     Args:
@@ -102,7 +103,7 @@ def back_end_sizes(
     return _SIZES[kind](state, settings) if kind in _SIZES else []
 
 
-def _sls_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
+def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     architecture = Architecture.from_text(settings.front_end.architecture)
     hidden, inputs = state["back_end.fc1.weight"].shape
     # SLS reads the maxima of squares of 3 frames and 3 features.
@@ -120,7 +121,7 @@ def _sls_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingF
     ]
 
 
-def _nes2net_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
+def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     blocks = set()
     convolutions = 0
     for name in state:
@@ -144,7 +145,7 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[Sett
     ]
 
 
-def _conformer_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
+def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     block = f"{_BACK_END}{_CONFORMER_BLOCK}"
     attention = f"{block}0.attn.fn."
     dimension = state["back_end.conformer.class_token"].shape[1]
@@ -166,7 +167,7 @@ def _conformer_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[Se
     ]
 
 
-def _rawnet2_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
+def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     embedding, units = state["fc1_gru.weight"].shape
     taps = settings.back_end.rawnet2_taps
@@ -180,7 +181,7 @@ def _rawnet2_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[Sett
     ]
 
 
-_SIZES: dict[str, Callable[[Mapping[str, Tensor], Sections], list[SettingFromFile]]] = {
+_SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_SLS": _sls_sizes,
     "SSL_Nes2NetX": _nes2net_sizes,
     "SSL_Conformer": _conformer_sizes,

@@ -14,9 +14,11 @@ from typing import Any
 
 from torch import Tensor
 
+from asdf.checkpoint.fitting import by_module, first_names, load_layers
+from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.errors import AsdfError
 from asdf.interchange import hugging_face
-from asdf.interchange.fitting import by_module, first_names, load_layers
 from asdf.interchange.front_end_weights import log_normalization
 from asdf.interchange.named_weights import fetch_configuration, fetch_weights
 from asdf.networks.front_ends.extractors import recorded_settings
@@ -55,10 +57,10 @@ def read_architecture_text(weights: str) -> str:
     """
     folder = _find_folder(fetch_configuration(weights))
     # Read by the safe reader, and handed on as text.
-    hugging_face.read_json(folder / hugging_face.CONFIG)
-    config = read_config((folder / hugging_face.CONFIG).read_text(encoding="utf-8"))
+    read_json(folder / CONFIG)
+    config = read_config((folder / CONFIG).read_text(encoding="utf-8"))
     if (folder / hugging_face.PREPROCESSOR).is_file():
-        extractor = recorded_settings(hugging_face.read_json(folder / hugging_face.PREPROCESSOR))
+        extractor = recorded_settings(read_json(folder / hugging_face.PREPROCESSOR))
         if extractor:
             config[EXTRACTOR] = extractor
     return config_text(config)
@@ -98,7 +100,7 @@ def _find_folder(weights: str) -> Path:
     if folder is None:
         raise AsdfError(
             f"cannot read weights from {path}: front_end.front_end_class = 'transformers' takes a "
-            f"folder of Hugging Face with its {hugging_face.CONFIG}. For checkpoints of other "
+            f"folder of Hugging Face with its {CONFIG}. For checkpoints of other "
             "programs leave front_end.front_end_class at None."
         )
     return folder

@@ -17,15 +17,15 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
+from asdf.checkpoint.base_weights import base_of, saves_only_trained
+from asdf.checkpoint.fused_file import is_fused_file, read_fused_file
+from asdf.checkpoint.network_file import OtherLayoutError
+from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
-from asdf.interchange.base import base_of, saves_only_trained
-from asdf.interchange.fused_file import is_fused_file, read_fused_file
-from asdf.interchange.network_file import OtherLayoutError
-from asdf.interchange.network_reading import read_network_file
-from asdf.interchange.opening import find_network, read_detector
+from asdf.interchange.named_networks import find_network, read_detector
 from asdf.networks.split import tensors_digest
 from asdf.networks.trained_loss import PREFIX
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
 from asdf.text import AnyPath
 
 # A network that was read has its updates merged and its base filled in: its file has not.
@@ -60,7 +60,7 @@ def network_digest(named: AnyPath) -> str:
     return _digest(file.state)
 
 
-def digest_in_memory(network: nn.Module, settings: Sections) -> str | None:
+def digest_in_memory(network: nn.Module, settings: NetworkSections) -> str | None:
     """Return the digest that the file of a network in memory has, or will have once written.
 
     Returns:

@@ -1,11 +1,12 @@
 """Many runs: their points, a queue of processes over the GPUs of a node or a job array, states."""
 
-from asdf.launcher.arrays import Submission, check_script, queued_runs, submit_array
+from asdf.launcher.job_arrays import Submission, check_script, queued_runs, submit_array
 from asdf.launcher.planning import Plan, PlannedRun, plan_runs
 from asdf.launcher.points import PointOptions
 from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import run_queue
 from asdf.launcher.slots import Slots, choose_gpus
+from asdf.launcher.state_table import Table, list_runs, summary
 from asdf.launcher.states import (
     Job,
     JobResult,
@@ -13,7 +14,6 @@ from asdf.launcher.states import (
     read_results,
     settings_digest,
 )
-from asdf.launcher.table import Table, list_runs, summary
 
 __all__ = [
     "Job",

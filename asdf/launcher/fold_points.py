@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from asdf.launcher.points import SEED, Point
-from asdf.recipe.asking import corpora_of
-from asdf.recipe.checks import Problem, failures, raise_problems
-from asdf.recipe.corpora import Corpus
-from asdf.recipe.folders import folders_of
-from asdf.recipe.folds import (
+from asdf.recipe.command_line import corpora_of
+from asdf.recipe.corpus import Corpus
+from asdf.recipe.left_out_folds import (
     CorpusLists,
     Fold,
     FoldRequest,
@@ -24,8 +22,10 @@ from asdf.recipe.folds import (
     divide_into_folds,
     fold_overrides,
 )
+from asdf.recipe.problems import Problem, failures, raise_problems
+from asdf.recipe.run_folders import folders_of
 from asdf.settings import Settings
-from asdf.settings.layers import Config
+from asdf.settings.config_layers import Config
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from heapq import nsmallest
 from itertools import product
 from math import prod
 
-from asdf.recipe.folds import FOLD_SETTINGS
+from asdf.recipe.left_out_folds import FOLD_SETTINGS
 from asdf.runs.seeds import derived_seed
-from asdf.settings.literals import parse_literal
+from asdf.settings.literals import parse_literal, split_values
 from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, shortened
-from asdf.settings.tokens import split_values
 
 SEED = "recipe.seed"
 SYSTEM_FOLDER = "paths.system_folder"
@@ -57,7 +56,7 @@ class PointOptions:
         sweeps: texts 'section.name=value,value'.
         draws: Number of points of the grid; None for all.
         draw_seed: Seed that the draw follows from.
-        folds: 'attack:2'; each point is then a run per fold (see `asdf.recipe.folds`).
+        folds: 'attack:2'; each point is then a run per fold (see `asdf.recipe.left_out_folds`).
     """
 
     seeds: str | None = None

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from shlex import join
 
-from asdf.distributed.seen_gpus import visibility_variable
+from asdf.distributed.devices import visibility_variable
 from asdf.launcher.following import Progress, explain_failure, log_lines, was_stopped
 from asdf.launcher.states import Job, read_results
 from asdf.runs.systems import lock

@@ -15,8 +15,8 @@ from asdf.distributed.stopping import StopRequest
 from asdf.errors import AsdfError
 from asdf.launcher.processes import RunningJob, start
 from asdf.launcher.slots import Slots
+from asdf.launcher.state_table import Table
 from asdf.launcher.states import Job
-from asdf.launcher.table import Table
 
 _LOOK_EVERY_S = 0.5
 
@@ -37,10 +37,21 @@ def run_queue(
     stop_was_requested = False
     try:
         while running or (not stop and any(job.state == "waiting" for job in jobs)):
-            _collect_ended(running, slots)
+            for run in list(running):
+                if run.has_ended():
+                    # First: a second Ctrl-C, at whatever moment, must not mark an ended run as
+                    # killed.
+                    running.remove(run)
+                    slots.give_back(run.slots)
+                    run.job.save_state()
             if stop and not stop_was_requested:
                 stop_was_requested = True
-                _request_stop(running, table, stop)
+                table.print_line(
+                    f"{stop.reason}: {len(running)} runs are asked to save and end; a second "
+                    "Ctrl-C kills them"
+                )
+                for run in running:
+                    run.ask_to_stop()
             if not stop:
                 running += _start_what_fits(jobs, slots, recipe)
             for run in running:
@@ -49,36 +60,14 @@ def run_queue(
             table.show(jobs)
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
-        _kill_all(running)
+        for run in running:
+            run.kill()
+            run.job.state = "stopped"
+            run.job.detail = "killed"
+            run.job.save_state()
         table.show(jobs)
         raise
     table.show(jobs)
-
-
-def _collect_ended(running: list[RunningJob], slots: Slots) -> None:
-    """Take the runs that have ended out of `running`, free their slots and save their states."""
-    for run in list(running):
-        if run.has_ended():
-            # First: a second Ctrl-C, at whatever moment, must not mark an ended run as killed.
-            running.remove(run)
-            slots.give_back(run.slots)
-            run.job.save_state()
-
-
-def _request_stop(running: Sequence[RunningJob], table: Table, stop: StopRequest) -> None:
-    table.print_line(
-        f"{stop.reason}: {len(running)} runs are asked to save and end; a second Ctrl-C kills them"
-    )
-    for run in running:
-        run.ask_to_stop()
-
-
-def _kill_all(running: Sequence[RunningJob]) -> None:
-    for run in running:
-        run.kill()
-        run.job.state = "stopped"
-        run.job.detail = "killed"
-        run.job.save_state()
 
 
 def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[RunningJob]:

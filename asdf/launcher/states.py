@@ -17,8 +17,7 @@ from typing import Any, Literal
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
-from asdf.runs.record import was_finished
-from asdf.settings import Sections
+from asdf.runs.start_records import was_finished
 from asdf.settings.loading import read_init_config
 from asdf.trials.how_scored import described_set
 
@@ -133,7 +132,7 @@ class Job:
         if not was_finished(self.layout.environment):
             return False
         try:
-            saved = read_init_config(self.layout.settings, self.modules).sections()
+            saved = read_init_config(self.layout.settings, self.modules).sections().plain()
         except AsdfError:
             return False
         # Not by digests: what is 20 as a default is 20.0 when it has been read from a file.
@@ -182,23 +181,26 @@ class Job:
             return ""
 
 
-def outcome_settings(settings: Sections) -> dict[str, Any]:
+def outcome_settings(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the settings that a run's outcome depends on, by section and name.
 
     Those are all but the folders and what changes only where or how fast the run computes.
+
+    Args:
+        plain: all settings, as `Sections.plain` returns them.
     """
-    values = settings.plain()
+    values = {section: dict(settings) for section, settings in plain.items()}
     del values["paths"]
     for name in _PLACE_OR_SPEED:
         del values["computing"][name]
     return values
 
 
-def settings_digest(settings: Sections) -> str:
-    """Return a digest of the settings that a run's outcome depends on."""
-    values = outcome_settings(settings)
+def settings_digest(plain: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a digest of the settings that a run's outcome depends on; `plain` as above."""
     # Sorted: a later version may define the same settings in another order.
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(outcome_settings(plain), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_results(path: Path) -> list[JobResult]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         choose_format,
         describe_format,
         in_gibibytes,
+        scoring_memory,
     )
-    from asdf.memory.training import TrainingMemory, training_memory
+    from asdf.memory.training_step import TrainingMemory, scoring_peak, training_memory
 
 __all__, __getattr__ = open_door(__name__)

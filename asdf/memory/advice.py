@@ -9,8 +9,15 @@ from typing import Any
 
 from asdf.data.scoring_plan import batch_samples
 from asdf.errors import UsageError
-from asdf.memory.case import OUTSIDE_ALLOCATOR, Case, Gpu, choose_format, in_gibibytes
-from asdf.memory.training import TrainingMemory
+from asdf.memory.case import (
+    OUTSIDE_ALLOCATOR,
+    Case,
+    Gpu,
+    choose_format,
+    in_gibibytes,
+    scoring_memory,
+)
+from asdf.memory.training_step import TrainingMemory, scoring_peak, training_memory
 
 # Less than this does not help.
 _MIN_SAVED = 0.01
@@ -125,7 +132,7 @@ def _divide_minibatch(case: Case, others: dict[str, Any], parts: int) -> dict[st
 
 
 def _advise_on_scoring(case: Case, training: TrainingMemory | None, limit: int) -> str:
-    if case.scoring().worst.utterances == 1:
+    if scoring_memory(case).worst.utterances == 1:
         return (
             "a lower network.max_evaluation_utterance_length_in_samples: the longest recording is "
             "what takes most"
@@ -138,7 +145,7 @@ def _advise_on_scoring(case: Case, training: TrainingMemory | None, limit: int) 
         factor = round(factor / 2, 3)
         settings = {_EVAL_FACTOR: factor}
         changed = _change_settings(case, settings)
-        change = _Change(settings, changed.scoring_peak(changed.scoring(), training))
+        change = _Change(settings, scoring_peak(changed, scoring_memory(changed), training))
         if change.peak <= limit:
             break
     return change.describe(limit)
@@ -148,9 +155,7 @@ def _try_settings(case: Case, gpu: Gpu, settings: dict[str, Any]) -> _Change:
     """Compute the peak of the training with settings changed."""
     changed = _change_settings(case, settings)
     dtype = choose_format(changed.settings.computing, gpu)
-    training = replace(changed, dtype=dtype).training()
-    assert training is not None  # advice is for a training
-    return _Change(settings, training.peak)
+    return _Change(settings, training_memory(replace(changed, dtype=dtype)).peak)
 
 
 def _change_settings(case: Case, changes: dict[str, Any]) -> Case:

@@ -1,16 +1,24 @@
-"""A run whose memory is to be known: what it depends on, and the numbers."""
+"""A run whose memory is to be known: what it depends on, and what scoring takes of a GPU.
+
+Scoring is one batch that is scored on a fake GPU.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from asdf.memory.scoring import ScoringMemory, scoring_memory
-from asdf.memory.training import WORKSPACE, TrainingMemory, training_memory
-from asdf.settings.sections import Computing, Sections
-from asdf.training.precision import choose_precision
+from asdf.data.scoring_plan import batch_samples
+from asdf.memory.fake_gpu import fake_gpu
+from asdf.networks import scoring_length
+from asdf.networks.build import build_network
+from asdf.scoring.scorer import scored_length_of
+from asdf.settings.sections import Computing, Network, Sections
+from asdf.training.training_precision import choose_precision
+from asdf.trials.how_scored import ScoredLength
 
 GIB = 2**30
 # What a process takes of a GPU's memory without torch's allocator: the CUDA context with torch's
@@ -34,8 +42,10 @@ class Case:
     """What the memory of a process depends on.
 
     Attributes:
-        architecture: Architecture of the front end.
-        folder: the recipe's.
+        architecture: Architecture of the front end, as in `front_end.architecture`: that of the
+            weights, if any.
+        folder: the recipe's, where a user's own modules lie.
+        processes: Processes of the run.
         trains: True if a network is trained, False if existing networks are only scored.
         dtype: Number format of autocast in training; None: float32 throughout.
         gpu_bytes: memory of the GPU, which the batches of scoring follow; 0 where it is not known.
@@ -43,36 +53,29 @@ class Case:
 
     settings: Sections
     architecture: str
-    folder: Path
-    processes: int
-    trains: bool
-    dtype: torch.dtype | None
+    folder: Path | None = None
+    processes: int = 1
+    trains: bool = True
+    dtype: torch.dtype | None = None
     gpu_bytes: int = 0
 
-    def training(self) -> TrainingMemory | None:
-        """Compute what training takes; None without training."""
-        if not self.trains:
-            return None
-        return training_memory(
-            self.settings, self.architecture, self.processes, self.dtype, self.folder
+    @property
+    def divides(self) -> bool:
+        """Whether the network is divided over the processes."""
+        return self.settings.computing.shard_network and self.processes > 1
+
+    def outline_network(self) -> nn.Module:
+        """Build the network on a fake GPU (see `fake_gpu`), for training.
+
+        No layer is dropped at random: which ones run could not be known.
+
+        Raises:
+            AsdfError: as `build_network`; also where a constructor looks at numbers.
+        """
+        front_end = replace(
+            self.settings.front_end, architecture=self.architecture, weights=None, layer_drop=0.0
         )
-
-    def scoring(self) -> ScoringMemory:
-        """Compute what scoring takes, of validation as of stage 2."""
-        return scoring_memory(self.settings, self.architecture, self.folder, self.gpu_bytes)
-
-    def scoring_peak(self, scoring: ScoringMemory, training: TrainingMemory | None) -> int:
-        """Return the peak of scoring: its largest batch, and what training holds meanwhile."""
-        computing = self.settings.computing
-        activations = scoring.worst.activations + WORKSPACE
-        if training is None:
-            return scoring.weights + activations
-        # What graphs compute in is theirs alone: it is held between two steps as well.
-        held = training.peak if computing.cuda_graphs else training.between
-        if computing.shard_network and self.processes > 1:
-            # Scoring has a whole copy of a divided network.
-            held += scoring.weights
-        return held + activations
+        return build_network(replace(self.settings, front_end=front_end), self.folder).train()
 
 
 def choose_format(computing: Computing, gpu: Gpu | None) -> torch.dtype | None:
@@ -105,3 +108,69 @@ def in_gibibytes(count: int) -> str:
     if count >= GIB / 10:
         return f"{count / GIB:.1f} GiB"
     return f"{count / 2**20:.1f} MiB"
+
+
+@dataclass(frozen=True)
+class ScoringBatchMemory:
+    """What a batch takes in addition to the network, in bytes of torch's allocator."""
+
+    utterances: int
+    samples: int
+    activations: int
+
+
+@dataclass(frozen=True)
+class ScoringMemory:
+    """What scoring takes, in bytes of torch's allocator.
+
+    Attributes:
+        weights: the network's parameters and buffers.
+        batches: Batch of as many utterances of a clip's length as fit, and the longest recording;
+            one for a network that takes one length only.
+    """
+
+    weights: int
+    batches: tuple[ScoringBatchMemory, ...]
+
+    @property
+    def worst(self) -> ScoringBatchMemory:
+        """The batch that takes the most."""
+        return max(self.batches, key=lambda batch: batch.activations)
+
+
+def scoring_memory(case: Case) -> ScoringMemory:
+    """Compute what scoring takes, of validation as of stage 2, in the precision of the settings.
+
+    Raises:
+        AsdfError: the network cannot be built.
+        Exception: whatever a network raises that looks at its numbers.
+    """
+    rules = case.settings.network
+    in_bf16 = case.settings.computing.scoring_precision == "bf16"
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=in_bf16)
+    with fake_gpu() as counted, torch.no_grad(), autocast:
+        network = case.outline_network().eval()
+        weights = counted.now
+        batches = []
+        for batch in largest_batches(rules, scored_length_of(network, rules), case.gpu_bytes):
+            utterances, samples = batch
+            counted.peak = counted.now
+            network(torch.empty(utterances, scoring_length(network, samples)))
+            batches.append(ScoringBatchMemory(utterances, samples, counted.peak - weights))
+    return ScoringMemory(weights, tuple(batches))
+
+
+def largest_batches(
+    settings: Network, length: ScoredLength, gpu_bytes: int = 0
+) -> list[tuple[int, int]]:
+    """Return utterances and samples of the largest batches that can occur.
+
+    Args:
+        length: Part of a recording that is scored.
+    """
+    assert length.max_samples is not None  # settings always have a limit
+    budget = batch_samples(settings, gpu_bytes)
+    longest = length.max_samples
+    usual = min(max(settings.train_clip_size, length.min_samples), longest)
+    distinct = dict.fromkeys([usual, longest])
+    return [(max(1, budget // samples), samples) for samples in distinct]

@@ -8,7 +8,7 @@ fractions, those of scikit-learn's `accuracy_score`, `balanced_accuracy_score`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,68 +52,38 @@ class Confusion:
             rejected_spoof=spoof.size - accepted_spoof,
         )
 
-    def value(self, name: str) -> Any:
-        """Return the metric called `name`, one of `DECISION_METRICS`."""
-        return _FORMULAS[name](self)
+    def rates(self) -> dict[str, Any]:
+        """Return the `DECISION_METRICS` by name."""
+        right = self.accepted_bona_fide + self.rejected_spoof
+        # Whichever class is meant, its false and its missed decisions are all wrong ones.
+        wrong = self.rejected_bona_fide + self.accepted_spoof
+        recall_bona_fide = self.accepted_bona_fide / (
+            self.accepted_bona_fide + self.rejected_bona_fide
+        )
+        recall_spoof = self.rejected_spoof / (self.rejected_spoof + self.accepted_spoof)
+        f1_bona_fide = 2 * self.accepted_bona_fide / (2 * self.accepted_bona_fide + wrong)
+        f1_spoof = 2 * self.rejected_spoof / (2 * self.rejected_spoof + wrong)
+        # Where a class is never decided, a precision is 0 / 1: scikit-learn's zero_division=0.
+        accepted = np.maximum(self.accepted_bona_fide + self.accepted_spoof, 1)
+        rejected = np.maximum(self.rejected_spoof + self.rejected_bona_fide, 1)
+        return {
+            "accuracy": right / (right + wrong),
+            "balanced_accuracy": (recall_bona_fide + recall_spoof) / 2,
+            "macro_f1": (f1_bona_fide + f1_spoof) / 2,
+            "f1_bona_fide": f1_bona_fide,
+            "f1_spoof": f1_spoof,
+            "precision_bona_fide": self.accepted_bona_fide / accepted,
+            "recall_bona_fide": recall_bona_fide,
+            "precision_spoof": self.rejected_spoof / rejected,
+            "recall_spoof": recall_spoof,
+        }
 
     def values(self) -> dict[str, float]:
-        """Return all metrics by name."""
-        return {name: float(self.value(name)) for name in DECISION_METRICS}
+        """Return the `DECISION_METRICS` of single numbers by name."""
+        return {name: float(value) for name, value in self.rates().items()}
 
 
-def _accuracy(counts: Confusion) -> Any:
-    right = counts.accepted_bona_fide + counts.rejected_spoof
-    wrong = counts.rejected_bona_fide + counts.accepted_spoof
-    return right / (right + wrong)
-
-
-def _balanced_accuracy(counts: Confusion) -> Any:
-    return (_recall_bona_fide(counts) + _recall_spoof(counts)) / 2
-
-
-def _precision(right: Any, wrong: Any) -> Any:
-    # Where a class is never decided, both are 0: 0 / 1 is scikit-learn's zero_division=0.
-    return right / np.maximum(right + wrong, 1)
-
-
-def _recall_bona_fide(counts: Confusion) -> Any:
-    return counts.accepted_bona_fide / (counts.accepted_bona_fide + counts.rejected_bona_fide)
-
-
-def _recall_spoof(counts: Confusion) -> Any:
-    return counts.rejected_spoof / (counts.rejected_spoof + counts.accepted_spoof)
-
-
-def _f1_bona_fide(counts: Confusion) -> Any:
-    return _f1(counts.accepted_bona_fide, counts)
-
-
-def _f1_spoof(counts: Confusion) -> Any:
-    return _f1(counts.rejected_spoof, counts)
-
-
-def _f1(right: Any, counts: Confusion) -> Any:
-    # Whichever class is meant, its false and its missed decisions are all wrong ones.
-    wrong = counts.rejected_bona_fide + counts.accepted_spoof
-    return 2 * right / (2 * right + wrong)
-
-
-def _macro_f1(counts: Confusion) -> Any:
-    return (_f1_bona_fide(counts) + _f1_spoof(counts)) / 2
-
-
-_FORMULAS: Mapping[str, Callable[[Confusion], Any]] = {
-    "accuracy": _accuracy,
-    "balanced_accuracy": _balanced_accuracy,
-    "macro_f1": _macro_f1,
-    "f1_bona_fide": _f1_bona_fide,
-    "f1_spoof": _f1_spoof,
-    "precision_bona_fide": lambda c: _precision(c.accepted_bona_fide, c.accepted_spoof),
-    "recall_bona_fide": _recall_bona_fide,
-    "precision_spoof": lambda c: _precision(c.rejected_spoof, c.rejected_bona_fide),
-    "recall_spoof": _recall_spoof,
-}
-DECISION_METRICS = tuple(_FORMULAS)
+DECISION_METRICS = tuple(Confusion(1, 1, 1, 1).rates())
 """Names of the metrics, in the order of every output."""
 
 
@@ -141,7 +111,7 @@ class Decisions:
 
     def value(self, name: str) -> float:
         """Return the metric called `name`, one of `DECISION_METRICS`."""
-        return float(self.confusion.value(name))
+        return float(self.confusion.rates()[name])
 
 
 def decide(
@@ -206,10 +176,11 @@ def _intervals(
         rejected_spoof=spoof[:, _REJECTED],
     )
     intervals = {}
-    for name in DECISION_METRICS:
+    measured = confusion.values()
+    for name, values in drawn.rates().items():
         intervals[name] = rate_interval(
-            float(confusion.value(name)),
-            drawn.value(name),
+            measured[name],
+            values,
             trials=_trials_of(name, confusion),
             groups=groups,
         )

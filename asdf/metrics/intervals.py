@@ -29,10 +29,11 @@ neither.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,17 @@ class Interval:
         if self.groups is None or self.groups >= FEW_GROUPS:
             return what
         return f"{self.groups} {what} only"
+
+
+def read_intervals(record: Mapping[str, Any]) -> dict[str, Interval]:
+    """Return the intervals of a record by metric, around the values next to them.
+
+    A record without intervals gives none.
+    """
+    intervals = {}
+    for name, (low, high) in record.get("intervals", {}).items():
+        intervals[name] = Interval(float(record[name]), float(low), float(high))
+    return intervals
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,7 +115,7 @@ def metric_columns(
 
     Args:
         leading: metric -> index of the system that is significantly the best by it (see
-            `leading.leaders`).
+            `several_systems.leaders`).
     """
     columns = []
     for metric in defined(summaries):

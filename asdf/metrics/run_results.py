@@ -17,7 +17,7 @@ from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
 from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.tables.table import Column, Columns, Table, counts, each, rate, texts
 from asdf.text import AnyPath
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, role_notes
 
@@ -67,14 +67,14 @@ def results_table(rows: Sequence[AnyRow]) -> str:
     complete = [_as_row(row) for row in rows]
     columns: Columns = [
         texts("set", each(complete, "set"), is_left=True),
-        (rate("eer", "EER", 3, states_unit=True), list(map(Value, each(complete, "result.eer")))),
+        rate("eer", "EER", 3, states_unit=True).with_values(each(complete, "result.eer")),
     ]
     for name in dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by):
         chosen = [row.chosen_by for row in complete]
         values = [known.value if known and known.name == name else None for known in chosen]
-        columns.append((Column(name, name), list(map(Value, values))))
+        columns.append(Column(name, name).with_values(values))
     for key, name in (("min_dcf", "minDCF"), ("eer_threshold", "threshold")):
-        columns.append((Column(key, name), list(map(Value, each(complete, f"result.{key}")))))
+        columns.append(Column(key, name).with_values(each(complete, f"result.{key}")))
     columns += [
         counts("bona fide", each(complete, "result.bona_fide")),
         counts("spoof", each(complete, "result.spoof")),

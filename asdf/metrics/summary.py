@@ -38,7 +38,7 @@ from asdf.metrics.results import (
 from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.how_scored import NOT_KNOWN, HowScored, ScoredLength, different_precisions
+from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -48,10 +48,7 @@ __all__ = [
     "Condition",
     "Summary",
     "Tandem",
-    "different_lengths",
-    "different_trials",
     "known_columns",
-    "mixed_precisions",
     "summarise",
 ]
 
@@ -288,49 +285,6 @@ def _list_conditions(
         conditions += of_column
         findings += left_out
     return conditions, findings
-
-
-def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored on different numbers of its trials."""
-    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
-    if len(sizes) < 2:
-        return []
-    numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
-    message = (
-        f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
-        "numbers cannot be compared."
-    )
-    return [Finding("warning", message)]
-
-
-def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set are known to be scored from different lengths of recordings."""
-    lengths: list[ScoredLength] = []
-    for summary in summaries:
-        length = summary.scored.length
-        if length is not None and length not in lengths:
-            lengths.append(length)
-    # What agrees with the first agrees with each other: the first stands for all.
-    if all(length.agrees_with(lengths[0]) for length in lengths):
-        return []
-    described_lengths = "; ".join(length.describe() for length in lengths)
-    message = (
-        f"the systems were scored from different lengths of the recordings "
-        f"({described_lengths}), so their numbers cannot be compared."
-    )
-    return [Finding("warning", message)]
-
-
-def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored in different precisions."""
-    precisions = different_precisions(summary.scored for summary in summaries)
-    if not precisions:
-        return []
-    message = (
-        f"the systems were scored in different precisions ({precisions}), which moves scores a "
-        "little: score all in fp32 where a small difference counts."
-    )
-    return [Finding("warning", message)]
 
 
 def known_columns(

@@ -7,11 +7,8 @@ several equally good thresholds the lowest is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 
-from asdf.arrays import Floats
 from asdf.metrics.calibration import Calibration, eer_threshold
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.metrics.decisions import Confusion
@@ -20,27 +17,13 @@ from asdf.metrics.detection import DetCurve
 # Relative, a little more than the rounding of a division.
 _ROUNDING = 2.0**-50
 
-Cost = Callable[[DetCurve, Confusion], Floats]
-"""What a rule minimises, for each point of the curve: (trials + 1,)."""
-
-
-def _detection_cost(curve: DetCurve, counts: Confusion) -> Floats:
-    return ASVSPOOF5.miss_weight * curve.frr + ASVSPOOF5.false_alarm_weight * curve.far
-
-
-def _lowest_of(metric: str) -> Cost:
-    """Return minus the metric, as the cost of a rule that looks for its highest value."""
-
-    return lambda curve, counts: -counts.value(metric)
-
-
-_COSTS: Mapping[str, Cost] = {
-    "min-dcf": _detection_cost,
-    "best-f1": _lowest_of("macro_f1"),
-    "best-accuracy": _lowest_of("accuracy"),
-    "best-balanced-accuracy": _lowest_of("balanced_accuracy"),
+# What the rules find the highest value of.
+_METRICS = {
+    "best-f1": "macro_f1",
+    "best-accuracy": "accuracy",
+    "best-balanced-accuracy": "balanced_accuracy",
 }
-THRESHOLD_RULES = ("eer", *_COSTS)
+THRESHOLD_RULES = ("eer", "min-dcf", *_METRICS)
 """By what a threshold is chosen; best-f1 is the highest macro-F1."""
 
 
@@ -49,13 +32,16 @@ def choose_threshold(curve: DetCurve, rule: str) -> float:
     if rule == "eer":
         return eer_threshold(curve.bona_fide, curve.spoof)
     points = _possible_points(curve)
-    costs = _COSTS[rule](curve, confusions(curve))[points]
-    return _threshold_above(curve, int(points[np.argmin(costs)]))
+    if rule == "min-dcf":
+        costs = ASVSPOOF5.miss_weight * curve.frr + ASVSPOOF5.false_alarm_weight * curve.far
+    else:
+        costs = -confusions(curve).rates()[_METRICS[rule]]
+    return _threshold_above(curve, int(points[np.argmin(costs[points])]))
 
 
 def best_value(curve: DetCurve, metric: str) -> float:
     """Return the highest value that a metric of decisions has at any threshold."""
-    values = confusions(curve).value(metric)
+    values = confusions(curve).rates()[metric]
     return float(values[_possible_points(curve)].max())
 
 

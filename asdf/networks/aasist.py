@@ -20,7 +20,7 @@ from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.largest import largest_magnitudes
 from asdf.networks.sinc import SincFilters
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
 
 FILTERS = 70
 FILTER_LENGTH = 128
@@ -46,7 +46,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
     frequency_masking = False
     """In training, silence up to 19 neighbouring filters. A derived class may turn it on."""
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: NetworkSections) -> None:
         super().__init__(self.sizes, pool_time=True)
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
         self.pool_magnitudes = MagnitudePool()

@@ -6,7 +6,7 @@ training starts: every parameter that still requires a gradient gets one in each
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from asdf.networks.ssl_detector import (
     find_front_end_class,
 )
 from asdf.networks.tuning.tuned import tune_front_ends
+from asdf.networks.views import NetworkSections
 from asdf.settings.class_path import describe_error, find_class
-from asdf.settings.frame_heads import THAT_KEEP_TIME
+from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import FrontEnd as FrontEndSettings
-from asdf.settings.sections import Sections
 
 SETTING = "network.network_class"
 
@@ -41,38 +41,33 @@ class Summary:
         return f"{self.total:,} parameters, {self.trainable:,} of them trainable"
 
 
-def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
+def build_network(
+    settings: NetworkSections,
+    folder: Path | None = None,
+    load: Callable[[nn.Module], None] | None = None,
+) -> nn.Module:
     """Build the network of the settings with random weights; no file is read.
 
     Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are
     the same. `asdf.interchange.build_pretrained` also loads `front_end.weights`.
 
     Args:
-        settings: all sections; the class gets them as they are.
-        folder: the recipe's folder, where a user's own modules lie; it is searched first.
+        settings: All sections; the class gets them as they are.
+        folder: Folder of the recipe, where a user's own modules lie; it is searched first.
+        load: Function that loads pretrained weights, which are for the modules that the network's
+            class made: it is called before anything is added to them.
 
     Raises:
-        UsageError, AsdfError: as `build_untuned` and `tune_front_ends`.
-    """
-    network = build_untuned(settings, folder)
-    tune_front_ends(network, settings)
-    return network
-
-
-def build_untuned(settings: Sections, folder: Path | None = None) -> nn.Module:
-    """Build the network of `settings.network.network_class` as its class makes it.
-
-    Args:
-        settings, folder: as of `build_network`.
-
-    Raises:
-        UsageError: as `find_network_class`.
+        UsageError: as `find_network_class` and `tune_front_ends`.
         AsdfError: the class's module or its constructor fails.
     """
     class_path = settings.network.network_class
     network_class = find_network_class(class_path, folder)
     # Also imports them from the recipe's folder, which the network's constructor does not know.
-    ends = _find_ends(settings, folder)
+    ends: dict[str, type[nn.Module] | None] = {
+        FRONT_END_SETTING: find_front_end_class(settings.front_end, folder),
+        BACK_END_SETTING: find_back_end_class(settings.back_end, folder),
+    }
     try:
         network = network_class(settings)
     except AsdfError:
@@ -84,9 +79,18 @@ def build_untuned(settings: Sections, folder: Path | None = None) -> nn.Module:
             "asdf.networks.DetectorNetwork."
         ) from error
     for setting, kind in ends.items():
-        _check_has(network, kind, setting, class_path)
-    if settings.localisation.enabled:
-        _check_has_frames(network, class_path)
+        if kind is not None:
+            _check_has(network, kind, setting, class_path)
+    if settings.localisation.enabled and frame_hop(network) is None:
+        raise UsageError(
+            f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
+            "network.network_class = 'asdf.networks.ComposedDetector' with one of the back ends "
+            f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
+            "asdf.networks.outputs.Outputs with frame logits, and has the attribute frame_hop."
+        )
+    if load is not None:
+        load(network)
+    tune_front_ends(network, settings)
     return network
 
 
@@ -112,15 +116,6 @@ def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
     return network_class
 
 
-def _find_ends(settings: Sections, folder: Path | None) -> dict[str, type[nn.Module]]:
-    """Return the classes of front end and back end that the settings name, by setting."""
-    ends = {
-        FRONT_END_SETTING: find_front_end_class(settings.front_end, folder),
-        BACK_END_SETTING: find_back_end_class(settings.back_end, folder),
-    }
-    return {setting: kind for setting, kind in ends.items() if kind is not None}
-
-
 def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_path: str) -> None:
     """Make sure that the network took the end that the settings name.
 
@@ -136,16 +131,6 @@ def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_pa
         f"{setting} names {kind.__name__}, and {class_path} has none: its class alone says what it "
         f"consists of. {advice}; or set {setting} = None."
     )
-
-
-def _check_has_frames(network: nn.Module, class_path: str) -> None:
-    if frame_hop(network) is None:
-        raise UsageError(
-            f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
-            "network.network_class = 'asdf.networks.ComposedDetector' with one of the back ends "
-            f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
-            "asdf.networks.outputs.Outputs with frame logits, and has the attribute frame_hop."
-        )
 
 
 def summary(network: nn.Module) -> Summary:

@@ -15,13 +15,14 @@ from asdf.networks.ssl_detector import (
     build_end,
     find_back_end_class,
 )
-from asdf.settings.sections import BACK_ENDS, Sections
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import BACK_ENDS
 
 
 class ComposedDetector(SSLDetector):
     """The front end of `front_end.front_end_class`, the back end of `back_end.back_end_class`."""
 
-    def make_back_end(self, settings: Sections) -> BackEnd:
+    def make_back_end(self, settings: NetworkSections) -> BackEnd:
         """Return the back end that the settings name.
 
         Raises:

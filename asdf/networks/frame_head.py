@@ -15,7 +15,7 @@ from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.settings.frame_heads import THAT_KEEP_TIME
+from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import Localisation
 
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from asdf.errors import AsdfError
-from asdf.networks.front_ends.layers import WeightedSum
+from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
 
 
 class DetectorNetwork(nn.Module, ABC):
@@ -57,7 +57,7 @@ class DetectorNetwork(nn.Module, ABC):
     fixed_samples: int | None = None
     frame_hop: int | None = None
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: NetworkSections) -> None:
         """Build the network with random weights drawn from torch's default generator.
 
         Args:

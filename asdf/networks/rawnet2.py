@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import BackEnd as BackEndSettings
 
 POOL = 3
 BLOCKS = 6
@@ -66,7 +67,7 @@ class RawNet2(DetectorNetwork):
     # So front_end.weights are not even read.
     front_end_class: ClassVar[None] = None
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         sizes = settings.back_end
         filters = sizes.rawnet2_filters
@@ -90,9 +91,9 @@ class RawNet2(DetectorNetwork):
         self.shortest_input = self._min_samples(POOL**BLOCKS)
 
     @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return its smallest number of layers, which settings show before it is built."""
-        return settings.back_end.rawnet2_layers
+        return sizes.rawnet2_layers
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, rawnet2_embedding) and log probabilities (batch, 2).

@@ -13,7 +13,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -89,8 +89,9 @@ def feature_identity(network: SSLDetector) -> dict[str, Any]:
     Raises:
         UsageError: the front end learns, or its features may not be cached.
     """
-    front_end: nn.Module = network.front_end
-    if not _stays_the_same(front_end):
+    front_end = network.front_end
+    is_known = isinstance(front_end, FrontEnd) and _is_cacheable(type(front_end))
+    if not is_known or not front_end.frozen:
         raise UsageError(
             f"front_end.cache_features = True: the front end of {type(network).__name__} is not "
             "frozen, or its class does not say cacheable = True: nothing makes sure that its "
@@ -122,12 +123,6 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
         # As bytes: numpy has no bfloat16.
         digest.update(numbers.view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _stays_the_same(front_end: nn.Module) -> TypeGuard[FrontEnd]:
-    if not isinstance(front_end, FrontEnd):
-        return False
-    return front_end.frozen and _is_cacheable(type(front_end))
 
 
 def _is_cacheable(front_end_class: type) -> bool:

@@ -22,11 +22,11 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.interface import DetectorNetwork, cut_or_repeat, repeat_short
 from asdf.networks.outputs import Outputs
+from asdf.networks.views import NetworkSections
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import FrontEnd as FrontEndSettings
-from asdf.settings.sections import Sections
 
 FRONT_END_SETTING = "front_end.front_end_class"
 BACK_END_SETTING = "back_end.back_end_class"
@@ -49,7 +49,7 @@ class SSLDetector(DetectorNetwork):
     front_end_class: ClassVar[type[FrontEnd]] = Wav2Vec2FrontEnd
     paper: ClassVar[str] = ""
 
-    def __init__(self, settings: Sections) -> None:
+    def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         front_end_class = find_front_end_class(settings.front_end) or self.front_end_class
         self.front_end = build_end(
@@ -75,7 +75,7 @@ class SSLDetector(DetectorNetwork):
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 
     @abstractmethod
-    def make_back_end(self, settings: Sections) -> BackEnd:
+    def make_back_end(self, settings: NetworkSections) -> BackEnd:
         """Return the back end for `self.front_end`, which exists already.
 
         It may set `self.fixed_samples`, if the back end does not.
@@ -157,9 +157,26 @@ class SSLDetector(DetectorNetwork):
             yield from self.front_end.final_norm_parameters()
 
 
-def build_end(
-    setting: str, value: str | None, build: Callable[..., End], settings: Sections, *others: Any
-) -> End:
+class PairedDetector(SSLDetector):
+    """A network whose back end is always of one class, behind any front end.
+
+    Attributes:
+        back_end_class: Class of the back end.
+    """
+
+    back_end_class: ClassVar[type[BackEnd]]
+
+    @classmethod
+    def min_layers(cls, sizes: BackEndSettings) -> int:
+        """Return the smallest number of layers of the back end."""
+        return cls.back_end_class.min_layers(sizes)
+
+    def make_back_end(self, settings: NetworkSections) -> BackEnd:
+        """Return the back end of `back_end_class`."""
+        return self.back_end_class.from_settings(settings, self.front_end)
+
+
+def build_end(setting: str, value: str | None, build: Callable[..., End], *arguments: Any) -> End:
     """Build a front end or a back end; a failure names the setting that named its class.
 
     Args:
@@ -170,7 +187,7 @@ def build_end(
         AsdfError: its constructor fails.
     """
     try:
-        return build(settings, *others)
+        return build(*arguments)
     except AsdfError:
         raise
     except Exception as error:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from asdf.networks.attached import TRAINED_LOSS, Attached, attach, part_of
 from asdf.networks.outputs import Outputs
-from asdf.settings.sections import Sections
 
 PREFIX = f"{TRAINED_LOSS}."
 
@@ -31,7 +30,7 @@ class ScoringLoss(Attached):
 
     gives_likelihood_ratios: ClassVar[bool] = False
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
+    def __init__(self, settings: object, dimension: int) -> None:
         super().__init__()
         self.dimension = dimension
 

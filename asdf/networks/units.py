@@ -31,7 +31,7 @@ def encoder_units(network: nn.Module) -> list[nn.Module]:
         if not isinstance(module, Transformer):
             continue
         for layer in module.layers:
-            if not _has_position_biases(layer):
+            if getattr(layer.attention, "rel_attn_embed", None) is None:
                 units.append(layer)
     return units
 
@@ -78,7 +78,3 @@ def check_divisible(network: nn.Module, network_class: str) -> None:
                 f"{about}has a parameter, {name}, that is a view whose numbers do not lie in a "
                 f"row. Make it with .contiguous(), or {advice}"
             )
-
-
-def _has_position_biases(layer: nn.Module) -> bool:
-    return getattr(layer.attention, "rel_attn_embed", None) is not None

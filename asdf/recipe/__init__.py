@@ -4,8 +4,8 @@ Nothing here imports torch before a run starts, so that --list, --explain and --
 once.
 """
 
-from asdf.recipe.corpora import Corpus
-from asdf.recipe.opening import Recipe, open_recipe
+from asdf.recipe.corpus import Corpus
+from asdf.recipe.opened_recipe import Recipe, open_recipe
 from asdf.recipe.run import Run
 
 __all__ = ["Corpus", "Recipe", "Run", "open_recipe"]

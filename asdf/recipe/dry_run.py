@@ -15,15 +15,14 @@ from pathlib import Path
 from asdf.audio.augmentation import open_chain
 from asdf.audio.speech_activity import check_detector
 from asdf.audio.vocoding import try_vocoders
-from asdf.data.orders import check_sampler, find_sampler
+from asdf.data.sampler_orders import check_sampler, find_sampler
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.data.vocoded_copies import describe_copies, join_with_copies
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
-from asdf.recipe.checks import Check, Problem, failures
-from asdf.recipe.corpora import (
+from asdf.recipe.corpus import (
     Corpus,
     check_classes,
     find_corpus,
@@ -33,14 +32,14 @@ from asdf.recipe.corpora import (
     sets_in_use,
     validation_sets,
 )
-from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
-from asdf.recipe.memory import describe_memory, takes_memory
-from asdf.recipe.overlaps import find_overlaps
+from asdf.recipe.memory import describe_memory
+from asdf.recipe.problems import Check, Problem, failures
+from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.selection import select_networks
-from asdf.recipe.stage_list import Stage
-from asdf.recipe.stage_plan import describe_stages
+from asdf.recipe.shared_recordings import find_overlaps
+from asdf.recipe.stage_list import Stage, describe_stages
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_path import look_for_class
@@ -119,12 +118,15 @@ def plan_run(
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
-    overlaps = find_overlaps(list(lists.values()), settings, corpora)
+    overlaps = find_overlaps(list(lists.values()), settings.recipe, corpora)
     plan.lines += [f"  warning: {overlap}" for overlap in overlaps]
-    if _leaves_out(settings):
+    recipe = settings.recipe
+    evaluates_part = recipe.evaluate_left_out and recipe.execute_stage(2)
+    leaves_out = bool(recipe.leave_out or recipe.leave_out_speakers) and recipe.execute_stage(1)
+    if evaluates_part or leaves_out:
         _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
-    if takes_memory(settings):
+    if recipe.execute_stage(1) or recipe.execute_stage(2):
         title = "memory of each process"
         _add(plan, title, lambda: describe_memory(settings, folders, world_size))
     if stages is not None:
@@ -142,7 +144,7 @@ def _checks(
         partial(check_classes, lists, settings),
         partial(check_files, lists),
     ]
-    if recipe.execute_stage(1) and not scores_only(settings):
+    if recipe.execute_stage(1) and not scores_only(settings.network):
         checks.append(partial(open_chain, settings, folders.database, folders.recipe))
         checks.append(partial(try_vocoders, settings, folders.recipe))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
@@ -232,20 +234,14 @@ def _describe_batches(
         f"minibatch {minibatch} x {processes} x {interval} minibatches per step = "
         f"{plan.window_size} utterances per optimiser step"
     ]
-    if settings.computing.shard_network:
-        lines.append(_describe_sharding(world_size))
+    if settings.computing.shard_network and world_size == 1:
+        lines.append("computing.shard_network: one process keeps the network whole")
+    elif settings.computing.shard_network:
+        lines.append(f"weights, gradients and moments are divided over the {world_size} processes")
     if training_sets and all(name in lists for name in training_sets):
-        parts = training_lists(settings, [lists[name] for name in training_sets])
+        parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
         lines.append(_describe_epoch(settings, parts, recipe_folder, plan))
     return lines
-
-
-def _leaves_out(settings: Sections) -> bool:
-    """Whether lists are restricted in the chosen stages."""
-    recipe = settings.recipe
-    if recipe.evaluate_left_out and recipe.execute_stage(2):
-        return True
-    return bool(recipe.leave_out or recipe.leave_out_speakers) and recipe.execute_stage(1)
 
 
 def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
@@ -256,22 +252,22 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
     # What is left out of one that cannot be read is not known.
     has_training = len(training) == len(recipe.training_sets)
     trains = recipe.execute_stage(1)
-    if trains and not scores_only(settings) and has_training:
-        for whole, part in zip(training, training_lists(settings, training), strict=True):
+    if trains and not scores_only(settings.network) and has_training:
+        for whole, part in zip(training, training_lists(settings.recipe, training), strict=True):
             removed = len(whole) - len(part)
             lines.append(f"{whole.name}: trained on without {removed} of {len(whole)} utterances")
-        left_out = left_out_of(settings)
+        left_out = left_out_of(settings.recipe)
         if left_out is not None:
             lines += left_out.whole_parts(training)
-    if needs_training_lists(settings) and not has_training:
+    if needs_training_lists(settings.recipe) and not has_training:
         return lines
     scored: list[TrialList] = []
     if trains:
-        validated = [lists[name] for name in validation_sets(settings) if name in lists]
-        scored += validation_lists(settings, validated, training)
+        validated = [lists[name] for name in validation_sets(settings.recipe) if name in lists]
+        scored += validation_lists(settings.recipe, validated, training)
     if recipe.evaluate_left_out and recipe.execute_stage(2):
         evaluated = [lists[name] for name in recipe.evaluation_sets if name in lists]
-        scored += evaluation_lists(settings, evaluated, training)
+        scored += evaluation_lists(settings.recipe, evaluated, training)
     for part in scored:
         bona_fide = int(part.labels.sum())
         lines.append(f"{part.name}: {bona_fide} bona fide, {len(part) - bona_fide} spoof")
@@ -302,12 +298,6 @@ def _describe_training(settings: Sections, parts: list[TrialList]) -> str:
         return f"{sum(map(len, parts))} training utterances"
     utterances = join_with_copies(parts, settings)
     return f"{len(utterances)} training utterances, of which {describe_copies(utterances)},"
-
-
-def _describe_sharding(world_size: int) -> str:
-    if world_size == 1:
-        return "computing.shard_network: one process keeps the network whole"
-    return f"weights, gradients and moments are divided over the {world_size} processes"
 
 
 def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from asdf.distributed.determinism import explain_refusal
@@ -102,7 +102,10 @@ def _report(error: BaseException) -> int:
         return 130
     if isinstance(error, NobodyReadsError):  # `run.py --list | head`: nobody reads on
         return 0
-    rank = _rank_if_known()
+    rank = 0
+    # Where the rank is not known, the reason is reported as rank 0 would.
+    with suppress(UsageError):
+        rank = read_launch().rank
     if not isinstance(error, AsdfError):
         return _report_failure(error, rank)
     if isinstance(error, OutputError):
@@ -139,14 +142,6 @@ def _report_failure(error: BaseException, rank: int) -> int:
         LOG.error("%s", "".join(traceback.format_exception(error)).rstrip())
         record_for_launcher(error)
     return 1
-
-
-def _rank_if_known() -> int:
-    """Return the rank of this process; 0 where it is not known, so that the reason is reported."""
-    try:
-        return read_launch().rank
-    except UsageError:
-        return 0
 
 
 def _report_mistake(error: AsdfError, rank: int) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from asdf.arrays import Flags, Indices
 from asdf.errors import UsageError
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Recipe
 from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList
 
@@ -97,8 +97,8 @@ class LeaveOut:
             raise UsageError(
                 f"{self.setting}: the {kind} set {utterances.name} has no trial of "
                 f"{self.column} {and_more(self.values, _SHOWN)}, so it says nothing of what is "
-                f"left out.{self._known_in([utterances])} Choose values that it has, or another "
-                f"of recipe.{kind}_sets."
+                f"left out.{_known_values([utterances], self.column)} Choose values that it has, "
+                f"or another of recipe.{kind}_sets."
             )
         is_bona_fide = utterances.labels == 1
         column = _column_of(utterances, self.column)
@@ -132,11 +132,8 @@ class LeaveOut:
     def _has_value(self, utterances: TrialList) -> Flags:
         return _has(utterances, self.column, self.values)
 
-    def _known_in(self, lists: Sequence[TrialList]) -> str:
-        return _known_values(lists, self.column)
 
-
-def left_out_of(settings: Sections) -> LeaveOut | None:
+def left_out_of(recipe: Recipe) -> LeaveOut | None:
     """Return what the settings leave out; None where nothing is.
 
     Speakers alone are the values of the column 'speaker'.
@@ -145,7 +142,6 @@ def left_out_of(settings: Sections) -> LeaveOut | None:
         UsageError: `recipe.leave_out` names a column and no value of it, or speakers are named
             twice; or nothing is left out and `recipe.evaluate_left_out` is set.
     """
-    recipe = settings.recipe
     words = recipe.leave_out
     speakers = recipe.leave_out_speakers
     if words is None:
@@ -170,13 +166,13 @@ def left_out_of(settings: Sections) -> LeaveOut | None:
     return LeaveOut(words[0], words[1:], speakers)
 
 
-def training_lists(settings: Sections, training: Sequence[TrialList]) -> list[TrialList]:
+def training_lists(recipe: Recipe, training: Sequence[TrialList]) -> list[TrialList]:
     """Return what is trained on of the training sets.
 
     Raises:
         UsageError: a column, a value or a speaker that they do not have is left out.
     """
-    left_out = left_out_of(settings)
+    left_out = left_out_of(recipe)
     if left_out is None:
         return list(training)
     left_out.check_training(training)

@@ -27,7 +27,7 @@ from asdf.recipe.leaving_out import (
     left_out_of,
     training_lists,
 )
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Recipe
 from asdf.trials.trial_list import TrialList, same_recording
 
 Rows = Indices
@@ -48,14 +48,14 @@ class SetParts:
         training: the whole training sets.
     """
 
-    settings: Sections
+    recipe: Recipe
     left_out: LeaveOut
     training: tuple[TrialList, ...]
 
     @property
     def evaluates(self) -> bool:
         """Whether evaluation sets are restricted to what is left out, or else validation sets."""
-        return self.settings.recipe.evaluate_left_out
+        return self.recipe.evaluate_left_out
 
     def of_validation(self, utterances: TrialList) -> Part:
         """Return what is validated on of a set.
@@ -79,7 +79,7 @@ class SetParts:
             return Part(utterances, np.arange(len(utterances)))
         rows = self.left_out.left_out_rows(utterances, self._heard, "evaluation")
         part = _part(utterances, self._unheard(utterances, rows), self.left_out.short_name)
-        check_unheard(part.utterances, training_lists(self.settings, self.training))
+        check_unheard(part.utterances, training_lists(self.recipe, self.training))
         return part
 
     @cached_property
@@ -91,7 +91,7 @@ class SetParts:
     def _trained(self) -> frozenset[str]:
         """The paths of the recordings that are trained on."""
         paths: list[str] = []
-        for part in training_lists(self.settings, self.training):
+        for part in training_lists(self.recipe, self.training):
             paths += recordings(part)
         return frozenset(paths)
 
@@ -107,7 +107,7 @@ class SetParts:
         return np.array(chosen, np.intp)
 
 
-def set_parts_of(settings: Sections, training: Sequence[TrialList]) -> SetParts | None:
+def set_parts_of(recipe: Recipe, training: Sequence[TrialList]) -> SetParts | None:
     """Return how lists are restricted; None where nothing is left out.
 
     Args:
@@ -116,12 +116,12 @@ def set_parts_of(settings: Sections, training: Sequence[TrialList]) -> SetParts 
     Raises:
         UsageError: the settings contradict each other.
     """
-    left_out = left_out_of(settings)
-    return None if left_out is None else SetParts(settings, left_out, tuple(training))
+    left_out = left_out_of(recipe)
+    return None if left_out is None else SetParts(recipe, left_out, tuple(training))
 
 
 def validation_lists(
-    settings: Sections, validation: Iterable[TrialList], training: Sequence[TrialList] = ()
+    recipe: Recipe, validation: Iterable[TrialList], training: Sequence[TrialList] = ()
 ) -> list[TrialList]:
     """Return what is validated on of the validation sets.
 
@@ -131,33 +131,32 @@ def validation_lists(
     Raises:
         UsageError: a set has nothing of what is left out.
     """
-    parts = set_parts_of(settings, training)
+    parts = set_parts_of(recipe, training)
     if parts is None:
         return list(validation)
     return [parts.of_validation(whole).utterances for whole in validation]
 
 
 def evaluation_lists(
-    settings: Sections, evaluation: Iterable[TrialList], training: Sequence[TrialList]
+    recipe: Recipe, evaluation: Iterable[TrialList], training: Sequence[TrialList]
 ) -> list[TrialList]:
     """Return what is evaluated on of the evaluation sets; errors and arguments as above."""
-    parts = set_parts_of(settings, training)
+    parts = set_parts_of(recipe, training)
     if parts is None:
         return list(evaluation)
     return [parts.of_evaluation(whole).utterances for whole in evaluation]
 
 
-def evaluated_name(settings: Sections, name: str) -> str:
+def evaluated_name(recipe: Recipe, name: str) -> str:
     """Return the name that what is evaluated on of an evaluation set has in files and tables."""
-    left_out = left_out_of(settings)
-    if left_out is None or not settings.recipe.evaluate_left_out:
+    left_out = left_out_of(recipe)
+    if left_out is None or not recipe.evaluate_left_out:
         return name
     return f"{name}.{left_out.short_name}"
 
 
-def needs_training_lists(settings: Sections) -> bool:
+def needs_training_lists(recipe: Recipe) -> bool:
     """Whether what is left out of a list depends on the training sets."""
-    recipe = settings.recipe
     return recipe.evaluate_left_out or bool(recipe.leave_out and recipe.leave_out_speakers)
 
 

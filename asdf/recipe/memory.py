@@ -1,31 +1,70 @@
-"""How much of a GPU's memory a run takes, for a dry run on any machine.
+"""What a dry run learns of the network: that it works, and how much of a GPU's memory it takes.
 
-With `front_end.weights` the network is built with them, as a run would; otherwise only its shapes
-are made.
+Invariant: what a trial of a user's own code on noise refuses, stage 1 refuses with the same words,
+and nothing is written. With `front_end.weights` the network is built with them, as a run would;
+otherwise only its shapes are made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.checks import build_with_weights, describe_download, is_bundle
-from asdf.recipe.corpora import scores_only
-from asdf.recipe.folders import Folders
-from asdf.recipe.network_trial import MAX_PARAMETERS, names_own_code, try_network
-from asdf.settings.class_path import look_for_class
+from asdf.recipe.corpus import scores_only
+from asdf.recipe.run_folders import Folders
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import is_ours, look_for_class
 from asdf.settings.sections import Computing, Sections
+from asdf.settings.weights_names import BUNDLE
 
 if TYPE_CHECKING:
     from asdf.distributed.world import World
     from asdf.memory import Case, Gpu, TrainingMemory
 
+# Larger networks are outlined only: a dry run is to take seconds, on a login node as well.
+_MAX_PARAMETERS = 50_000_000
 
-def takes_memory(settings: Sections) -> bool:
-    """Whether a chosen stage computes with the network."""
-    return settings.recipe.execute_stage(1) or settings.recipe.execute_stage(2)
+
+def _names_own_code(settings: Sections) -> bool:
+    """Whether the network, one of its ends, the loss or a head is a class of the user's own."""
+    values = {
+        "network.network_class": settings.network.network_class,
+        "front_end.front_end_class": settings.front_end.front_end_class,
+        "back_end.back_end_class": settings.back_end.back_end_class,
+        "network.loss": settings.network.loss,
+    }
+    if settings.source.column is not None:
+        values["source.head"] = settings.source.head
+    named = [class_path_of(name, value) for name, value in values.items() if value is not None]
+    named += settings.network.tasks
+    return not all(is_ours(class_path) for class_path in named)
+
+
+def _try_network(case: Case) -> None:
+    """Build the network with random weights; run it, the loss and the heads of tasks on noise,
+    and check the results.
+
+    Raises:
+        AsdfError: as `build_network`, `check_outputs`, `build_loss` and `Task.try_on_noise`.
+    """
+    import torch
+
+    from asdf.networks.build import build_network
+    from asdf.networks.output_check import check_outputs
+    from asdf.training.losses.loss_building import build_loss, find_loss_class, list_of_two
+    from asdf.training.task import find_tasks
+
+    front_end = replace(case.settings.front_end, architecture=case.architecture, weights=None)
+    tried = replace(case.settings, front_end=front_end)
+    folder = case.folder
+    with torch.random.fork_rng(devices=[]):
+        network = build_network(tried, folder)
+        check_outputs(network, tried.network, torch.device("cpu"))
+        build_loss(network, list_of_two(find_loss_class(tried, folder)), tried, folder)
+        find_tasks(tried, folder).requested().try_on_noise(network)
 
 
 def describe_memory(settings: Sections, folders: Folders, processes: int) -> list[str]:
@@ -35,11 +74,11 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
         AsdfError: with `front_end.weights`: they cannot be read or do not fit, or the network
             cannot be built with them; the network or the loss fails on noise.
     """
-    trains = settings.recipe.execute_stage(1) and not scores_only(settings)
+    trains = settings.recipe.execute_stage(1) and not scores_only(settings.network)
     try:
         look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
         # A dry run fetches nothing.
-        download = describe_download(settings, folders) if trains else ""
+        download = folders.describe_download(settings.front_end.weights) if trains else ""
         if download:
             return [f"not known: not all of the front end is in the hub's cache; {download}"]
         architecture = _front_end_architecture(settings, folders, trains)
@@ -59,7 +98,7 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     except Exception as error:  # a network may look at its numbers, which do not exist here
         # Or it fails in any case, as a run would.
         if trains:
-            try_network(settings, architecture, folders.recipe)
+            _try_network(case)
         reason = str(error).partition("\n")[0]
         return [f"not known: {settings.network.network_class} cannot be outlined ({reason})"]
 
@@ -73,7 +112,7 @@ def memory_computed_for_errors(
     Raises:
         AsdfError: the block's `StepTooLarge`, with what `describe_memory` says.
     """
-    from asdf.training.memory_errors import StepTooLarge
+    from asdf.training.step_checks import StepTooLarge
 
     try:
         yield
@@ -92,14 +131,15 @@ def memory_computed_for_errors(
 def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) -> str:
     """Return the front end's architecture: that of the weights, which training opens as well."""
     weights = settings.front_end.weights
-    if weights is None or not (trains or is_bundle(weights)):
+    is_bundle = weights is not None and weights.startswith(BUNDLE)
+    if weights is None or not (trains or is_bundle):
         return settings.front_end.architecture
     from asdf.interchange import bundle_architecture
     from asdf.networks.build import self_contained
 
-    if is_bundle(weights):  # a dry run fetches nothing
+    if is_bundle:  # a dry run fetches nothing
         return bundle_architecture(weights.partition(":")[2]).to_text()
-    network = build_with_weights(settings, folders, folders.recipe)
+    network = folders.build_network(settings)
     return self_contained(settings.front_end, network).architecture
 
 
@@ -122,50 +162,59 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
 
 
 def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
-    from asdf.memory import OUTSIDE_ALLOCATOR, in_gibibytes, list_advice
+    from asdf.memory import in_gibibytes, scoring_memory, scoring_peak, training_memory
 
-    training = case.training()
-    scoring = case.scoring()
+    training = training_memory(case) if case.trains else None
+    scoring = scoring_memory(case)
     lines = []
     title = "scoring"
-    peak = 0
     # None for a run that only scores.
     if training:
-        if names_own_code(case.settings) and training.parameters <= MAX_PARAMETERS:
-            try_network(case.settings, case.architecture, case.folder)
+        if _names_own_code(case.settings) and training.parameters <= _MAX_PARAMETERS:
+            _try_network(case)
         lines += _describe_training(case, training, gpu)
         title = "validation"
-        peak = training.peak
     batch = scoring.worst
-    scoring_peak = case.scoring_peak(scoring, training)
+    peak = scoring_peak(case, scoring, training)
     line = (
-        f"{title}: {in_gibibytes(scoring_peak)} at its peak, in batches of {batch.utterances} x "
+        f"{title}: {in_gibibytes(peak)} at its peak, in batches of {batch.utterances} x "
         f"{batch.samples:,} samples"
     )
     if not case.settings.computing.use_gpu:
         return [*lines, line]
     if gpu is None and case.settings.network.eval_minibatch_size_factor == "auto":
         line += "; larger ones on a large GPU, up to about a quarter of its memory"
-    lines.append(line)
-    total = max(peak, scoring_peak) + OUTSIDE_ALLOCATOR
-    lines.append(
+    return [*lines, line, *_describe_total(case, gpu, training, peak)]
+
+
+def _describe_total(
+    case: Case, gpu: Gpu | None, training: TrainingMemory | None, scoring: int
+) -> list[str]:
+    """Describe what the run takes of a GPU, and what would help where that is too much."""
+    from asdf.memory import OUTSIDE_ALLOCATOR, in_gibibytes, list_advice
+
+    total = max(training.peak if training else 0, scoring) + OUTSIDE_ALLOCATOR
+    lines = [
         f"of a GPU's memory: {in_gibibytes(total)}, of which about "
         f"{in_gibibytes(OUTSIDE_ALLOCATOR)} are for CUDA's context and the workspaces of cuDNN and "
         "NCCL"
-    )
+    ]
     if gpu is not None:
         lines.append(f"{gpu.name} has {in_gibibytes(gpu.total)}")
         if total > gpu.total:
-            lines += list_advice(case, gpu, training, scoring_peak)
+            lines += list_advice(case, gpu, training, scoring)
     return lines
 
 
 def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) -> list[str]:
     from asdf.memory import describe_format, in_gibibytes
 
+    moments = f"moments of {case.settings.network.optimizer}"
+    if case.settings.network.ema_decay is not None:
+        moments += " and averages of weights"
     held = [
         f"weights {in_gibibytes(training.weights)}",
-        f"{_name_moments(case.settings)} {in_gibibytes(training.moments)}",
+        f"{moments} {in_gibibytes(training.moments)}",
     ]
     if training.buckets:
         held.append(f"buckets of gradients {in_gibibytes(training.buckets)}")
@@ -174,14 +223,9 @@ def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) ->
         f"training: {in_gibibytes(training.peak)} at its peak, {describe_format(case, gpu)}",
         f"between two steps: {in_gibibytes(training.between)} ({', '.join(held)})",
     ]
-    if case.settings.computing.shard_network and case.processes > 1:
+    if case.divides:
         lines.append(
             "computing.shard_network is counted: weights and moments are this process's part, a "
             "step gathers a layer at a time, and scoring has a whole copy"
         )
     return lines
-
-
-def _name_moments(settings: Sections) -> str:
-    moments = f"moments of {settings.network.optimizer}"
-    return moments if settings.network.ema_decay is None else f"{moments} and averages of weights"

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from asdf.recipe.corpora import find_corpus, set_parts
+from asdf.recipe.corpus import find_corpus, set_parts
 from asdf.recipe.run import Run
 
 _REPORT_STAGE = 3
@@ -19,7 +19,11 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
         next_config: the config to try then; '' for none in particular.
     """
     report = run.folders.layout.report
-    if not _is_demo(run) or not report.is_file():
+    sets = run.sets_in_use()
+    parts = [part for name in sets for part in set_parts(name, run.corpora)]
+    is_demo = all(find_corpus(part, run.corpora).make is not None for part in parts)
+    reports = run.settings.recipe.execute_stage(_REPORT_STAGE) and report.is_file()
+    if not (sets and is_demo and reports):
         return []
     run_file = _shown(run.recipe_folder / "run.py")
     steps = [(f"open {_shown(report)}", "the results as a page")]
@@ -34,15 +38,6 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
         steps.append((command, "what a real training needs and does"))
     steps.append((f"python {run_file} --list", "the other configs"))
     return ["what next:", *(f"  {command}    # {purpose}" for command, purpose in steps)]
-
-
-def _is_demo(run: Run) -> bool:
-    """Whether the run made its corpora itself and ended with a report."""
-    names = run.sets_in_use()
-    if not names or not run.settings.recipe.execute_stage(_REPORT_STAGE):
-        return False
-    parts = [part for name in names for part in set_parts(name, run.corpora)]
-    return all(find_corpus(part, run.corpora).make is not None for part in parts)
 
 
 def _shown(path: Path) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdf.errors import AsdfError
-from asdf.recipe.checks import build_with_weights, failures
-from asdf.recipe.corpora import (
+from asdf.recipe.corpus import (
     WITHOUT_SPOOFS,
     Corpus,
     check_classes,
@@ -24,7 +23,6 @@ from asdf.recipe.corpora import (
     sets_in_use,
     validation_sets,
 )
-from asdf.recipe.folders import Folders
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     Part,
@@ -33,8 +31,10 @@ from asdf.recipe.left_out_sets import (
     needs_training_lists,
     set_parts_of,
 )
-from asdf.recipe.overlaps import count_overlaps, find_overlaps
+from asdf.recipe.problems import failures
+from asdf.recipe.run_folders import Folders
 from asdf.recipe.selection import select_networks
+from asdf.recipe.shared_recordings import count_overlaps, find_overlaps
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
@@ -152,11 +152,11 @@ class Run:
 
     @property
     def validation_sets(self) -> tuple[str, ...]:
-        return validation_sets(self.settings)
+        return validation_sets(self.settings.recipe)
 
     @property
     def scores_only(self) -> bool:
-        return scores_only(self.settings)
+        return scores_only(self.settings.network)
 
     def sets_in_use(self) -> list[str]:
         """Return the names of the corpora that the chosen stages read."""
@@ -241,7 +241,11 @@ class Run:
         if rows is not None:
             utterances = utterances.select(rows)
             lengths = lengths[rows]
-        fits = self._fit_training(lengths)
+        network = self.settings.network
+        # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
+        fits = (lengths >= network.min_train_utterance_length_in_samples) & (lengths > 0)
+        if network.max_train_utterance_length_in_samples is not None:
+            fits &= lengths <= network.max_train_utterance_length_in_samples
         if not fits.all():
             LOG.info(
                 "%d of %d training utterances are left out for their length",
@@ -271,7 +275,7 @@ class Run:
             parts: the training sets.
             utterances: all of them as one list.
         """
-        left_out = left_out_of(self.settings)
+        left_out = left_out_of(self.settings.recipe)
         if left_out is None:
             return None
         left_out.check_training(parts)
@@ -285,16 +289,6 @@ class Run:
             left_out.describe(),
         )
         return rows
-
-    def _fit_training(self, lengths: np.ndarray) -> np.ndarray:
-        """Return which lengths, in samples, are not too short or too long for training."""
-        shortest = self.settings.network.min_train_utterance_length_in_samples
-        longest = self.settings.network.max_train_utterance_length_in_samples
-        # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
-        fits: np.ndarray = (lengths >= shortest) & (lengths > 0)
-        if longest is not None:
-            fits &= lengths <= longest
-        return fits
 
     def validation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
         """Return what of a validation set is validated on, and the lengths in samples.
@@ -344,14 +338,14 @@ class Run:
 
     def evaluated_name(self, name: str) -> str:
         """Return the name in files of what of an evaluation set is scored."""
-        return evaluated_name(self.settings, name)
+        return evaluated_name(self.settings.recipe, name)
 
     def _set_parts(self) -> SetParts | None:
         """Return how lists are restricted; None where nothing is left out."""
         training: list[TrialList] = []
-        if needs_training_lists(self.settings):
+        if needs_training_lists(self.settings.recipe):
             training += map(self.utterances, self.settings.recipe.training_sets)
-        return set_parts_of(self.settings, training)
+        return set_parts_of(self.settings.recipe, training)
 
     def _log_validation(self, name: str, restricted: TrialList, evaluates: bool) -> None:
         """Log what of the validation set `name` is validated on."""
@@ -376,7 +370,7 @@ class Run:
 
         # All processes draw the same weights, without sending them to each other.
         torch.manual_seed(self.settings.recipe.seed)
-        network = build_with_weights(self._pinned(), self.folders, self.recipe_folder)
+        network = self.folders.build_network(self._pinned())
         if divides(self.settings.computing, self.world):
             return network
         return network.to(self.world.device)
@@ -387,13 +381,10 @@ class Run:
         It is built as its file says; pretrained weights that training started from are needed only
         by files that leave them out. Updates of LoRA are merged into the weights.
         """
-        from asdf.interchange import (
-            NETWORK_SECTIONS,
-            build_pretrained,
-            fill_for_scoring,
-            find_base,
-            note_file,
-        )
+        from asdf.checkpoint.base_weights import find_base
+        from asdf.checkpoint.network_file import NETWORK_SECTIONS
+        from asdf.checkpoint.network_reading import fill_for_scoring
+        from asdf.interchange import build_pretrained, note_file
         from asdf.networks.tuning.low_rank import merge_updates
         from asdf.training.checkpoints import read_checkpoint
 
@@ -453,14 +444,14 @@ class Run:
 
     def _check_own_code(self) -> None:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
-        from asdf.data.orders import find_sampler
+        from asdf.data.sampler_orders import find_sampler
         from asdf.distributed.sharding import divides
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
-        from asdf.training.losses.building import find_loss_class
+        from asdf.training.losses.loss_building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
         from asdf.training.task import find_tasks
@@ -484,7 +475,7 @@ class Run:
             )
 
     def _warn_of_overlaps(self, lists: Sequence[TrialList]) -> None:
-        for overlap in find_overlaps(lists, self.settings, self.corpora):
+        for overlap in find_overlaps(lists, self.settings.recipe, self.corpora):
             LOG.warning("%s", overlap)
 
     def _record_overlaps(self, lists: list[TrialList]) -> None:
@@ -505,7 +496,7 @@ class Run:
 
     def _write_overlaps(self, lists: Sequence[TrialList], trains: bool, trains_here: bool) -> None:
         layout = self.folders.layout
-        counts = count_overlaps(lists, self.settings, trains_here)
+        counts = count_overlaps(lists, self.settings.recipe, trains_here)
         networks = [*list_networks(layout.networks), *layout.networks.glob(RESUME.file)]
         # What networks that are gone were trained on says nothing of new ones.
         write_shared(layout, counts, afresh=trains and not networks)
@@ -518,15 +509,15 @@ class Run:
 
     def _check_sampler(self) -> None:
         """Request an order of the training sets from the sampler, before any measuring."""
-        from asdf.data.orders import check_sampler
+        from asdf.data.sampler_orders import check_sampler
 
         whole = [self.utterances(name) for name in self.settings.recipe.training_sets]
-        parts = training_lists(self.settings, whole)
+        parts = training_lists(self.settings.recipe, whole)
         check_sampler(self.settings, parts, self.recipe_folder)
 
     def _check_weights(self) -> None:
         """Build the network once: that costs less than measuring a corpus in vain."""
-        build_with_weights(self._pinned(), self.folders, self.recipe_folder)
+        self.folders.build_network(self._pinned())
 
     def _pinned(self) -> Sections:
         """Return the settings, with the commit that all processes take weights of the hub of.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpora import scores_only, validation_sets
+from asdf.errors import AsdfError
+from asdf.recipe.corpus import scores_only
 from asdf.runs.evaluations import EER, evaluated_networks
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import AVERAGE, NetworkName, describe_networks, list_networks
@@ -21,7 +21,11 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
     folder = layout.networks
     # Two choices may be the same network: the best is often the last one.
     metric = settings.network.validation_metric
-    chosen = _chosen_epochs(settings)
+    # None means the epoch that was only scored, or the last.
+    chosen: Sequence[int | str] = settings.recipe.selected_epochs or ()
+    if settings.recipe.selected_epochs is None:
+        resume = settings.network.resume_epoch
+        chosen = [-int(resume)] if scores_only(settings.network) else ["last"]
     names = list(dict.fromkeys(_file_name(epoch, layout, metric) for epoch in chosen))
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
@@ -30,43 +34,6 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
             "recipe.selected_epochs."
         )
     return names
-
-
-def _chosen_epochs(settings: Sections) -> Sequence[int | str]:
-    """Return `recipe.selected_epochs`; None means the epoch that was only scored, or the last."""
-    chosen = settings.recipe.selected_epochs
-    if chosen is not None:
-        return chosen
-    resume = settings.network.resume_epoch
-    if isinstance(resume, int) and resume < 0:
-        return [-resume]
-    return ["last"]
-
-
-def check_choices(settings: Sections) -> None:
-    """Refuse to choose a network that training with these settings will not make.
-
-    Raises:
-        UsageError: says which one, and what it would need.
-    """
-    recipe = settings.recipe
-    average = settings.network.average_best_networks
-    # Without training here the networks of earlier runs count, which `select_networks` looks for.
-    if not recipe.execute_stage(1) or scores_only(settings):
-        return
-    chosen: Sequence[int | str] = ()
-    if recipe.execute_stage(2):
-        chosen = recipe.selected_epochs or ()
-    if "average" in chosen and not average:
-        raise UsageError(
-            "recipe.selected_epochs names 'average', but network.average_best_networks is 0."
-        )
-    if not validation_sets(settings) and (average or "best" in chosen):
-        what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
-        raise UsageError(
-            f"{what} chooses among networks by their validation, but recipe.validation_sets is "
-            "empty: name one."
-        )
 
 
 def _file_name(epoch: int | str, layout: Layout, metric: str) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
-from asdf.recipe.corpora import scores_only, sets_in_use, validation_sets
-from asdf.settings.sections import Recipe, Sections
+from asdf.recipe.corpus import scores_only, sets_in_use, validation_sets
+from asdf.recipe.run_folders import Folders
+from asdf.settings.sections import Network, Recipe, Sections
 
 # What a stage does is known by the functions of the framework that it calls.
 MEASURES = frozenset({"lengths"})
@@ -39,7 +40,10 @@ def read_stages(run_file: Path) -> dict[int, Stage] | None:
         return None
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     stages: dict[int, Stage] = {}
-    for call in _stage_calls(tree):
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in calls:
+        if getattr(call.func, "attr", "") != "stage":
+            continue
         number = _argument(call, 0, "number")
         function = _argument(call, 1, "function")
         # True is an int as well, and no number of a stage.
@@ -76,7 +80,7 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
         UsageError: they would do nothing at all, or train on nothing.
     """
     chosen = chosen_stages(settings.recipe, stages)
-    trains = any(stage.calls & TRAINS for stage in chosen) and not scores_only(settings)
+    trains = any(stage.calls & TRAINS for stage in chosen) and not scores_only(settings.network)
     if trains and not settings.recipe.training_sets:
         raise UsageError(
             "recipe.training_sets is empty: there is nothing to train on. Name a corpus."
@@ -96,7 +100,11 @@ def _idle_reason(stage: Stage, settings: Sections) -> str:
     recipe = settings.recipe
     if stage.calls & MEASURES and not sets_in_use(settings):
         return "no corpus is named"
-    if stage.calls & TRAINS and scores_only(settings) and not validation_sets(settings):
+    if (
+        stage.calls & TRAINS
+        and scores_only(settings.network)
+        and not validation_sets(settings.recipe)
+    ):
         return "recipe.validation_sets is empty"
     if stage.calls & (SCORES | REPORTS):
         if not recipe.evaluation_sets:
@@ -104,12 +112,6 @@ def _idle_reason(stage: Stage, settings: Sections) -> str:
         if recipe.selected_epochs == ():
             return "recipe.selected_epochs is empty"
     return ""
-
-
-def _stage_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "stage":
-            yield node
 
 
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
@@ -128,15 +130,61 @@ def _read_stage(number: int, name: str, function: ast.FunctionDef | None) -> Sta
     calls = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
-            calls.add(_called_name(node.func))
+            # 'f' of a call of f(...) or of x.f(...).
+            calls.add(getattr(node.func, "id", getattr(node.func, "attr", "")))
     document = ast.get_docstring(function) or name
     return Stage(number, document.splitlines()[0], frozenset(calls))
 
 
-def _called_name(target: ast.expr) -> str:
-    """Return 'f' for a call of f(...) or of x.f(...)."""
-    if isinstance(target, ast.Name):
-        return target.id
-    if isinstance(target, ast.Attribute):
-        return target.attr
-    return ""
+def describe_stages(settings: Sections, folders: Folders, stages: Mapping[int, Stage]) -> list[str]:
+    """Return a line for each chosen stage, and below it what is known of its work."""
+    lines = []
+    for stage in chosen_stages(settings.recipe, stages):
+        lines.append(f"{stage.number}  {stage.summary}")
+        lines += [f"   {detail}" for detail in _describe_work(stage, settings, folders)]
+    return lines
+
+
+def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterator[str]:
+    """Yield what the functions of the framework that the stage calls would do."""
+    recipe = settings.recipe
+    if stage.calls & MEASURES:
+        names = [*recipe.training_sets, *validation_sets(settings.recipe), *recipe.evaluation_sets]
+        yield f"of {', '.join(dict.fromkeys(names))}"
+        yield f"writes {folders.sad}"
+    if stage.calls & TRAINS:
+        yield from _describe_training(settings, folders)
+    scored = ", ".join(recipe.evaluation_sets)
+    if stage.calls & SCORES:
+        selected = "the last epoch"
+        if recipe.selected_epochs is not None:
+            selected = "epochs " + ", ".join(map(str, recipe.selected_epochs))
+        elif scores_only(settings.network):
+            selected = _describe_resumed(settings.network)
+        yield f"score {scored} with {selected} of {folders.networks}"
+        yield f"writes {folders.layout.scores}"
+    if stage.calls & REPORTS:
+        yield f"of {scored}"
+        yield f"writes {folders.results}"
+
+
+def _describe_training(settings: Sections, folders: Folders) -> Iterator[str]:
+    validation = ", ".join(validation_sets(settings.recipe))
+    if scores_only(settings.network):
+        yield f"no training: score {validation} with {_describe_resumed(settings.network)}"
+        yield f"writes {folders.layout.scores}"
+        return
+    training = ", ".join(settings.recipe.training_sets)
+    yield f"train on {training}, validate on {validation or 'nothing'}"
+    if settings.front_end.weights:
+        yield f"front end from {settings.front_end.weights}"
+        download = folders.describe_download(settings.front_end.weights)
+        if download:
+            yield download
+    if settings.front_end.cache_features:
+        yield f"its features are saved in {folders.features}"
+    yield f"writes {folders.networks}"
+
+
+def _describe_resumed(network: Network) -> str:
+    return f"epoch {-int(network.resume_epoch)}"

@@ -20,7 +20,6 @@ from asdf.recipe.training_clips import (
 from asdf.runs.evaluations import ValidationResult, describe_stale, read_evaluations
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
-from asdf.settings.sections import Sections
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +40,9 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     Args:
         lengths: Lengths of the utterances, in samples after speech activity detection.
     """
-    from asdf.data.orders import build_sampler
+    from asdf.data.sampler_orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
+    from asdf.networks.output_check import check_outputs
     from asdf.training.loop import Trainer
     from asdf.training.trial_loss import loss_on_trials
 
@@ -67,7 +67,10 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     )
     resume_training(run, trainer, start)
     _record_copies(run, utterances)
-    _check_outputs(run, trainer)
+    if not trainer.finished():
+        # Before hours of training.
+        with step.whole_network() as whole:
+            world.run_on_main(partial(check_outputs, whole, settings.network, world.device))
     if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights whose features are saved.
         trainer.loader = build_feature_loader(
@@ -81,25 +84,20 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         world.run_on_main(partial(_average_best_networks, run, trainer))
 
 
-def _log_sizes(network: nn.Module, settings: Sections) -> None:
-    from asdf.networks import summary
-    from asdf.networks.build import front_end_summary
-    from asdf.networks.tuning.tuned import adds_to_front_end
-
-    LOG.info("%s: %s", settings.network.network_class, summary(network))
-    if settings.front_end.trained_parts is not None or adds_to_front_end(settings):
-        LOG.info("front end: %s", front_end_summary(network))
-
-
 def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> Step:
     """Return the steps of `network`, whose batch norm is over all processes if that is set."""
     from asdf.distributed.batch_norm import synchronise_batch_norm
+    from asdf.networks import summary
+    from asdf.networks.build import front_end_summary
+    from asdf.networks.tuning.tuned import adds_to_front_end
     from asdf.training.step import Step
 
     settings = run.settings
     if run.world.size > 1 and settings.computing.sync_batch_norm:
         network = synchronise_batch_norm(network)
-    _log_sizes(network, settings)
+    LOG.info("%s: %s", settings.network.network_class, summary(network))
+    if settings.front_end.trained_parts is not None or adds_to_front_end(settings):
+        LOG.info("front end: %s", front_end_summary(network))
     return Step(
         network,
         utterances,
@@ -114,23 +112,13 @@ def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np
 def _record_copies(run: Run, utterances: TrialList) -> None:
     """Log and record how many of the training utterances each vocoder copies."""
     from asdf.data.vocoded_copies import describe_copies
-    from asdf.runs.record import update_record
+    from asdf.runs.start_records import update_record
 
     counts = utterances.count_vocoded()
     if counts:
         LOG.info("of the training utterances %s", describe_copies(utterances))
         values = {"vocoded_copies": counts}
         run.world.run_on_main(partial(update_record, run.folders.layout.environment, values))
-
-
-def _check_outputs(run: Run, trainer: Trainer) -> None:
-    """Refuse a network whose output has the wrong shape, before hours of training."""
-    from asdf.networks.output_check import check_outputs
-
-    if trainer.finished():
-        return
-    with trainer.step.whole_network() as whole:
-        run.world.run_on_main(lambda: check_outputs(whole, run.settings.network, run.world.device))
 
 
 def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:

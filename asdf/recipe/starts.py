@@ -20,8 +20,8 @@ from asdf.recipe.run import Run
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.runs.record import read_starts, update_record
-from asdf.settings.blocks import parse_assignments
+from asdf.runs.start_records import read_starts, update_record
+from asdf.settings.config_files import parse_assignments
 from asdf.tasks.studies.grouping import NO_EFFECT
 
 _MEANT_TO_CHANGE = frozenset(
@@ -162,7 +162,10 @@ def find_changes(layout: Layout, step: int) -> Iterator[Change]:
     now = starts[max(starts)]
     yield from _changed_settings(layout, number, step)
     yield from _changed_code(layout, number, _code_of(before), _code_of(now), step)
-    yield from _changed_versions(before, now, step)
+    old = _versions(before)
+    for name, version in _versions(now).items():
+        if old.get(name, version) != version:
+            yield Change(f"{name} was {old[name]} up to step {step}, is {version} from here")
     yield from _changed_recordings(before, now, step)
 
 
@@ -181,7 +184,8 @@ def _start_before(starts: Mapping[int, Mapping[str, Any]], step: int) -> int | N
 
 
 def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change]:
-    before = _values(_settings_file(layout, number).read_text(encoding="utf-8"))
+    path = _copy_of(layout, number, layout.start_settings) or layout.settings
+    before = _values(path.read_text(encoding="utf-8"))
     now = _values(layout.settings.read_text(encoding="utf-8"))
     for name in dict.fromkeys((*before, *now)):
         if before.get(name) == now.get(name) or name in _NOT_COMPARED:
@@ -195,13 +199,13 @@ def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change
         yield Change(words, is_warning=name not in _MEANT_TO_CHANGE)
 
 
-def _settings_file(layout: Layout, number: int) -> Path:
-    """Return the path of the settings of a start."""
+def _copy_of(layout: Layout, number: int, path_of: Callable[[int], Path]) -> Path | None:
+    """Return the copy of a file as a start had it; None where it is as it was."""
     # Those of the numbers in between are gone where they had the same.
     for later in range(number, last_number(layout)):
-        if layout.start_settings(later).exists():
-            return layout.start_settings(later)
-    return layout.settings
+        if path_of(later).exists():
+            return path_of(later)
+    return None
 
 
 def _changed_code(
@@ -210,7 +214,7 @@ def _changed_code(
     for name in dict.fromkeys((*before, *now)):
         if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
             continue
-        saved = _code_file(layout, number, name)
+        saved = _copy_of(layout, number, lambda start: layout.start_code(start) / name)  # noqa: B023
         where = f" ({saved.relative_to(layout.system)})" if saved else ""
         if name not in before:
             yield Change(f"{name} is part of the run's own code from here on")
@@ -218,22 +222,6 @@ def _changed_code(
             yield Change(f"{name}{where} was part of the run's own code up to step {step}")
         else:
             yield Change(f"{name} is not the code of the steps up to {step}{where}")
-
-
-def _code_file(layout: Layout, number: int, name: str) -> Path | None:
-    for later in range(number, last_number(layout)):
-        if (layout.start_code(later) / name).exists():
-            return layout.start_code(later) / name
-    return None
-
-
-def _changed_versions(
-    before: Mapping[str, Any], now: Mapping[str, Any], step: int
-) -> Iterator[Change]:
-    old = _versions(before)
-    for name, version in _versions(now).items():
-        if name in old and old[name] != version:
-            yield Change(f"{name} was {old[name]} up to step {step}, is {version} from here")
 
 
 def _versions(start: Mapping[str, Any]) -> dict[str, str]:

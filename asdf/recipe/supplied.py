@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import asdf_antispoofing
@@ -16,7 +15,6 @@ from asdf.errors import AsdfError, UsageError
 from asdf.text import did_you_mean
 
 MAIN_RECIPE = "wav2vec_aasist"
-# What runs and Python leave in a recipe's folder.
 _LEFT_BEHIND = {"output", "__pycache__"}
 
 
@@ -71,17 +69,12 @@ def _copy_whole(source: Path, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
         copy = Path(workshop) / "copy"
-        for path in _files_of(source):
+        for path in sorted(source.rglob("*")):
+            # Without what runs and Python leave in a recipe's folder.
+            if not path.is_file() or not _LEFT_BEHIND.isdisjoint(path.relative_to(source).parts):
+                continue
             target = copy / path.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             # The content alone: files of an installation may be read-only.
             shutil.copyfile(path, target)
         copy.replace(folder)
-
-
-def _files_of(source: Path) -> Iterator[Path]:
-    """Yield the files of a recipe, without what runs and Python leave in its folder."""
-    for path in sorted(source.rglob("*")):
-        parts = path.relative_to(source).parts
-        if path.is_file() and _LEFT_BEHIND.isdisjoint(parts):
-            yield path

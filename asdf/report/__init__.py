@@ -23,13 +23,14 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
-    from asdf.report.detection_latex import to_latex
     from asdf.report.detection_text import summary_text, systems_text
-    from asdf.report.exports import to_csv, to_json
+    from asdf.report.document import Document, Items, Section, document_page
+    from asdf.report.drawing import Figure, Legend
+    from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
     from asdf.report.html_page import picture_svg, report_page
-    from asdf.report.latex_seeds import runs_to_latex
+    from asdf.report.paper_tables import runs_to_latex, to_latex
     from asdf.report.seed_comparison import (
         SeedComparison,
         SetDifference,

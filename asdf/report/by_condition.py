@@ -9,7 +9,7 @@ from typing import Literal
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary
 from asdf.tables.labels import labels_of
-from asdf.tables.table import Columns, Value, rate
+from asdf.tables.table import Columns, rate
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def eer_columns(
     conditions = condition_table(summaries, column)
     columns: Columns = []
     for value, heading in zip(conditions.values, _headings(conditions.values, label), strict=True):
-        eers = conditions.eers(value)
-        columns.append((rate(heading, digits=3), [Value(eer) for eer in eers]))
+        columns.append(rate(heading, digits=3).with_values(conditions.eers(value)))
     totals = []
     for summary in summaries:
         # Other systems may lack the column: over no value a mean is not defined, and next to
@@ -72,8 +71,8 @@ def eer_columns(
         eer = None
         if column in summary.columns:
             eer = summary.average(column).eer if total == "mean" else summary.result.eer
-        totals.append(Value(eer))
-    return [*columns, (rate(total, digits=3), totals)]
+        totals.append(eer)
+    return [*columns, rate(total, digits=3).with_values(totals)]
 
 
 def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) -> Columns:
@@ -86,15 +85,15 @@ def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) 
         for by_value in conditions.systems:
             known = by_value.get(value)
             decided = None if known is None else known.decisions
-            cells.append(Value(None if decided is None else decided.values()["macro_f1"]))
-        columns.append((rate(heading, digits=2), cells))
+            cells.append(None if decided is None else decided.values()["macro_f1"])
+        columns.append(rate(heading).with_values(cells))
     means = []
     pooled = []
     for summary in summaries:
-        means.append(Value(summary.average_decisions(column).get("macro_f1")))
+        means.append(summary.average_decisions(column).get("macro_f1"))
         decisions = summary.decisions
-        pooled.append(Value(decisions.value("macro_f1") if decisions else None))
-    return [*columns, (rate("mean", digits=2), means), (rate("pooled", digits=2), pooled)]
+        pooled.append(decisions.value("macro_f1") if decisions else None)
+    return [*columns, rate("mean").with_values(means), rate("pooled").with_values(pooled)]
 
 
 def value_heading(value: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, paired_test
-from asdf.metrics.leading import speakers_of
 from asdf.metrics.results import Result, evaluate
+from asdf.metrics.several_systems import speakers_of
 from asdf.runs.evaluations import best_network
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.run_folder import KeptSetting, RunFolder

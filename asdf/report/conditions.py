@@ -65,8 +65,8 @@ def _heat_table(
     gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
 ) -> PageTable:
     """Return a row of trial counts, then one for each system; a column for each value."""
-    pooled = list(map(Value, each(measured, "summary.result.eer")))
-    columns: Columns = [(rate("all", is_shaded=True), pooled)]
+    pooled = each(measured, "summary.result.eer")
+    columns: Columns = [rate("all", is_shaded=True).with_values(pooled)]
     numbers = [max(system.summary.result.spoof for system in measured)]
     labels = labels_of(conditions.values, _LABEL)
     for value, label in zip(conditions.values, labels, strict=True):

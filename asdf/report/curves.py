@@ -100,7 +100,12 @@ def thinned_det(curve: DetCurve) -> ThinnedCurve:
     y = probit(curve.frr) / _SPAN
     # There are far more trials than pixels, so first take few points for each cell of a grid much
     # finer than the tolerance: the search for corners then is quick.
-    few = _first_and_last_of_cells(x, y)
+    cells = np.rint(np.stack([x, y]) * _CELLS)
+    is_another_cell = (np.diff(cells) != 0).any(axis=0)
+    enters = np.concatenate([[True], is_another_cell])
+    # The True that `enters` begins with comes last here: a curve leaves its last cell.
+    leaves = np.roll(enters, -1)
+    few = np.flatnonzero(enters | leaves)
     corners = few[simplified(x[few], y[few], _TOLERANCE)]
     eer, _ = curve.eer()
     best = curve.eer_index()
@@ -110,16 +115,6 @@ def thinned_det(curve: DetCurve) -> ThinnedCurve:
         eer=eer,
         eer_point=(short(100 * curve.far[best]), short(100 * curve.frr[best])),
     )
-
-
-def _first_and_last_of_cells(x: Floats, y: Floats) -> Indices:
-    """Return the indices of the points at which a curve enters or leaves a cell of a fine grid."""
-    cells = np.rint(np.stack([x, y]) * _CELLS)
-    is_another_cell = (np.diff(cells) != 0).any(axis=0)
-    enters = np.concatenate([[True], is_another_cell])
-    # The True that `enters` begins with comes last here: a curve leaves its last cell.
-    leaves = np.roll(enters, -1)
-    return np.flatnonzero(enters | leaves)
 
 
 def simplified(x: Floats, y: Floats, tolerance: float) -> Indices:

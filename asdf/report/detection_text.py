@@ -14,7 +14,7 @@ from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
 from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
-from asdf.tables.table import Columns, Table, Value, each, rate, texts
+from asdf.tables.table import Columns, Table, each, rate, texts
 from asdf.text import as_facts
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
@@ -83,7 +83,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
 
     Args:
         leading: metric -> index of the system that is significantly the best by it (see
-            `leading.leaders`).
+            `several_systems.leaders`).
     """
     names = labels_of(each(summaries, "name"), _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]
@@ -111,8 +111,7 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     for metric in METRICS:
         # Those that have a mean over conditions; no test says which condition is the best.
         if hasattr(rows[-2], metric.key):
-            values = [Value(getattr(row, metric.key)) for row in rows]
-            columns.append((replace(metric, marked=False), values))
+            columns.append(replace(metric, marked=False).with_values(each(rows, metric.key)))
     for name, key in (("bona fide", "bona_fide"), ("spoof", "spoof")):
         numbers = [str(getattr(row, key, "")) for row in rows]
         columns.append(texts(name, numbers))
@@ -134,5 +133,5 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
         if metric.key in _DECISION_NAMES:
             heading = _DECISION_NAMES[metric.key]
             shown = rate(metric.key, heading, states_unit=not heading.startswith("F1"))
-            columns.append((shown, [Value(values[metric.key]) for values in rows.values()]))
+            columns.append(shown.with_values(values[metric.key] for values in rows.values()))
     return as_lines(Table(list(rows), columns, column))

@@ -223,18 +223,14 @@ def _rank_value(effects: Effects, index: int, set_name: str) -> Value:
     numbers = [number_of(point.values[index]) for point in known]
     values = [number for number in numbers if number is not None]
     if len(values) < len(known):
-        return Value(text=_means_by_value([point.values[index] for point in known], eers))
+        by_value: dict[str, list[float]] = {}
+        for point, eer in zip(known, eers, strict=True):
+            by_value.setdefault(point.values[index], []).append(eer)
+        parts = []
+        for text, of_value in by_value.items():
+            parts.append(f"{shorten(text, _LABEL)}: {RATE.format(float(np.mean(of_value)))}")
+        return Value(text="; ".join(parts))
     correlation = rank_correlation(values, eers)
     if correlation is None:
         return Value()
     return Value(correlation, text=f"{correlation:+.2f}".replace("-", "−"))
-
-
-def _means_by_value(texts: Sequence[str], eers: Sequence[float]) -> str:
-    by_value: dict[str, list[float]] = {}
-    for text, eer in zip(texts, eers, strict=True):
-        by_value.setdefault(text, []).append(eer)
-    parts = []
-    for text, of_value in by_value.items():
-        parts.append(f"{shorten(text, _LABEL)}: {RATE.format(float(np.mean(of_value)))}")
-    return "; ".join(parts)

@@ -16,7 +16,7 @@ from asdf.metrics.metric_columns import METRICS
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
 from asdf.tables.comma_separated import as_csv
-from asdf.tables.plain_json import as_json, bounds_records
+from asdf.tables.plain_json import bounds_records
 from asdf.trials.how_scored import UNKNOWN, described, role_record
 
 _SYSTEM = ("system", "set", "kind", "column", "value", "against", "bona_fide", "spoof")
@@ -28,11 +28,6 @@ _SPEAKER_BOUNDS = tuple(f"speaker_{name}" for name in _BOUNDS)
 _NO_INTERVALS = SimpleNamespace()
 _SCORED = ("scored_length", "scoring_precision", "trained_on", "chose_network")
 CSV_COLUMNS = (*_SYSTEM, *_RESULT, *_POOLED, *_BOUNDS, *_SPEAKER_BOUNDS, *_SCORED)
-
-
-def to_json(summaries: Sequence[Summary]) -> str:
-    """Return a list with a record for each summary."""
-    return as_json(list(map(record, summaries)))
 
 
 def record(summary: Summary) -> dict[str, Any]:

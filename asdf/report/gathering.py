@@ -13,14 +13,14 @@ from functools import cached_property
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.leading import leaders, speakers_of
-from asdf.metrics.summary import (
-    Summary,
+from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
+    leaders,
     mixed_precisions,
-    summarise,
+    speakers_of,
 )
+from asdf.metrics.summary import Summary, summarise
 from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
 from asdf.report.curves import DET_TICKS, histogram, thinned_det
 from asdf.report.measurement import Measurement
@@ -153,20 +153,19 @@ def gather(
         AsdfError: a run's file cannot be read.
     """
     names = distinct_names(runs)
-    networks = [chosen(run, choice) for run in runs]
     collection = _Collection(replicates, for_plots, on_start)
-    for index, run in enumerate(runs):
-        collection.add_run(index, names[index], run, networks[index], picks_best(run, choice))
+    tasks = TaskResults()
+    for index, (name, run) in enumerate(zip(names, runs, strict=True)):
+        networks = chosen(run, choice)
+        collection.add_run(index, name, run, networks, picks_best(run, choice))
+        # What is shown beyond detection is of the same networks.
+        tasks.add_run(name, run, None if choice == "reported" else dict(networks))
     if collection.page_curves > _MAX_CURVES:
         collection.add_note(
             "DET curves and histograms",
             f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
             "all are in the tables.",
         )
-    tasks = TaskResults()
-    for name, run in zip(names, runs, strict=True):
-        # What is shown beyond detection is of the same networks.
-        tasks.add_run(name, run, None if choice == "reported" else dict(chosen(run, choice)))
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     findings = [*collection.findings, *tasks.findings, *over_seeds.findings]
     generalisation = None

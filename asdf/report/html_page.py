@@ -105,16 +105,14 @@ def report_page(
         "localisation": localisation_tables(gathered.tasks.located),
         "embeddings": embeddings,
     }
-    style = _read_text("style.css") + (_read_text("matrix.css") if parts["sources"] else "")
-    # All scripts in one function, so that their names are seen by nothing else.
-    scripts = "\n".join(_read_text(f"{name}.js") for name in SCRIPTS)
-    script = f"(() => {{\n'use strict';\n{scripts}}})();\n"
+    style = read_page_text("style.css")
+    if parts["sources"]:
+        style += read_page_text("matrix.css")
+    script = script_of(SCRIPTS)
     sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
     page = render(
         "page.html",
-        # blob: a plot becomes a PNG by way of an image that the page has made itself.
-        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src blob:; base-uri 'none'",
+        policy=security_policy(style, script),
         title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
         when=environments.when_and_how(gathered.runs),
         counts=environments.counts_of(gathered),
@@ -208,10 +206,26 @@ def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
     }
 
 
+def script_of(names: Sequence[str]) -> str:
+    """Return scripts of page/ in one function, so that their names are seen by nothing else."""
+    scripts = "\n".join(read_page_text(f"{name}.js") for name in names)
+    return f"(() => {{\n'use strict';\n{scripts}}})();\n"
+
+
+def security_policy(style: str, script: str) -> str:
+    """Return the policy of a page that may use this style and this script only."""
+    # blob: a plot becomes a PNG by way of an image that the page has made itself.
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src blob:; base-uri 'none'"
+    )
+
+
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _read_text(name: str) -> str:
+def read_page_text(name: str) -> str:
+    """Return a file of page/."""
     return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")

@@ -80,7 +80,7 @@ def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTa
         cost = reference.min_tdcf
         costs.append(Value(cost, text=None if cost is None else f"{cost:g}"))
     columns: Columns = [
-        (Column("eer", "EER %", paper_digits=2), list(map(Value, each(references, "eer")))),
+        Column("eer", "EER %", paper_digits=2).with_values(each(references, "eer")),
         (Column("min_tdcf", "min t-DCF"), costs),
         texts("Scored", [described(known.scored) for known in references]),
         texts("Source", each(references, "paper")),

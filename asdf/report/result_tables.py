@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from asdf.metrics.intervals import FEW_GROUPS, Interval
-from asdf.metrics.leading import TESTED
 from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
 from asdf.metrics.results import Condition
+from asdf.metrics.several_systems import TESTED
 from asdf.metrics.summary import Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered
@@ -172,7 +172,7 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
             # Only where any system has them: an empty column would raise the question why.
             if any(kind in known for known in drawn):
                 cells = [_interval_words(metric, known.get(kind)) for known in drawn]
-                columns.append((Column(kind, heading), [Value(text=words) for words in cells]))
+                columns.append(Column(kind, heading).with_texts(cells))
     columns += [
         counts("Bona fide", each(summaries, "result.bona_fide")),
         counts("Spoof", each(summaries, "result.spoof")),
@@ -189,7 +189,7 @@ def det_table(gathered: Gathered, set_name: str) -> PageTable:
     measured = gathered.on(set_name)
     columns: Columns = []
     for index, tick in enumerate(DET_TICKS):
-        columns.append((rate(f"{tick:g} %"), [Value(known.misses[index]) for known in measured]))
+        columns.append(rate(f"{tick:g} %").with_values(known.misses[index] for known in measured))
     names = each(measured, "system")
     labels = [gathered.labels[name] for name in names]
     caption = f"Miss rate in % on {set_name} where at most so many of the spoofs are accepted"

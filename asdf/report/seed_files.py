@@ -143,7 +143,7 @@ def _record(result: SeedResult) -> dict[str, Any]:
         fields["best"] = {
             "system": result.best.system,
             "eer": result.best.eer,
-            "chosen_by": result.best.chosen_by or "this set itself",
+            "chosen_by": result.best.chosen_words,
         }
     return fields
 

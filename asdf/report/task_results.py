@@ -11,19 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from asdf.runs.network_names import NetworkName
-from asdf.tasks.localisation.located_record import LocatedResult, located_result, read_intervals
+from asdf.tasks.localisation.located_record import LocatedResult, located_result
 from asdf.tasks.studies.measured import ReportFinding
-from asdf.tasks.tracing.source_measures import (
-    CLOSED_METRICS,
-    FALSE_POSITIVE_RATES,
-    ClassResult,
-    OpenSet,
-    SourceResult,
-)
+from asdf.tasks.tracing.source_measures import SourceResult
 from asdf.tasks.tracing.source_scores import sources_file
+from asdf.tasks.tracing.source_tables import source_result
 from asdf.trials.run_folder import RunFolder, read_records
 from asdf.trials.score_file import missing_class
 
@@ -107,44 +100,6 @@ def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
     if not sources_file(run.score_file(network, set_name)).exists():
         return False
     return bool(missing_class(run.scores(network, set_name).labels))
-
-
-def source_result(record: Mapping[str, Any]) -> SourceResult:
-    """Return the result that `sources_record` wrote; its OSCR curve has the points of the record.
-
-    Raises:
-        ValueError, TypeError, KeyError: the record is something else.
-    """
-    classes = tuple(map(str, record["classes"]))
-    confusion_KK = np.array(record["confusion"], np.int64)
-    if confusion_KK.shape != (len(classes), len(classes)):
-        raise ValueError(f"a matrix of shape {confusion_KK.shape} for {len(classes)} classes")
-    return SourceResult(
-        classes=classes,
-        column=str(record["column"]),
-        confusion_KK=confusion_KK,
-        known=int(record["known"]),
-        unknown=int(record["unknown"]),
-        of_no_class=int(record["of_no_class"]),
-        closed={name: float(record[name]) for name in CLOSED_METRICS},
-        by_class=[ClassResult(**entry) for entry in record["by_class"]],
-        open=_open_set(record) if "rejection" in record else None,
-        intervals=read_intervals(record),
-    )
-
-
-def _open_set(record: Mapping[str, Any]) -> OpenSet:
-    curve = np.array(record["oscr_curve"], np.float64)
-    correct_at = record["correct_at_false_positives"]
-    return OpenSet(
-        rejection=str(record["rejection"]),
-        eer=float(record["unknown_eer"]),
-        threshold=float(record["threshold"]),
-        oscr=float(record["oscr"]),
-        false_positive_rates=curve[:, 0],
-        correct_rates=curve[:, 1],
-        correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
-    )
 
 
 def _named(entry: TaskResult[Value], name: str, is_system: bool) -> TaskResult[Value]:

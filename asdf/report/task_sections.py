@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from asdf.report.task_columns import POINT_EER, located_columns, source_columns
 from asdf.report.task_results import TaskResult, sets_of
 from asdf.report.task_results import Value as Result
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import ABSENT, PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, texts
-from asdf.tasks.localisation.located_record import LocatedResult
+from asdf.tasks.localisation.located_record import POINT_EER, LocatedResult, located_columns
 from asdf.tasks.tracing.source_measures import SourceResult
 from asdf.tasks.tracing.source_tables import (
     class_table,
     confusion_svg,
     has_matrix_table,
     matrix_table,
+    source_columns,
 )
 
 _LABEL = 28
@@ -83,7 +83,7 @@ def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Pa
         on_set = [entry for entry in located if entry.set == set_name]
         on_set.sort(key=lambda entry: entry.result.range_eer)
         columns: Columns = []
-        for column, values in located_columns(on_set):
+        for column, values in located_columns(each(on_set, "result")):
             columns.append((column, values))
             # How long frames are stands behind the point EER, which is theirs.
             if column is POINT_EER:
@@ -122,7 +122,7 @@ def _sources_table(
         counts("Classes", [len(result.classes) for result in results]),
         counts("Known", each(results, "known")),
         counts("Unknown", each(results, "unknown")),
-        *source_columns(on_set),
+        *source_columns(results),
     ]
     if any(result.open for result in results):
         rejected = [result.open.rejection if result.open else ABSENT for result in results]

@@ -86,7 +86,7 @@ def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) 
             evaluations.append(marked)
     columns: Columns = [
         texts("Network", [str(evaluation.network) for evaluation in evaluations]),
-        (Column("epoch", "Epoch", is_count=True), list(map(Value, each(evaluations, "epoch")))),
+        Column("epoch", "Epoch", is_count=True).with_values(each(evaluations, "epoch")),
         counts("Step", each(evaluations, "step")),
         *_result_columns(evaluations),
     ]
@@ -115,7 +115,7 @@ def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
         columns.append((Column("loss", f"{set_name} loss"), values))
     precisions = each(evaluations, "scoring_precision")
     if any(map(in_precision, precisions)):
-        columns.append((Column("precision", "Scored in"), [Value(text=p) for p in precisions]))
+        columns.append(Column("precision", "Scored in").with_texts(precisions))
     return columns
 
 

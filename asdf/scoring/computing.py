@@ -25,8 +25,8 @@ from functools import cache
 
 import torch
 
-from asdf.distributed.arithmetic import arithmetic
 from asdf.distributed.cores import usable_cores
+from asdf.distributed.gpu_arithmetic import arithmetic
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.packed import (
     NO_BFLOAT16,

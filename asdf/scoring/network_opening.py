@@ -17,19 +17,12 @@ import torch
 
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_activity import check_detector
+from asdf.checkpoint.fused_file import check_network, is_fused_file, locate_network, read_fused_file
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.resources import gpu_memory
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import DEMO_PREFIX
-from asdf.interchange import (
-    check_network,
-    describe_source,
-    find_network,
-    is_fused_file,
-    locate_network,
-    read_detector,
-    read_fused_file,
-)
+from asdf.interchange import describe_source, find_network, read_detector
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG

@@ -16,8 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
-from asdf.data.decoders import log_fallbacks
-from asdf.data.loaders import BatchLoader
+from asdf.data.loaders import BatchLoader, log_fallbacks
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest

@@ -2,22 +2,25 @@
 
 # ruff: noqa: F401 (names for others)
 
-from asdf.segments.frame_scores import ScoredFrames, read_frame_scores
-from asdf.segments.frame_table import (
-    FrameTable,
-    frame_table,
-    read_frame_table,
-    write_frame_table,
-)
-from asdf.segments.frames import (
+from asdf.segments.label_arrays import read_label_arrays
+from asdf.segments.labels_per_frame import (
     frame_count,
     frame_labels,
     labels_of_mask,
     sample_mask,
     segments_from_scores,
 )
-from asdf.segments.label_arrays import read_label_arrays
-from asdf.segments.parts import (
+from asdf.segments.part_files import Timed, parse_rttm, parse_text, read_rttm, read_text, write_rttm
+from asdf.segments.reference import Reference, read_reference
+from asdf.segments.scored_frames import (
+    FrameTable,
+    ScoredFrames,
+    frame_table,
+    read_frame_scores,
+    read_frame_table,
+    write_frame_table,
+)
+from asdf.segments.spoofed_seconds import (
     COLUMN,
     UNKNOWN,
     WHOLE,
@@ -29,7 +32,3 @@ from asdf.segments.parts import (
     spoofed_parts,
     spoofed_parts_of,
 )
-from asdf.segments.reference import Reference, read_reference
-from asdf.segments.rttm import parse_rttm, read_rttm, write_rttm
-from asdf.segments.text import parse_text, read_text
-from asdf.segments.timed import Timed

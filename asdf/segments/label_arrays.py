@@ -18,9 +18,9 @@ from asdf.archives import open_file
 from asdf.arrays import Labels
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.pickles import Items
-from asdf.segments.frames import segments_from_scores
+from asdf.segments.labels_per_frame import segments_from_scores
+from asdf.segments.part_files import Timed
 from asdf.segments.plain_pickle import Described, read_plain_pickle
-from asdf.segments.timed import Timed
 from asdf.text import AnyPath
 
 MOST_BYTES = 2**30
@@ -37,7 +37,7 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
     """Read labels per frame by utterance; the path may lead into a tar.
 
     Args:
-        hop_s: the length of a frame in seconds; None: from the file's name, `..._0.16.npy`.
+        hop_s: Length of a frame in seconds; None: that of the file's name, `..._0.16.npy`.
 
     Raises:
         UsageError: the length of a frame is neither stated nor in the name.
@@ -86,7 +86,7 @@ def _read_bytes(path: Path) -> bytes:
 def _labels_of(content: bytes) -> dict[str, Labels]:
     """Return the labels of each utterance, (frames,)."""
     if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
-        raise UnpicklingError("it is no npy file")
+        raise UnpicklingError("it is not an npy file")
     # Behind numpy's header, which only says that there is a pickle; its length is written in two
     # bytes in the first version of the format.
     begin = 10 if content[6] == 1 else 12
@@ -95,17 +95,17 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
     if isinstance(saved, Described) and len(saved.objects) == 1:
         saved = saved.objects[0]
     if not isinstance(saved, Items) or saved.kind != "dict":
-        raise UnpicklingError("it is no dictionary")
+        raise UnpicklingError("it is not a dictionary")
     result = {}
     remaining = len(content)
     for name, described in zip(saved.values[0::2], saved.values[1::2], strict=True):
         if not isinstance(name, str):
-            raise UnpicklingError("a dictionary in it has keys that are no texts")
+            raise UnpicklingError("a dictionary in it has keys that are not texts")
         labels = described.value if isinstance(described, Described) else None
         if isinstance(described, Items) and described.kind == "list":
             labels = described.values
         if not isinstance(labels, (np.ndarray, list)):
-            raise UnpicklingError(f"the labels of {name[:80]!r} are no array")
+            raise UnpicklingError(f"the labels of {name[:80]!r} are not an array")
         # An array that is named again and again would be converted again and again.
         remaining -= len(labels)
         if remaining < 0:

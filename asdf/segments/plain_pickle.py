@@ -16,7 +16,6 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from asdf.runs.pickles import Items, Name, PickleFollower
 from asdf.text import shorten
@@ -38,7 +37,7 @@ class Described:
 
     Attributes:
         kind: 'dtype' or 'array'.
-        value: the numpy type, or the array; None of an array that was not described yet.
+        value: Numpy type, or the array; None of an array that was not described yet.
         objects: Content of an array of objects.
     """
 
@@ -80,7 +79,13 @@ class _LabelFollower(PickleFollower):
             case (Name("_codecs encode"), (str(text), "latin1")):
                 return text.encode("latin1")
             case (Name("numpy dtype"), (name, *_)):
-                return Described("dtype", _type_of(name))
+                if name in ("O", "O8"):
+                    # The type of objects, which has no content of its own.
+                    return Described("dtype")
+                if not isinstance(name, str) or name[:1] not in _KINDS or not name[1:].isdecimal():
+                    # Not named: what stands there may be of any kind, and print for ever.
+                    raise UnpicklingError("it has an array of another type than numbers and texts")
+                return Described("dtype", np.dtype(name))
             case (Name(), _) if called in _ARRAYS:
                 return Described("array")
         raise UnpicklingError("it calls what cannot be called")
@@ -93,30 +98,17 @@ class _LabelFollower(PickleFollower):
                     target.value = target.value.newbyteorder(order)
             case ("array", (_, shape, Described(kind="dtype") as described, _, content)):
                 if described.value is not None:
-                    target.value = _array_of(content, described.value, shape)
+                    # By its bytes: a shape that the file only states takes no memory.
+                    if described.value.itemsize == 0 or not isinstance(content, bytes):
+                        raise UnpicklingError("it has an array without content")
+                    target.value = np.frombuffer(content, described.value)
+                    if shape != (len(target.value),):
+                        raise UnpicklingError(
+                            "it has an array of another shape than labels in a row"
+                        )
                 elif isinstance(content, Items):
                     target.objects = content.values
                 else:
                     raise UnpicklingError("it has an array of objects without objects")
             case _:
                 raise UnpicklingError("it describes what is not an array")
-
-
-def _type_of(name: Any) -> np.dtype[Any] | None:
-    """Return the type of numpy's of this name, None for that of objects."""
-    if name in ("O", "O8"):
-        return None
-    if not isinstance(name, str) or name[:1] not in _KINDS or not name[1:].isdecimal():
-        # Not named: what stands there may be of any kind, and print for ever.
-        raise UnpicklingError("it has an array of another type than numbers and texts")
-    return np.dtype(name)
-
-
-def _array_of(content: Any, kind: np.dtype[Any], shape: Any) -> npt.NDArray[Any]:
-    # By its bytes: a shape that the file only states takes no memory.
-    if kind.itemsize == 0 or not isinstance(content, bytes):
-        raise UnpicklingError("it has an array without content")
-    array = np.frombuffer(content, kind)
-    if shape != (len(array),):
-        raise UnpicklingError("it has an array of another shape than labels in a row")
-    return array

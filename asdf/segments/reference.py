@@ -14,10 +14,8 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.segments.label_arrays import read_label_arrays
-from asdf.segments.parts import COLUMN, format_spoofed
-from asdf.segments.rttm import parse_rttm
-from asdf.segments.text import parse_text
-from asdf.segments.timed import Timed
+from asdf.segments.part_files import Timed, parse_rttm, parse_text
+from asdf.segments.spoofed_seconds import COLUMN, format_spoofed
 from asdf.text import AnyPath
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import numbered_lines, peek

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
 from typing import Any, get_origin, get_type_hints
 
@@ -74,7 +74,13 @@ class Catalogue:
             problem = f"there is no section '{shortened(section)}'"
         else:
             problem = f"there is no setting '{shortened(target)}'"
-        raise Complaint(problem, advice=partial(self._advise, section, name))
+
+        def advise() -> str:
+            near = self._nearest_setting(section, name)
+            return f"; the nearest is '{near}'" if near else f"; the sections are {listed}"
+
+        listed = ", ".join(self.sections)
+        raise Complaint(problem, advice=advise)
 
     def part(self, what: str) -> list[Known]:
         """Return the settings of a full name or of a section; all of them for an empty name.
@@ -88,13 +94,6 @@ class Catalogue:
         if what in self.sections:
             return [setting for setting in settings if setting.section == what]
         return [self.look_up(what)]
-
-    def _advise(self, section: str, name: str) -> str:
-        """Return a clause with the nearest setting, or with the sections where none is near."""
-        near = self._nearest_setting(section, name)
-        if near:
-            return f"; the nearest is '{near}'"
-        return f"; the sections are {', '.join(self.sections)}"
 
     def _nearest_setting(self, section: str, name: str) -> str:
         """Return the nearest setting's full name: in its section if that exists, else in any."""

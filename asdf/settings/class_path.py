@@ -347,16 +347,13 @@ def describe_error(error: Exception, skip_file: str = __file__) -> str:
     if isinstance(error, SyntaxError):
         return text
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if _is_users_file(frame.filename)]
-    raised_at = users[-1] if users else frames[-1]
+    raised_at = frames[-1]
+    for frame in frames:
+        path = Path(frame.filename)
+        is_installed = {"site-packages", "dist-packages"} & set(path.parts)
+        is_ours = any(path.is_relative_to(folder) for folder in _NOT_USERS)
+        if not (frame.filename.startswith("<") or is_installed or is_ours):
+            raised_at = frame
     if raised_at.filename == skip_file:
         return text
     return f"{text} ({raised_at.filename}, line {raised_at.lineno})"
-
-
-def _is_users_file(name: str) -> bool:
-    """Return whether a file is neither Python's nor a package's nor the project's."""
-    path = Path(name)
-    if name.startswith("<") or {"site-packages", "dist-packages"} & set(path.parts):
-        return False
-    return not any(path.is_relative_to(folder) for folder in _NOT_USERS)

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from asdf.errors import AsdfError
-from asdf.settings.blocks import Assignment
 from asdf.settings.catalogue import (
     Known,
     class_settings,
@@ -38,11 +37,11 @@ from asdf.settings.catalogue import (
     section_types,
     settings_of,
 )
-from asdf.settings.checks import check_value
 from asdf.settings.class_path import find_named, is_ours, module_file, names_in
-from asdf.settings.kinds import is_supported
+from asdf.settings.config_files import Assignment
 from asdf.settings.mistakes import Collector, Complaint, shortened
 from asdf.settings.sections import KnownNames, setting
+from asdf.settings.value_checks import check_value, is_supported
 
 ATTRIBUTE = "own_settings"
 ARGUMENT_SECTIONS = {"network.optimizer": "optimizer"}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from asdf.settings.blocks import Block, parse_blocks
 from asdf.settings.catalogue import Known, describe_names, our_catalogue, section_types
-from asdf.settings.inheritance import inheritance_mistakes
-from asdf.settings.lines import read_text
+from asdf.settings.config_files import Block, parse_blocks, read_text
+from asdf.settings.literals import ASSIGNMENT_LINE
+from asdf.settings.loading import inheritance_mistakes
 from asdf.settings.mistakes import raise_all
-from asdf.settings.tokens import ASSIGNMENT_LINE
 from asdf.text import AnyPath
 
 WIDTH = 80

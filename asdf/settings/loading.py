@@ -1,7 +1,13 @@
 """From the files and the command line to configs that are ready to be applied.
 
-Invariant: all mistakes are found before anything is returned, and a command reads each file once,
+Invariants: all mistakes are found before anything is returned, and a command reads each file once,
 so that what is edited while a run goes on reaches none of its configs.
+
+`child < parent < grandparent` applies the right-most first, then the next to its left, then the
+child's own lines, and each parent brings what it inherits itself. A block that comes in several
+times is applied only the last time: what it set earlier it would set again anyway. So a web of
+parents cannot grow without bound, and a config is put together in a time that grows with the number
+of its ancestors.
 """
 
 from __future__ import annotations
@@ -15,11 +21,9 @@ from itertools import chain
 from pathlib import Path
 
 from asdf.runs.layout import Layout
-from asdf.settings.blocks import Assignment, Block, parse_assignments, parse_blocks
 from asdf.settings.catalogue import Catalogue, our_catalogue
-from asdf.settings.declared import declared_sections
-from asdf.settings.inheritance import application_order, inheritance_mistakes
-from asdf.settings.layers import (
+from asdf.settings.config_files import Assignment, Block, parse_assignments, parse_blocks, read_text
+from asdf.settings.config_layers import (
     Config,
     Step,
     defaults,
@@ -28,7 +32,7 @@ from asdf.settings.layers import (
     resolve,
     steps_of,
 )
-from asdf.settings.lines import read_text
+from asdf.settings.declared import declared_sections
 from asdf.settings.mistakes import (
     COMMAND_LINE,
     Collector,
@@ -39,6 +43,84 @@ from asdf.settings.mistakes import (
     shortened,
 )
 from asdf.text import AnyPath
+
+# A circle is shown by this many of its names.
+_SHOWN = 10
+
+
+def application_order(name: str, blocks: Mapping[str, Block]) -> list[str]:
+    """Return the blocks that make up the config `name`, first applied to last, by their names.
+
+    Unknown parents are left out.
+    """
+    # Backwards it is the walk that visits a block, then its parents from the left with all of
+    # theirs. When a block is met again, all its ancestors have been met as well.
+    backwards: dict[str, None] = {}
+    stack = [name]
+    while stack:
+        current = stack.pop()
+        if current in backwards or current not in blocks:
+            continue
+        backwards[current] = None
+        # Reversed, as a stack gives back the last first: the nearest parent is visited next.
+        stack += reversed(blocks[current].parents)
+    return list(backwards)[::-1]
+
+
+def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
+    """Return what is wrong in what the blocks inherit: parents that are no configs, and circles."""
+    collector = Collector()
+    for block in blocks.values():
+        # A parent that is named twice is one mistake.
+        for parent in dict.fromkeys(block.parents):
+            if parent not in blocks:
+                child = shortened(block.name)
+                collector.add(
+                    block.location,
+                    f"'{child}' inherits from '{shortened(parent)}', which is no config",
+                    partial(nearest, parent, [name for name in blocks if name != block.name]),
+                )
+    finished: set[str] = set()
+    for name in blocks:
+        if name not in finished:
+            _find_circles(name, blocks, finished, collector)
+    return collector.mistakes
+
+
+def _find_circles(
+    start: str, blocks: Mapping[str, Block], finished: set[str], collector: Collector
+) -> None:
+    """Walk up from `start` through what is not `finished`; by a stack, as chains may be long."""
+    path = [start]
+    depths = {start: 0}
+    waiting = [_known_parents(start, blocks)]
+    while waiting:
+        parent = next(waiting[-1], None)
+        if parent is None:
+            waiting.pop()
+            name = path.pop()
+            finished.add(name)
+            del depths[name]
+        # On the path from `start`: the walk has come back to it.
+        elif parent in depths:
+            circle = path[depths[parent] :]
+            names = [shortened(name, 40) for name in circle[:_SHOWN]]
+            if len(circle) > _SHOWN:
+                names.append(f"({len(circle) - _SHOWN} more)")
+            names.append(names[0])
+            problem = f"circular inheritance: {' < '.join(names)}"
+            collector.add(blocks[parent].location, problem)
+        elif parent not in finished:
+            depths[parent] = len(path)
+            path.append(parent)
+            waiting.append(_known_parents(parent, blocks))
+
+
+def _known_parents(name: str, blocks: Mapping[str, Block]) -> Iterator[str]:
+    for parent in dict.fromkeys(blocks[name].parents):
+        if parent in blocks:
+            yield parent
+
 
 # What makes a name a pattern; no name of a config has it.
 _PATTERN = re.compile(r"[*?\[]")

@@ -1,17 +1,58 @@
 """Whether the settings fit each other, once all layers are applied.
 
 Invariant: only values that some config really ends up with are compared. A layer in between may
-well be contradictory, as a later one may put it right.
+well be contradictory, as a later one may put it right. Each rule takes the sections that it
+compares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
+from typing import NamedTuple
 
-from asdf.settings.contradiction import Contradiction
-from asdf.settings.frame_heads import frames_contradictions, frames_training_contradictions
-from asdf.settings.sections import BACK_ENDS, SOURCE_METRICS, VOCODERS, Sections
+from asdf.settings.sections import (
+    BACK_ENDS,
+    SOURCE_METRICS,
+    VOCODERS,
+    Adapter,
+    Augmentation,
+    BackEnd,
+    Computing,
+    FrontEnd,
+    Localisation,
+    Lora,
+    Loss,
+    Network,
+    RawBoost,
+    Sections,
+    Source,
+    SpeechActivity,
+    Vocoding,
+)
+
+
+class Contradiction(NamedTuple):
+    """Two settings that contradict each other; a message reads `first relation second`."""
+
+    first: str
+    relation: str
+    second: str
+
+
+_ENABLED = "localisation.enabled"
+# Of the project's back ends those without frames; their classes know it as well, but to ask them
+# would import torch.
+_WITHOUT_TIME = ("aasist", "aasist_l", "sls", "mlp")
+_NETWORKS_WITHOUT_TIME = (
+    "asdf.networks.AASIST",
+    "asdf.networks.AASIST_L",
+    "asdf.networks.RawNet2",
+    "asdf.networks.SSL_AASIST",
+    "asdf.networks.SSL_AASIST_L",
+    "asdf.networks.SSL_SLS",
+)
+THAT_KEEP_TIME = ", ".join(name for name in BACK_ENDS if name not in _WITHOUT_TIME)
 
 # The first of each two may not be above the second.
 ORDERED = (
@@ -46,13 +87,9 @@ CHAIN_NEEDS = {
 # well.
 COMPOSED = "asdf.networks.ComposedDetector"
 WITHOUT_FRONT_END = ("asdf.networks.AASIST", "asdf.networks.AASIST_L", "asdf.networks.RawNet2")
-# Networks and back ends that take clips of one length, and the setting of that length. Their
-# classes know it as well, but to ask them would import torch, for which --list and --explain do
-# not wait.
-CLIP_SETTINGS = {
-    "asdf.networks.SSL_SLS": "back_end.sls_samples",
-    "asdf.networks.SLSBackEnd": "back_end.sls_samples",
-}
+# Networks and back ends that take clips of `back_end.sls_samples` alone. Their classes know it as
+# well, but to ask them would import torch, for which --list and --explain do not wait.
+OF_ONE_LENGTH = ("asdf.networks.SSL_SLS", "asdf.networks.SLSBackEnd")
 
 
 def contradictions(sections: Sections) -> Iterator[Contradiction]:
@@ -62,30 +99,90 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
         upper = attrgetter(high)(sections)
         if lower is not None and upper is not None and lower > upper:
             yield Contradiction(low, "is above", high)
-    yield from _computing_contradictions(sections)
-    if sections.computing.shard_network:
-        yield from _sharding_contradictions(sections)
-    if sections.computing.cuda_graphs:
-        yield from _graph_contradictions(sections)
-    yield from _chain_contradictions(sections)
-    if sections.localisation.enabled:
-        yield from frames_contradictions(sections)
-    # What only training minds does not keep a command that only scores from running.
-    if sections.recipe.execute_stage(1):
-        yield from _end_contradictions(sections)
-        yield from _clip_contradictions(sections)
-        yield from _score_contradictions(sections)
-        yield from _source_contradictions(sections)
-        yield from _vocoding_contradictions(sections)
-        if sections.localisation.enabled:
-            yield from frames_training_contradictions(sections)
-        if sections.front_end.cache_features:
-            yield from _cache_contradictions(sections)
-
-
-def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    network = sections.network
     computing = sections.computing
     front_end = sections.front_end
+    augmentation = sections.augmentation
+    has_frames = sections.localisation.enabled
+    yield from _of_computing(computing, front_end)
+    yield from _of_tuning(front_end, sections.adapter, sections.lora, network)
+    yield from _of_compiling(computing, front_end, sections.lora)
+    if computing.shard_network:
+        yield from _of_sharding(computing, front_end)
+    if computing.cuda_graphs:
+        yield from _of_graphs(computing, front_end, sections.lora)
+    yield from _of_chain(augmentation)
+    if has_frames:
+        yield from _of_frames(network, sections.sad)
+    # What only training minds does not keep a command that only scores from running.
+    if not sections.recipe.execute_stage(1):
+        return
+    yield from _of_ends(network, front_end, sections.back_end)
+    yield from _of_clips(network, sections.back_end)
+    yield from _of_scores(network, sections.loss)
+    yield from _of_sources(network, sections.source, sections.loss, sections.localisation)
+    yield from _of_vocoding(sections.vocoding)
+    if has_frames:
+        yield from _of_trained_frames(network, sections.back_end, augmentation)
+    if front_end.cache_features:
+        yield from _of_caching(
+            front_end, network, sections.rawboost, augmentation, sections.vocoding
+        )
+
+
+def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
+    for part, source in CHAIN_NEEDS.items():
+        if part in augmentation.chain and not getattr(augmentation, source):
+            relation = f"names '{part}', which needs more than"
+            yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
+
+
+def _of_vocoding(vocoding: Vocoding) -> Iterator[Contradiction]:
+    if not vocoding.vocoders and not vocoding.corpus_spoofs:
+        relation = "leaves no spoofs to train on, since no vocoder is named in"
+        yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
+
+
+def _of_frames(network: Network, sad: SpeechActivity) -> Iterator[Contradiction]:
+    """Yield what contradicts `localisation.enabled`, in scoring as well.
+
+    The label of a frame is that of the samples in it. What moves speech in time, so that this would
+    no longer be known, is refused.
+    """
+    if network.max_cut_proportion:
+        relation = "cuts the last frames of recordings off, and contradicts"
+        yield Contradiction("network.max_cut_proportion", relation, _ENABLED)
+    if sad.mode != "off":
+        relation = "cuts parts out of recordings, so that frames would be at other times, against"
+        yield Contradiction("sad.mode", relation, _ENABLED)
+
+
+def _of_trained_frames(
+    network: Network, back_end: BackEnd, augmentation: Augmentation
+) -> Iterator[Contradiction]:
+    """Yield what contradicts `localisation.enabled` in training."""
+    reason = f"keeps no frames that could be judged one by one ({THAT_KEEP_TIME} do)"
+    if network.network_class in _NETWORKS_WITHOUT_TIME:
+        relation = f"{reason[:-1]}, behind asdf.networks.ComposedDetector), and contradicts"
+        yield Contradiction("network.network_class", relation, _ENABLED)
+    without_time = {*_WITHOUT_TIME, *(BACK_ENDS[name] for name in _WITHOUT_TIME)}
+    if back_end.back_end_class in without_time:
+        yield Contradiction("back_end.back_end_class", f"{reason}, and contradicts", _ENABLED)
+    if "silence" in augmentation.chain:
+        relation = (
+            "names 'silence', which cuts off lengths that are known only when a clip is read, and "
+            "contradicts"
+        )
+        yield Contradiction("augmentation.chain", relation, _ENABLED)
+    if network.score == "llr":
+        relation = (
+            "needs the proportion of bona fide examples in training, which depends on the drawn "
+            "crops with"
+        )
+        yield Contradiction("network.score", relation, _ENABLED)
+
+
+def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
     gpu_ids = computing.gpu_ids
     if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
         relation = "is more than the number of GPUs in"
@@ -93,11 +190,31 @@ def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if front_end.frozen and front_end.unfreeze_after_epochs is not None:
         relation = "never trains the front end and contradicts"
         yield Contradiction("front_end.frozen", relation, "front_end.unfreeze_after_epochs")
-    yield from _tuning_contradictions(sections)
+
+
+def _of_tuning(
+    front_end: FrontEnd, adapter: Adapter, lora: Lora, network: Network
+) -> Iterator[Contradiction]:
+    """Yield what contradicts the choice of what is trained of the front end."""
+    frozen = "front_end.frozen"
+    relation = "trains nothing of the front end and contradicts"
+    if front_end.frozen and front_end.trained_parts is not None:
+        yield Contradiction(frozen, relation, "front_end.trained_parts")
+    if front_end.frozen and lora.rank:
+        yield Contradiction(frozen, relation, "lora.rank")
+    if front_end.frozen and adapter.width and adapter.positions != ("after",):
+        relation = "leaves no adapters but those of adapter.positions = ('after',), and contradicts"
+        yield Contradiction(frozen, relation, "adapter.width")
+    if network.save_only_trained is True and front_end.weights is None:
+        relation = "leaves out what pretrained weights give again, and there are none in"
+        yield Contradiction("network.save_only_trained", relation, "front_end.weights")
+
+
+def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
     if computing.compile is True and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")
-    if computing.compile == "layers" and sections.lora.rank:
+    if computing.compile == "layers" and lora.rank:
         relation = "would compile each layer for itself and cannot be combined with"
         yield Contradiction("computing.compile", relation, "lora.rank")
     if computing.compile and computing.norms == "bf16":
@@ -108,66 +225,42 @@ def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
         yield Contradiction("computing.deterministic", relation, "computing.compile")
 
 
-def _tuning_contradictions(sections: Sections) -> Iterator[Contradiction]:
-    """Yield what contradicts the choice of what is trained of the front end."""
-    front_end = sections.front_end
-    adapter = sections.adapter
-    frozen = "front_end.frozen"
-    relation = "trains nothing of the front end and contradicts"
-    if front_end.frozen and front_end.trained_parts is not None:
-        yield Contradiction(frozen, relation, "front_end.trained_parts")
-    if front_end.frozen and sections.lora.rank:
-        yield Contradiction(frozen, relation, "lora.rank")
-    if front_end.frozen and adapter.width and adapter.positions != ("after",):
-        relation = "leaves no adapters but those of adapter.positions = ('after',), and contradicts"
-        yield Contradiction(frozen, relation, "adapter.width")
-    if sections.network.save_only_trained is True and front_end.weights is None:
-        relation = "leaves out what pretrained weights give again, and there are none in"
-        yield Contradiction("network.save_only_trained", relation, "front_end.weights")
-
-
-def _sharding_contradictions(sections: Sections) -> Iterator[Contradiction]:
+def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
     """Yield what a network that is divided over the processes cannot be trained with."""
-    computing = sections.computing
-    relations = {}
+    shard = "computing.shard_network"
     if computing.compile:
-        relations["computing.compile"] = (
-            "gathers each layer just before it is computed and cannot be combined with"
-        )
+        relation = "gathers each layer just before it is computed and cannot be combined with"
+        yield Contradiction(shard, relation, "computing.compile")
     if computing.precision == "fp16":
-        relations["computing.precision"] = (
+        relation = (
             "adds up gradients without a loss scale ('bf16' and 'fp32' need none) and cannot be "
             "combined with"
         )
+        yield Contradiction(shard, relation, "computing.precision")
     if computing.backend == "mpi" or (computing.backend == "gloo" and computing.use_gpu):
-        relations["computing.backend"] = (
+        relation = (
             "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses, and cannot be "
             "combined with"
         )
+        yield Contradiction(shard, relation, "computing.backend")
     if computing.norms == "bf16":
-        relations["computing.norms"] = (
-            "gathers weights in the format of their layers and cannot be combined with"
-        )
-    if sections.front_end.layer_drop:
-        relations["front_end.layer_drop"] = (
-            "needs all processes to compute the same layers and cannot be combined with"
-        )
-    if sections.front_end.cache_features:
-        relations["front_end.cache_features"] = (
-            "divides the front end, which training does not compute with"
-        )
-    for name, relation in relations.items():
-        yield Contradiction("computing.shard_network", relation, name)
+        relation = "gathers weights in the format of their layers and cannot be combined with"
+        yield Contradiction(shard, relation, "computing.norms")
+    if front_end.layer_drop:
+        relation = "needs all processes to compute the same layers and cannot be combined with"
+        yield Contradiction(shard, relation, "front_end.layer_drop")
+    if front_end.cache_features:
+        relation = "divides the front end, which training does not compute with"
+        yield Contradiction(shard, relation, "front_end.cache_features")
 
 
-def _graph_contradictions(sections: Sections) -> Iterator[Contradiction]:
+def _of_graphs(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
     """Yield what the passes over a minibatch cannot be captured with."""
     graphs = "computing.cuda_graphs"
-    front_end = sections.front_end
-    if sections.computing.compile:
+    if computing.compile:
         relation = "captures the network's operations, not the compiled ones of"
         yield Contradiction(graphs, relation, "computing.compile")
-    if sections.computing.processes > 1:
+    if computing.processes > 1:
         relation = "is for one process and cannot be combined with"
         yield Contradiction(graphs, relation, "computing.processes")
     # Masks and dropped layers are drawn on the host.
@@ -179,80 +272,66 @@ def _graph_contradictions(sections: Sections) -> Iterator[Contradiction]:
     relation = "cannot recompute layers that draw random numbers, as they do with"
     if front_end.gradient_checkpointing and front_end.dropout:
         yield Contradiction(graphs, relation, "front_end.dropout")
-    if front_end.gradient_checkpointing and sections.lora.rank and sections.lora.dropout:
+    if front_end.gradient_checkpointing and lora.rank and lora.dropout:
         yield Contradiction(graphs, relation, "lora.dropout")
 
 
-def _chain_contradictions(sections: Sections) -> Iterator[Contradiction]:
-    augmentation = sections.augmentation
-    for part, source in CHAIN_NEEDS.items():
-        if part in augmentation.chain and not getattr(augmentation, source):
-            relation = f"names '{part}', which needs more than"
-            yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
-
-
-def _vocoding_contradictions(sections: Sections) -> Iterator[Contradiction]:
-    if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
-        relation = "leaves no spoofs to train on, since no vocoder is named in"
-        yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
-
-
-def _source_contradictions(sections: Sections) -> Iterator[Contradiction]:
-    network = sections.network
-    if sections.source.column is None and network.validation_metric in SOURCE_METRICS:
+def _of_sources(
+    network: Network, source: Source, loss: Loss, localisation: Localisation
+) -> Iterator[Contradiction]:
+    if source.column is not None:
+        return
+    if network.validation_metric in SOURCE_METRICS:
         relation = "is of traced sources, and none are traced by"
         yield Contradiction("network.validation_metric", relation, "source.column")
-    if sections.source.column is None and not (
-        sections.loss.detection_weight or sections.localisation.enabled
-    ):
+    if not (loss.detection_weight or localisation.enabled):
         relation = "leaves nothing to learn without"
         yield Contradiction("loss.detection_weight", relation, "source.column")
 
 
-def _score_contradictions(sections: Sections) -> Iterator[Contradiction]:
-    if sections.network.score != "llr":
+def _of_scores(network: Network, loss: Loss) -> Iterator[Contradiction]:
+    if network.score != "llr":
         return
     relation = "needs a network that learns probabilities by cross_entropy, as it does not by"
-    if sections.network.loss != "cross_entropy":
+    if network.loss != "cross_entropy":
         yield Contradiction("network.score", relation, "network.loss")
-    elif sections.loss.label_smoothing:
+    elif loss.label_smoothing:
         yield Contradiction("network.score", relation, "loss.label_smoothing")
 
 
-def _end_contradictions(sections: Sections) -> Iterator[Contradiction]:
+def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterator[Contradiction]:
     """Yield a front end or a back end that the network's class would not take."""
-    network_class = sections.network.network_class
-    if network_class in WITHOUT_FRONT_END and sections.front_end.front_end_class is not None:
+    network_class = network.network_class
+    if network_class in WITHOUT_FRONT_END and front_end.front_end_class is not None:
         relation = "has no front end, and so cannot have that of"
         yield Contradiction("network.network_class", relation, "front_end.front_end_class")
-    back_end_class = sections.back_end.back_end_class
     if network_class == COMPOSED:
-        if back_end_class is None:
+        if back_end.back_end_class is None:
             relation = "has the back end that is named in another setting, which names none:"
             yield Contradiction("network.network_class", relation, "back_end.back_end_class")
-    elif back_end_class is not None and network_class.startswith("asdf.networks."):
+    elif back_end.back_end_class is not None and network_class.startswith("asdf.networks."):
         relation = f"has a back end of its own ({COMPOSED} has any), and so cannot have that of"
         yield Contradiction("network.network_class", relation, "back_end.back_end_class")
 
 
-def _clip_contradictions(sections: Sections) -> Iterator[Contradiction]:
-    network = sections.network
-    named = sections.back_end.back_end_class
-    back_end = BACK_ENDS.get(named, named) if named else ""
-    length_setting = CLIP_SETTINGS.get(network.network_class) or CLIP_SETTINGS.get(back_end)
-    if length_setting is None:
-        return
-    samples = attrgetter(length_setting)(sections)
-    if network.train_clip_size != samples:
-        relation = f"takes clips of {length_setting} = {samples} only, not of"
+def _of_clips(network: Network, back_end: BackEnd) -> Iterator[Contradiction]:
+    named = back_end.back_end_class or ""
+    classes = (network.network_class, BACK_ENDS.get(named, named))
+    samples = back_end.sls_samples
+    if set(classes) & set(OF_ONE_LENGTH) and network.train_clip_size != samples:
+        relation = f"takes clips of back_end.sls_samples = {samples} only, not of"
         yield Contradiction("network.network_class", relation, "network.train_clip_size")
 
 
-def _cache_contradictions(sections: Sections) -> Iterator[Contradiction]:
+def _of_caching(
+    front_end: FrontEnd,
+    network: Network,
+    rawboost: RawBoost,
+    augmentation: Augmentation,
+    vocoding: Vocoding,
+) -> Iterator[Contradiction]:
     """Yield what makes the front end's features of an utterance change between epochs."""
     cache = "front_end.cache_features"
-    front_end = sections.front_end
-    rawboost = sections.rawboost
     no_learning = "needs a front end that never learns"
     no_augmentation = "needs clips without augmentation"
     if not front_end.frozen:
@@ -261,19 +340,19 @@ def _cache_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if front_end.unfreeze_after_epochs is not None:
         relation = f"{no_learning} (front_end.unfreeze_after_epochs = None), not"
         yield Contradiction(cache, relation, "front_end.unfreeze_after_epochs")
-    if sections.network.clip_position != "start":
+    if network.clip_position != "start":
         same_clip = "needs the same clip of an utterance in every epoch"
         relation = f"{same_clip} (network.clip_position = 'start'), not"
         yield Contradiction(cache, relation, "network.clip_position")
     if rawboost.enabled and rawboost.algo:
         relation = f"{no_augmentation} (rawboost.enabled = False), not"
         yield Contradiction(cache, relation, "rawboost.enabled")
-    if sections.augmentation.chain:
+    if augmentation.chain:
         relation = f"{no_augmentation} (augmentation.chain = ()), not"
         yield Contradiction(cache, relation, "augmentation.chain")
-    if not set(sections.vocoding.vocoders) <= set(VOCODERS):
+    if not set(vocoding.vocoders) <= set(VOCODERS):
         relation = "saves copies by the project's vocoders alone, whose code is known, not by"
         yield Contradiction(cache, relation, "vocoding.vocoders")
-    if sections.augmentation.mixup_probability:
+    if augmentation.mixup_probability:
         relation = f"{no_augmentation} (augmentation.mixup_probability = 0), not"
         yield Contradiction(cache, relation, "augmentation.mixup_probability")

@@ -15,10 +15,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from asdf.settings import provenance
+from asdf.settings import explaining
 from asdf.settings.catalogue import our_catalogue, section_types
-from asdf.settings.checks import check_value
-from asdf.settings.layers import Config, Step, defaults, final_mistakes, resolve
+from asdf.settings.config_layers import Config, Step, defaults, final_mistakes, resolve
 from asdf.settings.loading import (
     Configs,
     FilePath,
@@ -51,6 +50,7 @@ from asdf.settings.sections import (
     assign,
     no_section,
 )
+from asdf.settings.value_checks import check_value
 
 
 class Settings:
@@ -165,7 +165,7 @@ class Settings:
             for config in configs:
                 self._set("_turn", turn)
                 self._apply(config)
-                yield provenance.account(config)
+                yield explaining.account(config)
         finally:
             # A loop that was left may be closed late, when another one or init_config is in force.
             if self._turn is turn:
@@ -197,7 +197,7 @@ class Settings:
         Raises:
             SettingsError: there is no such setting or section.
         """
-        return provenance.explain(self._current(), what or "")
+        return explaining.explain(self._current(), what or "")
 
     def save(self, path: FilePath) -> None:
         """Write the settings as they are now to a file that `Settings(path)` reads to equal values.
@@ -209,7 +209,7 @@ class Settings:
         # Imported here: reading settings needs nothing of the rooms for output.
         from asdf.runs.files import write_text
 
-        write_text(path, provenance.render_snapshot(self._checked()))
+        write_text(path, explaining.render_snapshot(self._checked()))
 
     def _start(self, initial: Config) -> None:
         self._set("_initial", initial)

@@ -73,19 +73,15 @@ def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Seq
     for group in group_columns(widths, room):
         shown = [names]
         shown += [columns[index] for index in group]
-        parts.append(_tabular(rows_of(shown)))
+        head, *body = rows_of(shown)
+        alignment = "l" + "r" * (len(head) - 1)
+        # \noindent: the indent of a paragraph would push a full table over the margin.
+        lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
+        lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
+        parts.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
     note = "\\par\n".join(f"{{\\footnotesize {latex_text(text)}}}" for text in notes)
     parts.append(f"{note}\\par\n")
     return "\n\\par\\medskip\n".join(parts)
-
-
-def _tabular(rows: Sequence[Sequence[str]]) -> str:
-    head, *body = rows
-    # \noindent: the indent of a paragraph would push a full table over the margin.
-    alignment = "l" + "r" * (len(head) - 1)
-    lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
-    lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
 
 def _latex_row(cells: Sequence[str]) -> str:
@@ -94,14 +90,13 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 def _column_width(column: Sequence[str]) -> float:
     """Return the width of a column at most, in points of a 10 point font, with its gap."""
-    return max(map(_cell_width, column)) + _GAP_PT
-
-
-def _cell_width(cell: str) -> float:
-    # A wide character stands for each command such as \ldots{}.
-    visible = re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", "")).translate(_NO_MARKUP)
-    width = sum(map(_character_width, visible))
-    return width + _BOLD_PT if "\\textbf" in cell else width
+    widths = []
+    for cell in column:
+        # A wide character stands for each command such as \ldots{}.
+        visible = re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", ""))
+        width = sum(map(_character_width, visible.translate(_NO_MARKUP)))
+        widths.append(width + _BOLD_PT if "\\textbf" in cell else width)
+    return max(widths) + _GAP_PT
 
 
 def _character_width(character: str) -> float:

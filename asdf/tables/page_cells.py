@@ -83,11 +83,6 @@ class PageTable:
         return frozenset(columns)
 
 
-def head_cells(names: Sequence[str]) -> list[Cell]:
-    """Return the names as the head of a table."""
-    return list(map(Cell, names))
-
-
 def name_cell(name: str, label: str) -> Cell:
     """Return a name by its label; the pointer and a copy get the whole name."""
     # A name that is not cut needs neither.

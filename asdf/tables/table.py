@@ -79,6 +79,14 @@ class Column:
         """The name, with the unit if it is stated there."""
         return f"{self.name} %" if self.percent and self.states_unit else self.name
 
+    def with_values(self, numbers: Iterable[float | None]) -> tuple[Column, list[Value]]:
+        """Return the column with a value per row of a table."""
+        return self, list(map(Value, numbers))
+
+    def with_texts(self, cells: Iterable[str | None]) -> tuple[Column, list[Value]]:
+        """Return the column with a text per row of a table."""
+        return self, [Value(text=cell) for cell in cells]
+
     def format(
         self, number: float | None, *, paper: bool = False, absent: str = "-", sign: str = ""
     ) -> str:
@@ -165,6 +173,16 @@ class Value:
         intervals = {} if spread.interval is None else {"trials": spread.interval}
         return cls(spread.mean, intervals, deviation=spread.deviation, **options)
 
+    @classmethod
+    def with_intervals(
+        cls, numbers: Iterable[float | None], drawn: Iterable[Bounds | None]
+    ) -> list[Value]:
+        """Return numbers with their intervals over trials, where these were drawn."""
+        values = []
+        for number, bounds in zip(numbers, drawn, strict=True):
+            values.append(cls(number, {} if bounds is None else {"trials": bounds}))
+        return values
+
 
 Columns = list[tuple[Column, Sequence[Value]]]
 """Columns with their values, one per row of a table."""
@@ -201,13 +219,13 @@ def each(rows: Iterable[object], attribute: str) -> list[Any]:
 
 def texts(key: str, cells: Sequence[str], **options: Any) -> tuple[Column, list[Value]]:
     """Return a column of texts, whose heading is its key; `options` are attributes of a column."""
-    return Column(key, key, lower_is_better=None, **options), [Value(text=cell) for cell in cells]
+    return Column(key, key, lower_is_better=None, **options).with_texts(cells)
 
 
 def counts(key: str, numbers: Sequence[int], **options: Any) -> tuple[Column, list[Value]]:
     """Return a column of numbers of trials, seeds and the like, whose heading is its key."""
     column = Column(key, key, is_count=True, lower_is_better=None, **options)
-    return column, list(map(Value, numbers))
+    return column.with_values(numbers)
 
 
 def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:

@@ -1,12 +1,14 @@
-"""The callbacks of a run, called together.
+"""The callbacks of a run, called together; `metrics.jsonl` is written by one of the project's own.
 
-Invariant: a user's callback does not cost the training. An exception in one is logged and the run
+Invariants: a user's callback does not cost the training. An exception in one is logged and the run
 goes on, unless `network.callback_failures_end_training`; then, and when one of the project's own
-fails, all ranks end together.
+fails, all ranks end together. Each step and each evaluation of the run has one line in the file,
+however often the run was killed.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,17 +19,92 @@ from typing import Any
 from asdf.distributed.stopping import Stopped
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs.files import write_advice, write_text
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error
-from asdf.settings.sections import Sections
 from asdf.training.callbacks import (
     SETTING,
     Callback,
+    CallbackSections,
     Training,
     build_callback,
     find_callbacks,
 )
-from asdf.training.metrics_file import MetricsFile
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A readable line of the file."""
+
+    text: str
+    kind: str
+    step: float
+
+
+class MetricsFile(Callback):
+    """Appends records; lines of what a resumed run does again are removed first."""
+
+    def __init__(self, settings: CallbackSections, folder: Path) -> None:
+        super().__init__(settings, folder)
+        self.path = Layout(folder).metrics
+        self._evaluated_steps: set[float] = set()
+
+    def on_start(self, step: int) -> None:
+        """Remove the lines of later steps, an end that was none, and unreadable lines.
+
+        A kill or a broken disk leaves those.
+        """
+        if not self.path.exists():
+            return
+        lines = [line for line in self._read() if line.step <= step and line.kind != "end"]
+        self._write(lines)
+        self._evaluated_steps = {line.step for line in lines if line.kind == "evaluation"}
+
+    def on_step(self, record: dict[str, Any]) -> None:
+        self._append({"kind": "step", **record})
+
+    def on_evaluation(self, record: dict[str, Any]) -> None:
+        # A run that is killed after this line and before evaluations.json is written evaluates
+        # once more.
+        if record["step"] in self._evaluated_steps:
+            step = record["step"]
+            lines = self._read()
+            self._write([line for line in lines if line.kind != "evaluation" or line.step != step])
+        self._append({"kind": "evaluation", **record})
+
+    def on_end(self, record: dict[str, Any]) -> None:
+        self._append({"kind": "end", **record})
+
+    def _read(self) -> list[_Line]:
+        lines = []
+        for text in self.path.read_bytes().splitlines(keepends=True):
+            line = _parse_line(text)
+            if line is not None:
+                lines.append(line)
+        return lines
+
+    def _write(self, lines: list[_Line]) -> None:
+        write_text(self.path, "".join(line.text for line in lines))
+
+    def _append(self, record: dict[str, Any]) -> None:
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise AsdfError(write_advice(self.path, error)) from error
+
+
+def _parse_line(line: bytes) -> _Line | None:
+    """Return the line, or None if it is not whole, no record, or not even text."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        text = line.decode()
+        record = json.loads(text)
+        return _Line(text, str(record["kind"]), float(record["step"]))
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -78,7 +155,7 @@ class CallbackGroup:
         Raises:
             AsdfError: a callback failed whose failures end the run; on every rank.
         """
-        self.world.run_on_main(lambda: self._call(event, argument))
+        self.world.run_on_main(lambda: self.call_alone(event, argument))
 
     def end(self, error: BaseException | None) -> None:
         """Say how the run ended, on the main rank, where the other ranks may be gone.
@@ -87,9 +164,9 @@ class CallbackGroup:
         """
         with suppress(AsdfError):
             if isinstance(error, Stopped):
-                self._call("on_stop", str(error))
+                self.call_alone("on_stop", str(error))
             elif error is not None:
-                self._call("on_failure", error)
+                self.call_alone("on_failure", error)
         for callback in self.users:
             callback.training = None
             try:
@@ -99,17 +176,14 @@ class CallbackGroup:
                     self._note_failure(callback, "close", failure)
         self.report_failures()
 
-    def call_alone(self, event: str, argument: Any) -> None:
-        """Do the same on the main rank only, where the other ranks may be gone."""
-        self._call(event, argument)
-
     def report_failures(self) -> None:
         """Log the number of failures of each callback that failed more than once."""
         for method, count in self._failures.items():
             if count > 1:
                 LOG.warning("%s: %s failed %d times", SETTING, method, count)
 
-    def _call(self, event: str, argument: Any) -> None:
+    def call_alone(self, event: str, argument: Any) -> None:
+        """Do the same as `call` on the main rank only, where the other ranks may be gone."""
         for callback in self.required:
             getattr(callback, event)(argument)
         for callback in self.users:
@@ -139,12 +213,12 @@ class CallbackGroup:
 
 
 def build_callbacks(
-    settings: Sections, folder: Path, recipe_folder: Path, world: World
+    settings: CallbackSections, folder: Path, recipe_folder: Path, world: World
 ) -> CallbackGroup:
     """Return the callbacks of a run; all ranks call this together.
 
     Args:
-        folder: the system folder of the run.
+        folder: System folder of the run.
         recipe_folder: Folder of the user's modules.
 
     Raises:

@@ -11,21 +11,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from asdf.errors import UsageError
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Paths, Tracking
 from asdf.text import did_you_mean
+from asdf.training.training_sections import TrainingSections
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-    from asdf.training.progress import Progress
+    from asdf.training.training_progress import Progress
 
 SETTING = "network.callbacks"
+
+
+class CallbackSections(TrainingSections, Protocol):
+    """The sections of a training, and what trackers show of a run."""
+
+    @property
+    def tracking(self) -> Tracking: ...
+    @property
+    def paths(self) -> Paths: ...
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """Return plain values, by section and name."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +77,13 @@ class StepRecord:
     """An optimiser step.
 
     Attributes:
-        step: its number, from 1 on.
+        step: Number of the step, from 1 on.
         epoch: epochs done, with the part of the current one.
         loss: the mean over the utterances of the step, of all processes.
         learning_rate: the highest of the parameter groups.
         gradient_norm: the 2-norm of the gradient before any clipping; None if no callback of the
             run says `needs_gradient_norm`.
-        outputs: None if no callback of the run says `needs_outputs`.
+        outputs: Outputs of the network; None if no callback of the run says `needs_outputs`.
     """
 
     step: int
@@ -92,7 +104,7 @@ class Callback:
 
     Args:
         settings: a plain copy of the run's settings.
-        folder: the system folder of the run.
+        folder: System folder of the run.
 
     Attributes:
         needs_gradient_norm, needs_outputs: True if the records of `on_every_step` are to have
@@ -116,7 +128,7 @@ class Callback:
     needs_outputs: ClassVar[bool] = False
     training: Training | None = None
 
-    def __init__(self, settings: Sections, folder: Path) -> None:
+    def __init__(self, settings: CallbackSections, folder: Path) -> None:
         self.settings = settings
         self.folder = folder
 
@@ -170,11 +182,11 @@ class Callback:
         """At the very end, however the run ended."""
 
 
-def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
+def find_callbacks(settings: CallbackSections, folder: Path) -> list[type[Callback]]:
     """Return the classes that `network.callbacks` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: one of them does not exist, is not derived from `Callback`, or has a method
@@ -200,11 +212,11 @@ def _check_methods(kind: type[Callback]) -> None:
             )
 
 
-def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
+def build_callback(kind: type[Callback], settings: CallbackSections, folder: Path) -> Callback:
     """Return the callback of a class.
 
     Args:
-        folder: the system folder of the run.
+        folder: System folder of the run.
 
     Raises:
         AsdfError: its constructor fails.

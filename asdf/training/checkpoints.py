@@ -3,29 +3,38 @@
 Invariants: a file is whole or absent; it holds tensors and plain values only and is read without
 running anything in it; what is at a path is never replaced by an earlier or another run's network.
 A file has all that a resume needs, and the settings that build the network that it fits.
+
+Its tensors are copied to the host, so that training may change its own. A copy has the types, the
+names and the shared storages of the original, so that its file is the same; and it is complete
+after `HostCopies.wait`. On a GPU the host waits once for all tensors together. Those of a network
+that is divided over the processes are gathered one by one, with a wait for each.
 """
 
 from __future__ import annotations
 
+import copy
+from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from asdf.distributed.sharding import is_sharded
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_file import write_network_file as write_checkpoint
+from asdf.checkpoint.network_reading import fill_network, read_network_file
+from asdf.distributed.sharding import gathered, is_part, is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile, fill_network, read_network_file
-from asdf.interchange import write_network_file as write_checkpoint
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections
-from asdf.training.host_copies import HostCopies
 from asdf.training.optimiser_state import optimiser_state
-from asdf.training.progress import Progress
+from asdf.training.training_progress import Progress
 from asdf.training.weight_average import WeightAverage
 
 __all__ = [
+    "HostCopies",
     "collect_checkpoint",
     "fill_network",
     "newest_checkpoint",
@@ -33,6 +42,93 @@ __all__ = [
     "read_checkpoint",
     "write_checkpoint",
 ]
+
+
+class HostCopies:
+    """Copies content to the host, one round after another.
+
+    Copies of a GPU's tensors are in pinned memory, which is allocated in the first round and reused
+    in later ones: they are valid until the first `queue` or `take` after their `wait`. Copies of
+    the CPU's tensors are new each time, so that they take memory only as long as they are
+    referenced.
+    """
+
+    def __init__(self) -> None:
+        self._pinned: defaultdict[int, list[Tensor]] = defaultdict(list)
+        self._begin_round()
+
+    def queue(self, content: Any) -> Any:
+        """Return a copy of dictionaries, lists, tuples and the tensors in them, valid after `wait`.
+
+        Other values are those of `content`. Where tensors are divided over the ranks, all ranks
+        call this together, and the main one gets the whole tensors.
+        """
+        if isinstance(content, Tensor):
+            return self._copy_tensor(content)
+        if isinstance(content, dict):
+            # A shallow copy: a state dict has attributes, which are saved with it.
+            copied = copy.copy(content)
+            for key, value in content.items():
+                copied[key] = self.queue(value)
+            return copied
+        if isinstance(content, list | tuple):
+            return type(content)(self.queue(value) for value in content)
+        return content
+
+    def wait(self) -> None:
+        """Wait for everything that was queued since the last call."""
+        if self._device is not None:
+            # A blocking event lets the core read clips meanwhile.
+            arrived = torch.cuda.Event(blocking=True)
+            arrived.record(torch.cuda.current_stream(self._device))
+            arrived.synchronize()
+        self._begin_round()
+
+    def take(self, content: Any) -> Any:
+        """Return a complete copy of `content`."""
+        copied = self.queue(content)
+        self.wait()
+        return copied
+
+    def _begin_round(self) -> None:
+        self._device: torch.device | None = None
+        self._buffers_used: Counter[int] = Counter()
+        self._copied: dict[int, torch.UntypedStorage] = {}
+        # Referenced, so that their addresses do not become other storages' meanwhile.
+        self._originals: list[torch.UntypedStorage] = []
+
+    def _copy_tensor(self, tensor: Tensor) -> Tensor:
+        if is_part(tensor):
+            return gathered(tensor)
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        if address == 0:  # a tensor without numbers
+            return tensor.detach().cpu()
+        # Storages that tensors share are copied, and saved, once.
+        if address not in self._copied:
+            self._originals.append(storage)
+            self._copied[address] = self._copy_storage(storage)
+        host = torch.empty(0, dtype=tensor.dtype)
+        return host.set_(
+            self._copied[address], tensor.storage_offset(), tensor.shape, tensor.stride()
+        )
+
+    def _copy_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+        if storage.device.type != "cuda":
+            copied: torch.UntypedStorage = storage.cpu().clone()
+            return copied
+        self._device = storage.device
+        numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        # A pinned buffer of `size` bytes that this round has not used yet.
+        size = storage.nbytes()
+        buffers = self._pinned[size]
+        index = self._buffers_used[size]
+        self._buffers_used[size] += 1
+        if index == len(buffers):
+            buffers.append(torch.empty(size, dtype=torch.uint8, pin_memory=True))
+        buffer = buffers[index]
+        buffer.copy_(numbers, non_blocking=True)
+        return buffer.untyped_storage()
 
 
 def collect_checkpoint(
@@ -50,7 +146,7 @@ def collect_checkpoint(
     All ranks call this together.
 
     Args:
-        copies: copies the tensors; training may change its own when this returns.
+        copies: Copies of the tensors; training may change its own when this returns.
         average: Average of the weights, which are then the network in the file.
 
     Returns:

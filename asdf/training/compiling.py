@@ -19,8 +19,8 @@ from torchaudio.models.wav2vec2.components import Transformer
 
 from asdf.errors import UsageError
 from asdf.networks.attached import completed
-from asdf.networks.front_ends.layers import layers_compiled
-from asdf.settings.sections import Sections
+from asdf.networks.front_ends.encoder_layers import layers_compiled
+from asdf.settings.sections import Computing, FrontEnd
 
 _EXPLAINS = "Explanation: "
 _NEEDS = (
@@ -56,8 +56,7 @@ class Compiled(nn.Module):
 class CompiledLayers(nn.Module):
     """A network the layers of whose encoder are compiled in training, one graph for all alike.
 
-    Args:
-        batch: Rows of a whole minibatch; others are computed without, as in `Compiled`.
+    Args: as of `Compiled`.
     """
 
     def __init__(self, network: nn.Module, batch: int) -> None:
@@ -88,16 +87,16 @@ def compile_network(network: nn.Module, how: bool | str, batch: int) -> nn.Modul
     )
 
 
-def check_compilable(settings: Sections) -> None:
+def check_compilable(computing: Computing, front_end: FrontEnd) -> None:
     """Refuse what would be compiled again in every step.
 
     Raises:
         UsageError: encoder layers are dropped at random, so the graph is another one in each step.
     """
-    if settings.computing.compile is True and settings.front_end.layer_drop:
+    if computing.compile is True and front_end.layer_drop:
         raise UsageError(
             "computing.compile = True needs a fixed graph and cannot be combined with "
-            f"front_end.layer_drop = {settings.front_end.layer_drop}. Set one of them to False and "
+            f"front_end.layer_drop = {front_end.layer_drop}. Set one of them to False and "
             "0, or computing.compile to 'layers'."
         )
 

@@ -27,7 +27,7 @@ from asdf.distributed.sharding import ShardedNetwork, divides, is_sharded
 from asdf.distributed.world import World
 from asdf.networks.units import check_divisible, encoder_units
 from asdf.runs.log import LOG
-from asdf.settings.sections import Sections
+from asdf.training.training_sections import TrainingSections
 
 # Buffers, 30 in AASIST's batch norms, are sent by `World.broadcast_buffers` when a network is saved
 # or scored, and not in each step. torch 2.14 gave the option another name, and warns of the old
@@ -60,7 +60,7 @@ def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
 
 
 def shard(
-    network: nn.Module, settings: Sections, world: World, dtype: torch.dtype | None
+    network: nn.Module, settings: TrainingSections, world: World, dtype: torch.dtype | None
 ) -> ShardedNetwork | None:
     """Divide `network` in place if the settings say so, and the run has more than one process.
 

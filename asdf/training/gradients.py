@@ -1,6 +1,8 @@
-"""The size of a step's gradient: limited by `network.gradient_clip_norm`, or only measured.
+"""The size of a step's gradient: limited, measured, and checked after the step.
 
-Invariant: the host does not wait; the result stays on the device.
+Invariant: the host never waits. Whether the gradient was finite, or fp16's new loss scale, is
+computed on the device and copied to the host with the loss of the next step. A network is saved
+only after its last step has been checked, so none with NaN is ever saved.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from asdf.distributed.sharding import local_part
+
+# From the first loss scale, 65536, this many halves lead to 0.002: no network needs that.
+MAX_SKIPPED = 25
 
 
 def clip_and_measure(
@@ -31,7 +36,11 @@ def clip_and_measure(
         return local_part(nn.utils.clip_grad_norm_(network.parameters(), limit))
     if scaler.is_enabled():
         return None
-    return _largest_value(optimiser)
+    parts = [local_part(gradient) for gradient in _gradients(optimiser)]
+    # A rank may hold nothing of a small parameter that is divided, which has no largest value.
+    held = [part for part in parts if part.numel()] or [parts[0].new_zeros(1)]
+    # Unlike a 2-norm the largest value cannot overflow where every value is finite.
+    return nn.utils.get_total_norm(held, math.inf)
 
 
 def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> Tensor:
@@ -39,28 +48,95 @@ def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler
 
     All ranks call this together: of a divided network each has a part.
     """
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        return torch.zeros((), device=parameters[0].device)
-    norm = local_part(nn.utils.get_total_norm(gradients))
+    norm = local_part(nn.utils.get_total_norm(_gradients(optimiser)))
     if scaler.is_enabled():
         norm = norm / scaler.scale(torch.ones_like(norm))
     return norm
 
 
-def _largest_value(optimiser: torch.optim.Optimizer) -> Tensor:
-    """Return the largest absolute value in this rank's part of the gradient, or NaN."""
+def _gradients(optimiser: torch.optim.Optimizer) -> list[Tensor]:
+    """Return the gradients of the parameters; a zero where none has one."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    parts = []
-    for parameter in parameters:
-        if parameter.grad is None:
-            continue
-        gradient = local_part(parameter.grad)
-        # A rank may hold nothing of a small parameter that is divided, which has no largest value.
-        if gradient.numel():
-            parts.append(gradient)
-    if not parts:
-        parts.append(torch.zeros(1, device=parameters[0].device))
-    # Unlike a 2-norm it cannot overflow where every value is finite.
-    return nn.utils.get_total_norm(parts, math.inf)
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return gradients or [torch.zeros(1, device=parameters[0].device)]
+
+
+class LastStep:
+    """The step taken last, until it is known to be sound.
+
+    Attributes:
+        loss_scale: the newest known one of fp16; None without a loss scale.
+        skipped: steps that fp16 skipped since `take_skipped`, since their gradient was not finite.
+    """
+
+    def __init__(self, scaler: torch.amp.GradScaler, device: torch.device) -> None:
+        self._scaler = scaler
+        self._device = device
+        self.skipped = 0
+        self._in_a_row = 0
+        self._number: Tensor | None = None
+        self._name = ""
+        self.loss_scale = scaler.get_scale() if scaler.is_enabled() else None
+
+    def note(self, name: str, norm: Tensor | None) -> None:
+        """Remember a step that has just been taken.
+
+        Args:
+            name: Name of the step, for the message.
+            norm: any norm of its gradient, on the device; unused with fp16's loss scale.
+        """
+        self._name = name
+        self._number = norm
+        if self.loss_scale is not None:
+            # The scale becomes lower exactly when the scaler has skipped the step.
+            self._number = self._scaler.scale(torch.ones((), device=self._device))
+
+    def numbers(self) -> list[Tensor]:
+        """Return what `is_sound` needs, on the device, in float64; [] before the first step."""
+        if self._number is None:
+            return []
+        return [self._number.double()]
+
+    def is_sound(self, numbers: list[float]) -> bool:
+        """Return whether training may go on after the step; its `numbers` are counted once."""
+        self._number = None
+        for number in numbers:
+            if self.loss_scale is None:
+                return math.isfinite(number)
+            was_skipped = number < self.loss_scale
+            self.loss_scale = number
+            if was_skipped:
+                self.skipped += 1
+                self._in_a_row += 1
+            else:
+                self._in_a_row = 0
+        return self._in_a_row < MAX_SKIPPED
+
+    def take_skipped(self) -> int:
+        """Return the number of steps skipped since the last call."""
+        skipped = self.skipped
+        self.skipped = 0
+        return skipped
+
+    def complaint(self) -> str:
+        """Return why training cannot go on."""
+        if self.loss_scale is None:
+            advice = (
+                f"the gradient of {self._name} is not a finite number, although its loss is. "
+                "Nothing was saved from this step on. Look at these recordings; if they are sound, "
+                "lower network.initial_learning_rate, set network.gradient_clip_norm, or "
+                "computing.precision='fp32'."
+            )
+            if self._device.type != "cuda":
+                return advice
+            return (
+                f"{advice} If it comes back at other recordings, or not in fp32, a kernel of this "
+                "GPU is the likelier cause than they: see what `python -m asdf doctor` says of it, "
+                "and try another version of torch."
+            )
+        return (
+            f"fp16 skipped {MAX_SKIPPED} steps in a row, the last one {self._name}: their "
+            f"gradients are not finite, with a loss scale of {self.loss_scale:g}. So the network "
+            "learns nothing. Set computing.precision='bf16', where the GPU computes in it, or "
+            "'fp32'."
+        )

@@ -23,8 +23,8 @@ from asdf.distributed.world import World
 from asdf.networks.output_check import numbers_unchanged
 from asdf.networks.outputs import Outputs, as_outputs
 from asdf.training.losses import Targets
+from asdf.training.minibatch_passes import Passes
 from asdf.training.objective import Objective
-from asdf.training.passes import Passes
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class JointPasses:
         self,
         passes: Passes,
         gradients: Sequence[_Gradient],
-        parameters: list[tuple[Tensor, Tensor]],
+        parameters: list[_Slope],
     ) -> None:
         """Take on `gradients`, one per minibatch.
 
@@ -124,7 +124,7 @@ def prepare_joint_passes(
     Args:
         passes: Passes of the network.
         targets: Targets of all utterances of `window`, in its order.
-        seed: seeds the random numbers of the minibatch of a number.
+        seed: Function that seeds the random numbers of the minibatch of a number.
     """
     outputs = []
     with torch.no_grad(), numbers_unchanged(passes.model):
@@ -132,7 +132,11 @@ def prepare_joint_passes(
             seed(minibatch.number)
             embeddings_BE, logits_B2 = _in_one_type(_outputs(passes, minibatch.clips))
             outputs.append(torch.cat([embeddings_BE, logits_B2], dim=1))
-    rows = [_rows_of(minibatch.share, window, world.device) for minibatch in minibatches]
+    # The positions in the window of the utterances that count.
+    rows = []
+    for minibatch in minibatches:
+        positions = minibatch.share.positions[: minibatch.share.counted] - window.start
+        rows.append(send(torch.from_numpy(positions), world.device))
     outputs_NX = _gather(outputs, rows, len(window.utterances), world)
     losses_N, gradients_NX, parameters = differentiate(passes.objective, outputs_NX, targets)
     gradients = []
@@ -157,12 +161,6 @@ def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:
     return embeddings_BE.to(kind), logits_B2.to(kind)
 
 
-def _rows_of(share: Share, window: Window, device: torch.device) -> Tensor:
-    """Return the positions in the window of a share's utterances that count."""
-    positions = share.positions[: share.counted] - window.start
-    return send(torch.from_numpy(positions), device)
-
-
 def _gather(
     outputs: Sequence[Tensor], rows: Sequence[Tensor], utterances: int, world: World
 ) -> Tensor:
@@ -184,7 +182,7 @@ def differentiate(
     outputs_NX.requires_grad_()
     outputs = Outputs(outputs_NX[:, :-2], outputs_NX[:, -2:])
     losses_N = objective.detection(outputs, targets)
-    parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    parameters = [parameter for parameter in objective.loss.parameters() if parameter.requires_grad]
     by_outputs_NX, *by_parameters = torch.autograd.grad(
         losses_N.sum(), [outputs_NX, *parameters], allow_unused=True, materialize_grads=True
     )

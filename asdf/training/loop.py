@@ -20,14 +20,13 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
-from asdf.data.decoders import log_fallbacks
-from asdf.data.loaders import BatchLoader
-from asdf.data.orders import Orders
+from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import Window
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
@@ -35,14 +34,19 @@ from asdf.runs.network_names import RESUME
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Training
 from asdf.training.instruments.profile import StepProfile
-from asdf.training.instruments.progress_lines import ProgressLines, position_of
+from asdf.training.instruments.progress_lines import ProgressLines
 from asdf.training.observing import StepObserver
-from asdf.training.orders import adapt_progress, agree_on_order, plan_training
-from asdf.training.progress import Progress
 from asdf.training.saving import Saving
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
-from asdf.training.validation import Validate, Validation, divides
+from asdf.training.training_progress import (
+    Progress,
+    adapt_progress,
+    agree_on_order,
+    plan_training,
+    position_of,
+)
+from asdf.training.validating import Validate, Validation, divides
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Trainer:
     """The training of a step's network on a step's utterances.
 
     Args:
-        loader: reads clips of the utterances by the keys of `Share.clip_keys`.
+        loader: Loader of the clips of the utterances, by the keys of `Share.clip_keys`.
         layout: Layout of the run, whose networks are called as `Progress.network_name` says.
         sampler: Sampler of the utterances; None: each has one turn per epoch.
     """
@@ -89,7 +93,7 @@ class Trainer:
         self.stop = stop
         self.callbacks = callbacks
         self.orders = Orders(sampler or Shuffled(self.settings, self.utterances))
-        self.plan = plan_training(step, self.orders)
+        self.plan = plan_training(self.settings, self.orders, self.world)
         self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
         self.profile = StepProfile(
             self.settings.computing.profile_steps, layout.profile, step.clock, self.world
@@ -175,10 +179,13 @@ class Trainer:
         plan = self.plan
         epoch = progress.epochs + 1
         start = progress.position
-        progress.order_digest = agree_on_order(self.orders, epoch, self.settings, self.world)
+        sampler = self.settings.recipe.sampler
+        progress.order_digest = agree_on_order(self.orders, epoch, sampler, self.world)
         self.callbacks.call("on_epoch_start", epoch)
         self.step.begin_epoch(progress.epochs)
-        clips = self.loader.unboosted_batches(self._clip_keys(epoch, start))
+        windows = plan.windows(epoch, start)
+        keys = (share.clip_keys() for window in windows for share in window.shares)
+        clips = self.loader.unboosted_batches(keys)
         self.step.clock.restart()
         self.saving.timer.restart()
         self.lines.begin_epoch(progress)
@@ -211,12 +218,6 @@ class Trainer:
         bar.update()
         self.lines.log_if_due(progress, taken.learning_rate, bar)
         return requests
-
-    def _clip_keys(self, epoch: int, start: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield the keys of this rank's minibatches of the epoch from position `start` on."""
-        for window in self.plan.windows(epoch, start):
-            for share in window.shares:
-                yield share.clip_keys()
 
     def _progress_bar(self, epoch: int, start: int) -> tqdm:
         is_shown = self.world.is_main and sys.stderr.isatty()

@@ -16,9 +16,8 @@ from asdf.data.training_plan import TrainingPlan, Window
 from asdf.errors import UsageError
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import SETTING, StepOutputs, StepRecord
-from asdf.training.instruments.progress_lines import position_of
-from asdf.training.progress import Progress
 from asdf.training.step import Step, TakenStep
+from asdf.training.training_progress import Progress, position_of
 
 
 class StepObserver:

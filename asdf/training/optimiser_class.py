@@ -1,26 +1,39 @@
-"""The class that `network.optimizer` names by its path, of torch or of the user, and its arguments.
+"""The class that `network.optimizer` names by its path, tried before it trains.
 
-It is an ordinary class derived from `torch.optim.Optimizer`: a constructor that takes parameter
-groups and options with defaults, and `step()` without arguments.
+It is an ordinary class of torch or of the user, derived from `torch.optim.Optimizer`: a constructor
+that takes parameter groups and options with defaults, and `step()` without arguments.
+
+Invariant: a class that passes the check takes a step from gradients alone, and a run that goes on
+from its saved state takes the same steps, to the last bit, as one that was never interrupted. It is
+tried on twelve numbers, since no declaration of a class states whether its state is all in
+`state_dict()`.
 """
 
 from __future__ import annotations
 
 import inspect
+import io
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import OPTIMIZERS, Sections
-from asdf.training.optimiser_state import begin_momentum
-from asdf.training.parameter_groups import Group
+from asdf.settings.sections import OPTIMIZERS
+from asdf.training.optimiser_state import begin_momentum, load_optimiser_state, optimiser_state
+from asdf.training.parameter_groups import Group, make_group
+from asdf.training.training_sections import TrainingSections
 
 SETTING = "network.optimizer"
+_SHAPE = (4, 3)
+# With a state after two of them, a third is exact only if all of it was saved.
+_STEPS = 3
+_OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class NamedOptimiser:
         """Return an optimiser of the class.
 
         Args:
-            fused: whether one kernel is to update all parameters, if the class offers it and the
+            fused: True if one kernel is to update all parameters, where the class offers it and the
                 settings do not say.
 
         Raises:
@@ -66,11 +79,11 @@ class NamedOptimiser:
         return optimiser
 
 
-def find_optimiser(settings: Sections, folder: Path | None) -> NamedOptimiser | None:
+def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOptimiser | None:
     """Return the class that `network.optimizer` names; None for a short name.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such class exists, or it is not derived from `torch.optim.Optimizer`.
@@ -91,3 +104,115 @@ def find_optimiser(settings: Sections, folder: Path | None) -> NamedOptimiser | 
         arguments["weight_decay"] = training.weight_decay
     rate = training.initial_learning_rate
     return NamedOptimiser(path, kind, arguments, rate, training.weight_decay)
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """What an optimiser holds of each parameter.
+
+    Attributes:
+        moments: tensors of the parameter's own shape.
+        has_others: True if there are tensors of other shapes, apart from single numbers.
+    """
+
+    moments: int
+    has_others: bool
+
+
+def check_optimiser(named: NamedOptimiser) -> StateShape:
+    """Take a few steps with an optimiser of the class, and again with a checkpoint in between.
+
+    Raises:
+        UsageError: it needs a closure or sparse gradients, or fails; or its state cannot be saved,
+            or is not all that its steps depend on.
+    """
+    about = f"{SETTING} = {named.path!r}"
+    closure = inspect.signature(named.kind.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise UsageError(
+            f"{about}: its step computes the loss again (it needs a closure), and training here "
+            f"computes it once per step. {_OTHERS}"
+        )
+    if callable(getattr(named.kind, "eval", None)):
+        raise UsageError(
+            f"{about}: it has other weights for scoring than for training (a method eval), which "
+            f"nothing here switches. {_OTHERS} network.ema_decay averages the weights."
+        )
+    # Its draws, if any, must not change those of the network.
+    failed = (
+        f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its gradient"
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, _OTHERS, UsageError):
+        optimiser, whole = _train(named)
+        _, interrupted = _train(named, stops=True)
+    # As bits: at a high rate both may be NaN.
+    if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
+        raise UsageError(
+            f"{about}: with its saved state it goes on in other steps than without a stop. All "
+            "that its steps depend on must be in self.state[parameter] or in a parameter group, "
+            f"not in other attributes of the object. {_OTHERS}"
+        )
+    tensors = []
+    for moments in optimiser.state.values():
+        tensors += [value for value in moments.values() if isinstance(value, Tensor)]
+    alike = [tensor for tensor in tensors if tensor.shape == _SHAPE]
+    others = [tensor for tensor in tensors if tensor.shape != _SHAPE and tensor.numel() > 1]
+    return StateShape(len(alike), bool(others))
+
+
+def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
+    """Make sure that the optimiser's state can be divided over processes like the parameters.
+
+    Raises:
+        UsageError: it holds tensors of other shapes than the parameter's.
+    """
+    if shape.has_others:
+        raise UsageError(
+            f"{SETTING} = {named.path!r} holds tensors of other shapes than the parameters', which "
+            "computing.shard_network = True cannot divide over the processes. Set it to False, or "
+            "choose another optimiser."
+        )
+
+
+def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Optimizer, Tensor]:
+    """Return an optimiser that has taken `_STEPS` steps, and its parameter.
+
+    Args:
+        stops: True if the last step is taken by another optimiser, which got the first one's state.
+    """
+    parameter = nn.Parameter(torch.linspace(-1, 1, math.prod(_SHAPE)).reshape(_SHAPE))
+    optimiser = named.build([make_group([parameter], named.rate, named.weight_decay)])
+    for number in range(_STEPS):
+        if stops and number == _STEPS - 1:
+            state = _saved_and_read(named, optimiser_state(optimiser))
+            parameter = nn.Parameter(parameter.detach().clone())
+            optimiser = named.build([make_group([parameter], named.rate, named.weight_decay)])
+            load_optimiser_state(optimiser, state)
+        # Gradients that differ in size and sign.
+        angles = torch.arange(parameter.numel()) + 5.0 * number
+        parameter.grad = 0.1 * torch.sin(angles).reshape(_SHAPE)
+        torch.manual_seed(number)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    return optimiser, parameter.detach()
+
+
+def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, Any]:
+    """Return `state` as a checkpoint gives it back.
+
+    Raises:
+        UsageError: a checkpoint cannot hold it.
+    """
+    file = io.BytesIO()
+    try:
+        torch.save(state, file)
+        file.seek(0)
+        content: dict[str, Any] = torch.load(file, weights_only=True)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"{SETTING} = {named.path!r}: a checkpoint cannot hold its state, which must be "
+            f"tensors, numbers, texts, lists and dictionaries ({type(error).__name__}: {reason}). "
+            f"{_OTHERS}"
+        ) from error
+    return content

@@ -8,7 +8,7 @@ one that was never interrupted, and may still be set to other rates.
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,13 +51,25 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     # Torch looks at the options to place the moments: where Adam's count of steps lives depends on
     # whether the optimiser is fused, which the checkpoint's need not have been.
     groups = []
+    options = {*inspect.signature(type(optimiser)).parameters, *_SET}
     for group, saved in zip(optimiser.param_groups, state["param_groups"], strict=True):
-        counted = _counted_in_group(optimiser, saved)
+        counted = {}
+        # What another class has changed in a group by itself, such as a count of steps. All in the
+        # groups of torch's own are options.
+        if type(optimiser) not in _OURS:
+            counted = {key: saved[key] for key in saved if key not in options}
         groups.append({**group, **counted, "params": saved["params"]})
     content = {key: value for key, value in state.items() if key != _CLASS}
     moments = _divided_moments(optimiser, state)
     optimiser.load_state_dict({**content, "state": moments, "param_groups": groups})
-    _copy_mapped_moments(optimiser)
+    for moments in optimiser.state.values():
+        if not isinstance(moments, dict):
+            continue
+        # A file may be mapped to moments that the optimiser took as they are.
+        for name, value in moments.items():
+            # Parts of divided tensors are copies already.
+            if isinstance(value, Tensor) and value.device.type == "cpu" and not is_part(value):
+                moments[name] = value.clone()
     if isinstance(optimiser, torch.optim.SGD):
         begin_momentum(optimiser)
 
@@ -85,27 +97,10 @@ def _class_name(optimiser: torch.optim.Optimizer) -> str:
     return "" if kind in _OURS else kind.__qualname__
 
 
-class _GroupShape(NamedTuple):
-    """What a group of a checkpoint must share with that of an optimiser."""
-
-    has_betas: bool
-    parameters: int
-
-
-def _shapes_of(groups: list[Group]) -> list[_GroupShape]:
+def _shapes_of(groups: list[Group]) -> list[tuple[bool, int]]:
+    """Return what groups of a checkpoint must share with those of an optimiser."""
     # Adam and AdamW have the same moments, and options `betas`, which SGD lacks.
-    return [_GroupShape("betas" in group, len(group["params"])) for group in groups]
-
-
-def _counted_in_group(optimiser: torch.optim.Optimizer, saved: Group) -> Group:
-    """Return what the optimiser itself has changed in a group, such as a count of steps.
-
-    What its constructor takes are options, and so is all in the groups of torch's own.
-    """
-    if type(optimiser) in _OURS:
-        return {}
-    options = inspect.signature(type(optimiser)).parameters
-    return {key: saved[key] for key in saved if key not in options and key not in _SET}
+    return [("betas" in group, len(group["params"])) for group in groups]
 
 
 def _divided_moments(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> dict[Any, Any]:
@@ -122,14 +117,3 @@ def _divided_moments(optimiser: torch.optim.Optimizer, state: dict[str, Any]) ->
         parameter = parameters[number]
         divided[number] = {name: divided_like(parameter, value) for name, value in moments.items()}
     return divided
-
-
-def _copy_mapped_moments(optimiser: torch.optim.Optimizer) -> None:
-    """Copy the moments that the optimiser took as they are: a file may be mapped to them."""
-    for moments in optimiser.state.values():
-        if not isinstance(moments, dict):
-            continue
-        for name, value in moments.items():
-            # Parts of divided tensors are copies already.
-            if isinstance(value, Tensor) and value.device.type == "cpu" and not is_part(value):
-                moments[name] = value.clone()

@@ -12,11 +12,11 @@ from torch import nn
 from asdf.distributed.sharding import is_part
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
-from asdf.settings.sections import Network, Sections
-from asdf.training.optimiser_check import StateShape, check_divided, check_optimiser
-from asdf.training.optimiser_class import find_optimiser
+from asdf.settings.sections import Network
+from asdf.training.optimiser_class import StateShape, check_divided, check_optimiser, find_optimiser
 from asdf.training.optimiser_state import begin_momentum
 from asdf.training.parameter_groups import Group, group_parameters
+from asdf.training.training_sections import TrainingSections
 
 # Takes the groups, the settings, and whether one kernel updates all parameters (None: torch
 # decides).
@@ -48,11 +48,11 @@ OPTIMISERS: dict[str, BuildOptimiser] = {
 _FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 
 
-def check_named_optimiser(settings: Sections, folder: Path | None) -> StateShape | None:
+def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> StateShape | None:
     """Find the class that `network.optimizer` names and try it out; None for a short name.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such class exists, or it cannot be trained with here.
@@ -63,7 +63,7 @@ def check_named_optimiser(settings: Sections, folder: Path | None) -> StateShape
 
 
 def build_optimiser(
-    network: nn.Module, settings: Sections, folder: Path | None = None
+    network: nn.Module, settings: TrainingSections, folder: Path | None = None
 ) -> torch.optim.Optimizer:
     """Return the optimiser of `settings.network` over the parameters that are trained.
 
@@ -71,7 +71,7 @@ def build_optimiser(
     from the decay by a part of their name or of their module's class name.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no parameter is trained, or the optimiser's class does not fit.
@@ -107,10 +107,7 @@ def _choose_fused(trained: list[nn.Parameter], on_cpu: bool) -> bool | None:
     """
     if all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained):
         return True
-    if not on_cpu:
-        return None
     for parameter in trained:
         is_whole = parameter.device.type == "cpu" and not is_part(parameter)
-        if not is_whole or parameter.dtype is not torch.float32:
-            return None
-    return True
+        on_cpu = on_cpu and is_whole and parameter.dtype is torch.float32
+    return True if on_cpu else None

@@ -6,33 +6,16 @@ settings alone. A checkpoint numbers the optimiser's moments along it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from asdf.errors import UsageError
 from asdf.networks import FrontEnd, front_end_parameters
-from asdf.settings.sections import Sections
+from asdf.training.training_sections import TrainingSections
 
 # A parameter group with its options, as torch's optimisers take them.
 Group = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _OwnedParameter:
-    """A parameter, its full name, and the class of the module that owns it."""
-
-    name: str
-    parameter: nn.Parameter
-    owner: str
-
-    def matches(self, parts: tuple[str, ...]) -> bool:
-        """Return whether the name or the owner contains one of `parts`, in upper or lower case."""
-        name = self.name.lower()
-        owner = self.owner.lower()
-        return any(part.lower() in name or part.lower() in owner for part in parts)
 
 
 class _GroupKey(NamedTuple):
@@ -43,7 +26,7 @@ class _GroupKey(NamedTuple):
     layers_above: int
 
 
-def group_parameters(network: nn.Module, settings: Sections) -> list[Group]:
+def group_parameters(network: nn.Module, settings: TrainingSections) -> list[Group]:
     """Return the trained parameters, grouped by their learning rate and weight decay.
 
     Each group has, next to torch's options, its rate before any schedule as `base_lr`.
@@ -57,14 +40,14 @@ def group_parameters(network: nn.Module, settings: Sections) -> list[Group]:
     if settings.front_end.layer_decay < 1:
         layers_above = _layers_above(network, settings.front_end.layer_decay)
     members: dict[_GroupKey, list[nn.Parameter]] = {}
-    for owned in _owned_parameters(network):
-        if not owned.parameter.requires_grad:
+    for parameter, names in _names_of_parameters(network).items():
+        if not parameter.requires_grad:
             continue
-        decays = not owned.matches(training.weight_decay_skiplist)
-        is_front_end = id(owned.parameter) in front_end
-        above = layers_above.get(id(owned.parameter), 0) if is_front_end else 0
+        decays = not any(part.lower() in names for part in training.weight_decay_skiplist)
+        is_front_end = id(parameter) in front_end
+        above = layers_above.get(id(parameter), 0) if is_front_end else 0
         key = _GroupKey(is_front_end, decays, above)
-        members.setdefault(key, []).append(owned.parameter)
+        members.setdefault(key, []).append(parameter)
     groups = []
     # The order is part of a checkpoint: its moments are numbered along it.
     for key, parameters in sorted(members.items()):
@@ -111,13 +94,16 @@ def _layers_above(network: nn.Module, layer_decay: float) -> dict[int, int]:
     return above
 
 
-def _owned_parameters(network: nn.Module) -> Iterator[_OwnedParameter]:
-    """Yield each parameter once, with the first module that owns it."""
-    # Modules may share one. torch's optimisers refuse a parameter that is in two groups.
-    seen: set[int] = set()
+def _names_of_parameters(network: nn.Module) -> dict[nn.Parameter, str]:
+    """Return the full name of each parameter and the class of its module, in lower case.
+
+    Modules may share a parameter, which torch's optimisers refuse in two groups: the first module
+    that owns it counts.
+    """
+    names: dict[nn.Parameter, str] = {}
     for prefix, module in network.named_modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            if id(parameter) not in seen:
-                seen.add(id(parameter))
-                full_name = f"{prefix}.{name}" if prefix else name
-                yield _OwnedParameter(full_name, parameter, type(module).__name__)
+        owner = type(module).__name__
+        for name, parameter in module.named_parameters(prefix, recurse=False):
+            # No name has a line break, so no part of one is found across it.
+            names.setdefault(parameter, f"{name}\n{owner}".lower())
+    return names

@@ -11,44 +11,38 @@ from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import AVERAGE, NetworkName, list_networks
-from asdf.settings.sections import Sections
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
+from asdf.training.training_sections import TrainingSections
 
 
-def remove_networks(layout: Layout, settings: Sections, evaluations: list[Evaluation]) -> None:
-    """Remove the networks that the settings do not retain."""
-    if settings.network.keep_last_networks is None:
+def remove_networks(
+    layout: Layout, settings: TrainingSections, evaluations: list[Evaluation]
+) -> None:
+    """Remove the networks that the settings do not retain.
+
+    Retained are the last ones, the best ones, those of every so many epochs, and those that the
+    later stages have been set to use.
+    """
+    training = settings.network
+    if training.keep_last_networks is None:
         return
     existing = list_networks(layout.networks)
-    retained = _retained_networks(settings, existing, evaluations)
-    for name in existing:
-        if name not in retained and not _is_periodic(name, settings):
-            layout.network_file(name).unlink()
-
-
-def _retained_networks(
-    settings: Sections, existing: list[NetworkName], evaluations: list[Evaluation]
-) -> set[NetworkName]:
-    """Return the last ones, the best ones and those that the later stages have been set to use."""
-    training = settings.network
     # Those that will be averaged must still exist at the end of training.
     best = max(training.keep_best_networks, training.average_best_networks)
     ranked = best_first(evaluations, training.validation_metric)
     retained = {evaluation.network for evaluation in ranked[:best]}
-    if training.keep_last_networks is not None:
-        retained.update(existing[-training.keep_last_networks :])
+    retained.update(existing[-training.keep_last_networks :])
     for epoch in settings.recipe.selected_epochs or ():
         if isinstance(epoch, int):
             retained.add(NetworkName.after_epoch(epoch))
-    return retained
-
-
-def _is_periodic(name: NetworkName, settings: Sections) -> bool:
-    """Return whether `network.keep_every_epochs` retains the network."""
-    interval = settings.network.keep_every_epochs
-    if interval is None or name.position is None or name.position.step:
-        return False
-    return name.position.epochs % interval == 0
+    interval = training.keep_every_epochs
+    for name in existing:
+        at = name.position
+        # Networks inside an epoch, and those without a position, are of no whole epoch.
+        if interval and at and not at.step and at.epochs % interval == 0:
+            retained.add(name)
+        if name not in retained:
+            layout.network_file(name).unlink()
 
 
 def average_networks(

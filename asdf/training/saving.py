@@ -13,23 +13,82 @@ does the work, it hardly pauses.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.threads import Threads
-from asdf.interchange import NetworkFile
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
-from asdf.training.host_copies import HostCopies
-from asdf.training.progress import Progress
-from asdf.training.save_timer import SaveTimer
+from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
+
+MIN_INTERVAL_S = 30.0
+# Training pauses for about 2 % of the time, whatever the size of the network.
+INTERVAL_PER_SAVING = 50
+# A disk, which others may use as well, is written to for 10 % of the time at most.
+INTERVAL_PER_WRITING = 10
+
+
+class SaveTimer:
+    """Measures whether the next checkpoint is late, by `network.checkpoint_interval_s`.
+
+    A kill loses the steps since the last checkpoint, but no validation and no computed features. So
+    `restart` is called after these: their time does not count.
+
+    Args:
+        interval: Interval in seconds; None: never; 'auto': 50 times the pause for the last
+            checkpoint or 10 times what its writing took, whichever is longer, and at least 30 s.
+        clock: Function that returns seconds.
+    """
+
+    def __init__(
+        self, interval: float | Literal["auto"] | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._interval = interval
+        self._clock = clock
+        self._saving_s = 0.0
+        self._writing_s = 0.0
+        self._is_writing = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from now on."""
+        self._since_s = self._clock()
+
+    def note_saving(self, seconds: float) -> None:
+        """Note the seconds that training paused; count from now on, while a thread writes."""
+        self._saving_s = seconds
+        self._is_writing = True
+        self.restart()
+
+    def note_writing(self, seconds: float) -> None:
+        """Note that the file has been written, and in how many seconds."""
+        self._writing_s = seconds
+        self._is_writing = False
+
+    def interval(self) -> float | None:
+        """Return the seconds from one checkpoint to the next; None: none inside an epoch."""
+        if self._interval != "auto":
+            return self._interval
+        by_training = INTERVAL_PER_SAVING * self._saving_s
+        by_disk = INTERVAL_PER_WRITING * self._writing_s
+        return max(MIN_INTERVAL_S, by_training, by_disk)
+
+    def is_late(self) -> bool:
+        """Return whether a checkpoint is due."""
+        if self._interval == "auto" and self._is_writing:
+            # Training would pause until the file is written.
+            return False
+        interval = self.interval()
+        return interval is not None and self._clock() - self._since_s >= interval
 
 
 @dataclass(frozen=True)
@@ -38,7 +97,7 @@ class _Save:
 
     Attributes:
         ends_epoch: True if it replaces the checkpoint inside the epoch.
-        writing: results in the seconds that writing took; None on the ranks that do not write.
+        writing: Future of the seconds that writing takes; None on the ranks that do not write.
     """
 
     path: Path
@@ -50,7 +109,7 @@ class Saving:
     """Saves the network and optimiser of `step` to files of the run; every rank has one.
 
     Attributes:
-        timer: decides when a checkpoint inside an epoch is late.
+        timer: Timer that decides when a checkpoint inside an epoch is late.
     """
 
     def __init__(self, step: Step, layout: Layout, callbacks: CallbackGroup) -> None:

@@ -23,8 +23,9 @@ import torch
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_function
-from asdf.settings.sections import SCHEDULES, Network, Sections
-from asdf.training.progress import Progress
+from asdf.settings.sections import SCHEDULES, Network
+from asdf.training.training_progress import Progress
+from asdf.training.training_sections import TrainingSections
 
 SETTING = "network.schedule"
 
@@ -63,30 +64,30 @@ class ScheduleProgress:
         )
 
 
-ScheduleFunction = Callable[[Sections, ScheduleProgress], float]
+ScheduleFunction = Callable[[TrainingSections, ScheduleProgress], float]
 
 
-def constant(settings: Sections, progress: ScheduleProgress) -> float:
+def constant(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return 1."""
     return 1.0
 
 
-def plateau(settings: Sections, progress: ScheduleProgress) -> float:
+def plateau(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return what `update_plateau` has made of the rate so far."""
     return progress.plateau_factor
 
 
-def linear(settings: Sections, progress: ScheduleProgress) -> float:
+def linear(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return a straight line from 1 to `min_learning_rate` as a share of the main rate."""
     return _above_lowest(settings, 1 - progress.done)
 
 
-def cosine(settings: Sections, progress: ScheduleProgress) -> float:
+def cosine(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return half a cosine, from 1 to `min_learning_rate` as a share of the main rate."""
     return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * progress.done)))
 
 
-def cosine_restarts(settings: Sections, progress: ScheduleProgress) -> float:
+def cosine_restarts(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return half a cosine as `cosine` over `restart_epochs`, then again from 1 on.
 
     Each is `restart_growth` times as long as the one before: SGDR (Loshchilov and Hutter, ICLR
@@ -104,20 +105,20 @@ def cosine_restarts(settings: Sections, progress: ScheduleProgress) -> float:
     return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * since / length)))
 
 
-def step(settings: Sections, progress: ScheduleProgress) -> float:
+def step(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return 1 times `step_factor` for each `step_epochs` epochs, down to `min_learning_rate`."""
     steps_down = int(progress.epochs // settings.network.step_epochs)
     factor = settings.network.step_factor**steps_down
     return max(_lowest_share(settings), factor)
 
 
-def _above_lowest(settings: Sections, factor: float) -> float:
+def _above_lowest(settings: TrainingSections, factor: float) -> float:
     """Return a share that falls with `factor` from 1 to the lowest one."""
     lowest = _lowest_share(settings)
     return lowest + (1 - lowest) * factor
 
 
-def _lowest_share(settings: Sections) -> float:
+def _lowest_share(settings: TrainingSections) -> float:
     # Other groups end as far below their own rate as the main one below its.
     return settings.network.min_learning_rate / settings.network.initial_learning_rate
 
@@ -129,7 +130,7 @@ class Schedule:
     path: str
     function: ScheduleFunction
 
-    def factor(self, settings: Sections, progress: ScheduleProgress) -> float:
+    def factor(self, settings: TrainingSections, progress: ScheduleProgress) -> float:
         """Return the share of its base rate that a parameter group gets, without the warm-up.
 
         Raises:
@@ -146,11 +147,11 @@ class Schedule:
         return float(factor)
 
 
-def find_schedule(settings: Sections, folder: Path | None) -> Schedule:
+def find_schedule(settings: TrainingSections, folder: Path | None) -> Schedule:
     """Return the schedule that `network.schedule` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, where a user's own modules lie.
 
     Raises:
         UsageError: no such function exists.
@@ -165,7 +166,7 @@ def find_schedule(settings: Sections, folder: Path | None) -> Schedule:
 def set_learning_rate(
     optimiser: torch.optim.Optimizer,
     schedule: Schedule,
-    settings: Sections,
+    settings: TrainingSections,
     progress: Progress,
     size: int,
 ) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Window
@@ -26,16 +27,15 @@ from asdf.distributed.sharding import divides
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 from asdf.networks.split import FromFeatures
 from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
+from asdf.training.captured_passes import GraphedPasses, prepare_passes
 from asdf.training.compiling import check_compilable, compile_errors_as_usage_errors
 from asdf.training.exchange import exchange_now, shard
-from asdf.training.gradients import clip_and_measure, gradient_norm
-from asdf.training.graphs import GraphedPasses
+from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
 from asdf.training.instruments.clock import (
     BACKWARD,
     COMMUNICATION,
@@ -45,21 +45,18 @@ from asdf.training.instruments.clock import (
     StepClock,
 )
 from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
-from asdf.training.last_step import LastStep
 from asdf.training.losses import Loss
-from asdf.training.losses.building import build_loss
-from asdf.training.memory_errors import step_memory_errors_as_messages
-from asdf.training.objective import Objective, StepWeights
+from asdf.training.losses.loss_building import build_loss
+from asdf.training.minibatch_passes import Passes
+from asdf.training.objective import Objective, StepWeights, TargetSource
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
-from asdf.training.passes import Passes
-from asdf.training.precision import choose_precision
-from asdf.training.preparation import check_clip_size, prepare_passes
-from asdf.training.progress import Progress, seed_step
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.targets import TargetSource
-from asdf.training.terms.building import build_terms
-from asdf.training.weight_average import average_weights, load_unaveraged
+from asdf.training.step_checks import check_clip_size, step_memory_errors_as_messages
+from asdf.training.task import find_tasks
+from asdf.training.training_precision import choose_precision
+from asdf.training.training_progress import Progress, seed_step
+from asdf.training.weight_average import WeightAverage, load_unaveraged
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
@@ -100,12 +97,17 @@ class _WindowLosses:
 class Step:
     """The network with its optimiser and loss scale; `take` is one step.
 
+    The loop relies on this: `take` reads one batch of `clips` for each share of the window, changes
+    the weights once or raises, moves `progress` on to the end of the window, and sums `flags` over
+    the ranks. Everything else about a step is its own matter.
+
     Args:
-        network: on the world's device, with what is never trained frozen; one that is to be divided
-            over the processes may still be on the CPU.
-        from_features: the minibatches are cached features of a frozen front end, not waveforms.
-        folder: the recipe's, where a user's own modules lie.
-        frames: the labels of the frames of training clips, for a network with a frame-level head.
+        network: Network on the world's device, in which what is never trained is frozen; one that
+            is to be divided over the processes may still be on the CPU.
+        from_features: True if the minibatches are cached features of a frozen front end, not
+            waveforms.
+        folder: Folder of the recipe, where a user's own modules lie.
+        frames: Labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
         UsageError: the network takes clips of another length, nothing of it is trained, or a class
@@ -123,8 +125,8 @@ class Step:
         folder: Path | None = None,
         frames: ClipFrames | None = None,
     ) -> None:
-        check_clip_size(network, settings)
-        check_compilable(settings)
+        check_clip_size(network, settings.network)
+        check_compilable(settings.computing, settings.front_end)
         check_one_process(settings.computing, world.size)
         self.network = network
         self.utterances = utterances
@@ -132,7 +134,8 @@ class Step:
         self.world = world
         # Before the network is divided and the optimiser made, which are to have its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
-        terms = build_terms(network, utterances, settings, folder, frames)
+        tasks = find_tasks(settings, folder)
+        terms = tasks.build_terms(network, utterances, frames, settings.recipe.seed)
         self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
         self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
         self.labels = self.targets.labels
@@ -147,7 +150,8 @@ class Step:
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
         self._schedule = find_schedule(settings, folder)
-        self.average = average_weights(network, settings.network.ema_decay)
+        decay = settings.network.ema_decay
+        self.average = None if decay is None else WeightAverage(network, decay)
         self.last = LastStep(self.scaler, world.device)
         self.trained = FromFeatures(network) if from_features else network
         self.measures_gradient = False
@@ -212,48 +216,40 @@ class Step:
         """Take the step on `window`, whose minibatches come next from `clips`.
 
         Args:
-            progress: is advanced by the step.
+            progress: Progress of the run, which the step advances.
             flags: numbers to be summed over the ranks: one exchange per step serves all.
 
         Raises:
             AsdfError: the loss is not finite, on any rank, and nothing has been changed; or the
                 gradient of the step before was not; or the step does not fit into the memory.
         """
+        number = progress.step + 1
         per_process = max(len(share.utterances) for share in window.shares)
-        with step_memory_errors_as_messages(
-            self.settings, progress.step + 1, per_process, self.world.device
-        ):
-            return self._take(window, clips, progress, flags)
-
-    def _take(
-        self,
-        window: Window,
-        clips: Iterator[Batch],
-        progress: Progress,
-        flags: list[float],
-    ) -> TakenStep:
-        rate = set_learning_rate(
-            self.optimiser, self._schedule, self.settings, progress, window.epoch_size
-        )
-        # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
-        weights = self.targets.weights(window)
-        self.loss.begin_step(progress.epochs + progress.position / window.epoch_size)
-        losses = self._backward(window, clips, weights, progress.step)
-        with self.clock.part(COMMUNICATION):
-            local_loss, *last_numbers = losses.fetch().tolist()
-            # float32 losses cannot overflow a sum in float64: it is finite if they are.
-            is_broken = not math.isfinite(local_loss)
-            last_failed = not self.last.is_sound(last_numbers)
-            numbers = [local_loss, float(is_broken), float(last_failed), *flags]
-            loss, broken_ranks, failed_ranks, *summed_flags = self.world.sum(numbers)
-        # First: a NaN gradient has broken the weights, so that these losses are NaN only from it.
-        if failed_ranks:
-            raise AsdfError(self.last.complaint())
-        if broken_ranks:
-            self._refuse(window, losses.counted, progress)
-        with self.clock.part(OPTIMISER):
-            measured = self._update(f"step {progress.step + 1} ({self._describe(window)})")
-        progress.step += 1
+        device = self.world.device
+        with step_memory_errors_as_messages(self.settings, number, per_process, device):
+            rate = set_learning_rate(
+                self.optimiser, self._schedule, self.settings, progress, window.epoch_size
+            )
+            # Every rank knows the labels of the whole window: the ranks need not add up parts.
+            weights = self.targets.weights(window)
+            self.loss.begin_step(progress.epochs + progress.position / window.epoch_size)
+            losses = self._backward(window, clips, weights, progress.step)
+            with self.clock.part(COMMUNICATION):
+                local_loss, *last_numbers = losses.fetch().tolist()
+                # float32 losses cannot overflow a sum in float64: it is finite if they are.
+                is_broken = not math.isfinite(local_loss)
+                last_failed = not self.last.is_sound(last_numbers)
+                numbers = [local_loss, float(is_broken), float(last_failed), *flags]
+                loss, broken_ranks, failed_ranks, *summed_flags = self.world.sum(numbers)
+            # First: a NaN gradient has broken the weights, so these losses are NaN only from it.
+            if failed_ranks:
+                raise AsdfError(self.last.complaint())
+            if broken_ranks:
+                self._refuse(window, losses.counted, progress)
+            with self.clock.part(OPTIMISER):
+                names = [self.utterances.ids[index] for index in window.utterances.tolist()]
+                measured = self._update(f"step {number} ({and_more(names, _SHOWN)})")
+        progress.step = number
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += weights.normaliser
@@ -297,15 +293,21 @@ class Step:
         ranks agree on the step, and the host prepares the next one, while the GPU is still at work.
         """
         if self._passes is None:
-            self._passes = self._prepare_passes()
+            parts = (self.objective, self.precision, self.scaler)
+            self._passes = prepare_passes(self.trained, self.settings, self.world, *parts)
         model = self._passes.model
         seed = partial(seed_step, self.settings.recipe.seed, step, rank=self.world.rank)
-        minibatches = self._minibatches(window, clips, weights)
+        minibatches: Iterable[Minibatch] = self._minibatches(window, clips, weights)
         passes: AnyPasses = self._passes.for_window(window)
         if self.loss.is_joint:
-            minibatches = iter(read := list(minibatches))
-            passes = self._joint_passes(read, window, seed)
-        parts: list[Tensor] = []
+            assert isinstance(self._passes, Passes)  # joint losses are not captured
+            minibatches = list(minibatches)
+            targets = self.targets.of_window(window)
+            with self.clock.part(FORWARD):
+                passes = prepare_joint_passes(
+                    self._passes, minibatches, window, targets, self.world, seed
+                )
+        computed: list[Tensor] = []
         losses: _WindowLosses | None = None
         for minibatch in minibatches:
             is_last = minibatch.number == len(window.shares)
@@ -320,9 +322,9 @@ class Step:
                     # Fillers, which come last, are computed for batch norm and weigh nothing.
                     if len(share_losses) > minibatch.share.counted:
                         share_losses = share_losses[: minibatch.share.counted]
-                    parts.append(share_losses.detach())
+                    computed.append(share_losses.detach())
                     if is_last:
-                        counted = torch.cat(parts) if len(parts) > 1 else parts[0]
+                        counted = torch.cat(computed) if len(computed) > 1 else computed[0]
                         sums = [counted.double().sum(), *self.last.numbers()]
                         losses = _WindowLosses(counted, fetch_later(torch.stack(sums)))
                 with self.clock.part(BACKWARD):
@@ -336,42 +338,15 @@ class Step:
     ) -> Iterator[Minibatch]:
         """Read the minibatches of this rank, each when it is requested."""
         for number, share in enumerate(window.shares, 1):
-            waveforms = self._next_minibatch(clips)
-            targets = self.targets.of_share(share, weights)
-            yield Minibatch(number, share, waveforms, targets)
-
-    def _joint_passes(
-        self, minibatches: list[Minibatch], window: Window, seed: Callable[[int], None]
-    ) -> JointPasses:
-        assert isinstance(self._passes, Passes)  # joint losses are not captured
-        targets = self.targets.of_window(window)
-        with self.clock.part(FORWARD):
-            return prepare_joint_passes(
-                self._passes, minibatches, window, targets, self.world, seed
-            )
-
-    def _prepare_passes(self) -> Passes | GraphedPasses:
-        return prepare_passes(
-            self.trained,
-            self.settings,
-            self.world,
-            objective=self.objective,
-            precision=self.precision,
-            scaler=self.scaler,
-        )
-
-    def _next_minibatch(self, clips: Iterator[Batch]) -> Tensor:
-        with self.clock.part(DATA):
-            batch = next(clips)
-        if batch.unboosted is None:
-            return batch.boosted()
-        # RawBoost is computed by the device now: that is not waiting for data.
-        with self.clock.part(FORWARD):
-            return batch.boosted()
-
-    def _describe(self, window: Window) -> str:
-        names = [self.utterances.ids[index] for index in window.utterances.tolist()]
-        return and_more(names, _SHOWN)
+            with self.clock.part(DATA):
+                batch = next(clips)
+            if batch.unboosted is None:
+                waveforms = batch.boosted()
+            else:
+                # RawBoost is computed by the device now: that is not waiting for data.
+                with self.clock.part(FORWARD):
+                    waveforms = batch.boosted()
+            yield Minibatch(number, share, waveforms, self.targets.of_share(share, weights))
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
         """Raise the error that names the utterances of all ranks whose loss is not finite."""

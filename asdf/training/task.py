@@ -30,7 +30,7 @@ from asdf.runs.files import atomic_write
 from asdf.runs.seeds import derived_seed
 from asdf.settings.class_path import UserErrors, find_class, is_ours
 from asdf.settings.sections import Sections
-from asdf.training.terms.base import Term
+from asdf.training.terms import Term
 from asdf.trials.trial_list import TrialList
 
 SETTING = "network.tasks"

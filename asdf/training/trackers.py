@@ -7,7 +7,8 @@ run of the tracker: its identifier lies in the system folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,29 @@ from uuid import uuid4
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
-from asdf.settings.sections import Sections
-from asdf.training.callbacks import Callback
+from asdf.training.callbacks import Callback, CallbackSections
 
 # What of a record is drawn over the steps.
 _OVER_STEPS = ("loss", "learning_rate", "utterances_per_s", "data_wait")
 
 
-class TensorBoard(Callback):
+class _Tracker(Callback):
+    """Sends the numbers of steps and evaluations; `send` is each tracker's own."""
+
+    def send(self, values: dict[str, float], step: int) -> None:
+        raise NotImplementedError
+
+    def on_step(self, record: dict[str, Any]) -> None:
+        self.send({f"training/{name}": record[name] for name in _OVER_STEPS}, record["step"])
+
+    def on_evaluation(self, record: dict[str, Any]) -> None:
+        self.send(_evaluation_values(record), record["step"])
+
+
+class TensorBoard(_Tracker):
     """Writes losses, learning rates, error rates and results for `tensorboard --logdir`."""
 
-    def __init__(self, settings: Sections, folder: Path) -> None:
+    def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
         self._kind = _import("torch.utils.tensorboard", "TensorBoard", "tensorboard").SummaryWriter
         self._writer: Any = None
@@ -35,13 +48,12 @@ class TensorBoard(Callback):
         # What an earlier start drew beyond its last checkpoint is drawn again.
         self._writer = self._kind(Layout(self.folder).tensorboard, purge_step=step + 1)
 
-    def on_step(self, record: dict[str, Any]) -> None:
-        for name in _OVER_STEPS:
-            self._writer.add_scalar(f"training/{name}", record[name], record["step"])
+    def send(self, values: dict[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        for name, value in _evaluation_values(record).items():
-            self._writer.add_scalar(name, value, record["step"])
+        super().on_evaluation(record)
         self._writer.flush()
 
     def on_checkpoint(self, path: Path) -> None:
@@ -57,17 +69,17 @@ class TensorBoard(Callback):
         writer.close()
 
 
-class WeightsAndBiases(Callback):
+class WeightsAndBiases(_Tracker):
     """Sends the same to Weights & Biases, or saves it for `wandb sync`: `tracking.offline`."""
 
-    def __init__(self, settings: Sections, folder: Path) -> None:
+    def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
         wandb = _import("wandb", "WeightsAndBiases", "wandb")
         tracking = settings.tracking
         self._run = wandb.init(
             project=tracking.project,
             name=tracking.name or folder.name,
-            id=_identifier(folder, "wandb", uuid4().hex),
+            id=_identifier(folder, "wandb", lambda: uuid4().hex),
             resume="allow",
             dir=str(folder),
             config=settings.plain(),
@@ -75,12 +87,8 @@ class WeightsAndBiases(Callback):
             settings=wandb.Settings(silent=True),
         )
 
-    def on_step(self, record: dict[str, Any]) -> None:
-        values = {f"training/{name}": record[name] for name in _OVER_STEPS}
-        self._run.log(values, step=record["step"])
-
-    def on_evaluation(self, record: dict[str, Any]) -> None:
-        self._run.log(_evaluation_values(record), step=record["step"])
+    def send(self, values: dict[str, float], step: int) -> None:
+        self._run.log(values, step=step)
 
     def on_results(self, rows: list[dict[str, Any]]) -> None:
         self._run.summary.update(_result_values(rows))
@@ -95,29 +103,22 @@ class WeightsAndBiases(Callback):
         self._run.finish()
 
 
-class MLflow(Callback):
+class MLflow(_Tracker):
     """Sends the same to MLflow: to `tracking.mlflow_uri`, or a database in the system folder."""
 
-    def __init__(self, settings: Sections, folder: Path) -> None:
+    def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
         tracking = settings.tracking
         uri = tracking.mlflow_uri or f"sqlite:///{Layout(folder).mlflow.absolute()}"
         self._client = _import("mlflow", "MLflow", "mlflow").MlflowClient(uri)
         self._status = "FINISHED"
-        run = _saved_identifier(folder, "mlflow")
-        if run is None:
-            run = self._begin_run(tracking.project, tracking.name or folder.name)
-        self._run = _identifier(folder, "mlflow", run)
+        name = tracking.name or folder.name
+        begin = partial(self._begin_run, tracking.project, name)
+        self._run = _identifier(folder, "mlflow", begin)
 
-    def on_step(self, record: dict[str, Any]) -> None:
-        for name in _OVER_STEPS:
-            self._client.log_metric(
-                self._run, f"training/{name}", record[name], step=record["step"]
-            )
-
-    def on_evaluation(self, record: dict[str, Any]) -> None:
-        for name, value in _evaluation_values(record).items():
-            self._client.log_metric(self._run, name, value, step=record["step"])
+    def send(self, values: dict[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._client.log_metric(self._run, name, value, step=step)
 
     def on_results(self, rows: list[dict[str, Any]]) -> None:
         for name, value in _result_values(rows).items():
@@ -179,26 +180,18 @@ def _result_values(rows: list[dict[str, Any]]) -> dict[str, float]:
     return values
 
 
-def _saved_identifiers(folder: Path) -> dict[str, Any]:
-    """Return what the trackers call this run; nothing from a file that is missing or damaged."""
+def _identifier(folder: Path, tracker: str, begin: Callable[[], str]) -> str:
+    """Return what the tracker calls this run; what `begin` returns, for one that has none yet."""
+    path = Layout(folder).tracking
     try:
-        saved = json.loads(Layout(folder).tracking.read_text(encoding="utf-8"))
+        saved = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return saved if isinstance(saved, dict) else {}
-
-
-def _saved_identifier(folder: Path, tracker: str) -> str | None:
-    """Return what the tracker calls this run, if an earlier start has begun one."""
-    identifier = _saved_identifiers(folder).get(tracker)
-    return identifier if isinstance(identifier, str) else None
-
-
-def _identifier(folder: Path, tracker: str, new: str) -> str:
-    """Return what the tracker calls this run; `new`, which is saved, for a run that has begun."""
-    identifier = _saved_identifier(folder, tracker)
-    if identifier is not None:
-        return identifier
-    saved = {**_saved_identifiers(folder), tracker: new}
-    write_text(Layout(folder).tracking, json.dumps(saved) + "\n")
-    return new
+        saved = {}
+    if not isinstance(saved, dict):
+        # A damaged file names no run.
+        saved = {}
+    identifier = saved.get(tracker)
+    if not isinstance(identifier, str):
+        identifier = begin()
+        write_text(path, json.dumps({**saved, tracker: identifier}) + "\n")
+    return identifier

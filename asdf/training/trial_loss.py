@@ -25,9 +25,9 @@ from asdf.networks.trained_loss import loss_of
 from asdf.runs.log import LOG
 from asdf.scoring.scorer import Computed
 from asdf.settings.class_path import describe_error
-from asdf.settings.sections import Sections
 from asdf.training.losses import Loss, Targets
 from asdf.training.objective import Objective
+from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList, values_at
 
 
@@ -38,7 +38,7 @@ class LossOnTrials:
         depends_on: whatever its values depend on besides the network, as plain values.
     """
 
-    def __init__(self, loss: Loss, settings: Sections) -> None:
+    def __init__(self, loss: Loss, settings: TrainingSections) -> None:
         """Compute `loss`, on the device of the network that scores."""
         kind = type(loss)
         self.depends_on: Mapping[str, Any] = {
@@ -91,7 +91,11 @@ class LossOnTrials:
             columns[name] = values_at(utterances.columns[name], trials)
         labels_B = torch.from_numpy(utterances.labels[trials]).long()
         targets = Targets(send(labels_B, computed.logits_B2.device), columns)
-        outputs = Outputs(_in_32_bits(computed.embeddings), computed.logits_B2)
+        embeddings = computed.embeddings
+        if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
+            # Outside of autocast, losses do not mix types.
+            embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+        outputs = Outputs(embeddings, computed.logits_B2)
         with numbers_unchanged(self._loss), torch.no_grad():
             self._loss.eval()
             values_B = self._loss.of_minibatch(outputs, targets)
@@ -99,12 +103,13 @@ class LossOnTrials:
 
 
 def loss_on_trials(
-    objective: Objective, network: nn.Module, settings: Sections
+    objective: Objective, network: nn.Module, settings: TrainingSections
 ) -> LossOnTrials | None:
     """Return the loss of detection, as a network in training has learnt it, for lists of trials.
 
     Args:
-        network: as it is scored: the loss that is a part of it counts, which may be averaged.
+        network: Network as it is scored: the loss that is a part of it counts, which may be
+            averaged.
 
     Returns:
         None where trials have no loss of their own, as it depends on the other utterances of a
@@ -114,10 +119,3 @@ def loss_on_trials(
         return None
     attached = loss_of(network)
     return LossOnTrials(attached if isinstance(attached, Loss) else objective.loss, settings)
-
-
-def _in_32_bits(embeddings: Any) -> Any:
-    """Return embeddings in float32 or more: outside of autocast, losses do not mix types."""
-    if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
-        return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-    return embeddings

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.distributed.sharding import divided_like, local_part
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 
 
 class WeightAverage:
@@ -82,11 +82,6 @@ class WeightAverage:
         """Let the averages be the weights that the network has now."""
         for parameter, average in self._averages.items():
             local_part(average).copy_(local_part(parameter.detach()))
-
-
-def average_weights(network: nn.Module, decay: float | None) -> WeightAverage | None:
-    """Return the average that `network.ema_decay` requests, if any."""
-    return None if decay is None else WeightAverage(network, decay)
 
 
 @torch.no_grad()

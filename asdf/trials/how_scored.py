@@ -124,23 +124,19 @@ class SetRole:
         """Return a sentence for each reason why numbers on the set are too good."""
         sentences = []
         if self.trained_on:
-            sentences.append(f"{self._part(self.trained_on)} trained on: the numbers are no test.")
+            part = "this set was"
+            if self.trained_on < self.trials:
+                part = f"{self.trained_on:,} of the {self.trials:,} recordings of this set were"
+            sentences.append(f"{part} trained on: the numbers are no test.")
         if self.chose_network:
+            part = "this set"
+            if self.chose_network < self.trials:
+                part = f"{self.chose_network:,} of the {self.trials:,} recordings of this set"
             sentences.append(
-                f"the network was chosen by its result on {self._of_set(self.chose_network)}: on "
+                f"the network was chosen by its result on {part}: on "
                 "new speech it is worse than here."
             )
         return sentences
-
-    def _part(self, count: int) -> str:
-        if count >= self.trials:
-            return "this set was"
-        return f"{count:,} of the {self.trials:,} recordings of this set were"
-
-    def _of_set(self, count: int) -> str:
-        if count >= self.trials:
-            return "this set"
-        return f"{count:,} of the {self.trials:,} recordings of this set"
 
     def record(self) -> dict[str, int]:
         """Return it for JSON, without the number of trials, which each record has."""

@@ -7,7 +7,7 @@ files say `bonafide` or `a00` there, and stands in the file once.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -152,7 +152,9 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
         cells = _cells_of_csv(line)
         label = None
         if len(cells) == len(header) and cells[layout.utterance]:
-            label = _label_of_csv(cells[layout.key], key, words)
+            cell = cells[layout.key]
+            # SpoofCeleb numbers its attacks, and bona fide is the first number.
+            label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
         if label is None:
             known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
             raise AsdfError(
@@ -161,14 +163,6 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
             )
         collector.add(number, cells[layout.utterance], label, layout.values(cells, label))
     return collector.trials()
-
-
-def _label_of_csv(cell: str, key: str, words: Mapping[str, int]) -> int | None:
-    """Return the label that a cell of the column `key` means; None where it means none."""
-    if key == "label":
-        return words.get(cell.lower())
-    # SpoofCeleb numbers its attacks, and bona fide is the first number.
-    return int(cell == "a00")
 
 
 def _cells_of_csv(line: str) -> list[str]:

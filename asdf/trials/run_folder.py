@@ -19,7 +19,7 @@ from asdf.runs.evaluations import Evaluation, evaluations_in
 from asdf.runs.json_lines import read_json_lines
 from asdf.runs.layout import Layout, runs_inside
 from asdf.runs.network_names import NetworkName, in_order
-from asdf.settings.blocks import parse_assignments
+from asdf.settings.config_files import parse_assignments
 from asdf.trials.score_file import Scores, read_scores
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
@@ -80,7 +80,7 @@ class RunFolder:
         return (Path(working_directory) / program).parent / folder
 
     def environments(self) -> list[dict[str, Any]]:
-        """Return a record per start, oldest first (see `asdf.runs.record.environment_record`)."""
+        """Return a record per start, oldest first (`asdf.runs.start_records`)."""
         try:
             records = json.loads(_read_text(self.layout.environment) or "[]")
         except (ValueError, RecursionError):

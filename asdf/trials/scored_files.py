@@ -100,19 +100,15 @@ def _computed(score_file: Path) -> HowScored:
     if layout is None:
         return NOT_KNOWN
     try:
-        return HowScored(_length_by_settings(RunFolder(layout.system)))
+        settings = RunFolder(layout.system).settings()
+        texts = {name: setting.text for name, setting in settings.items()}
+        # Its linear layer fits one number of frames, so it scores that length whatever is set.
+        if texts.get("network.network_class", "").strip("'\"").endswith("SSL_SLS"):
+            samples = int(texts["back_end.sls_samples"])
+            return HowScored(ScoredLength(samples, samples))
+        return HowScored(ScoredLength(int(texts[_MIN]), int(texts[_MAX])))
     except (AsdfError, KeyError, ValueError):
         return NOT_KNOWN
-
-
-def _length_by_settings(run: RunFolder) -> ScoredLength:
-    texts = {name: setting.text for name, setting in run.settings().items()}
-    network_class = texts.get("network.network_class", "").strip("'\"")
-    # Its linear layer fits one number of frames, so it scores that length whatever is set below.
-    if network_class.endswith("SSL_SLS"):
-        samples = int(texts["back_end.sls_samples"])
-        return ScoredLength(samples, samples)
-    return ScoredLength(int(texts[_MIN]), int(texts[_MAX]))
 
 
 def write_shared(layout: Layout, shared: Mapping[str, Mapping[str, Any]], afresh: bool) -> None:

@@ -15,6 +15,10 @@ Stages (recipe.start_stage .. recipe.end_stage)
 """
 
 import sys
+from importlib.util import find_spec
+
+if not find_spec("asdf"):
+    sys.exit(f"error: ASDF is missing. In its checkout: {sys.executable} -m pip install -e .")
 
 from asdf.demo import make_demo_corpus, make_partial_demo
 from asdf.recipe import Corpus, Run, open_recipe

@@ -16,8 +16,8 @@ from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections, assign
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.distributed.worlds import compute_in_worlds
 

@@ -13,18 +13,18 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile, fill_network
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import collect_checkpoint
-from asdf.training.host_copies import HostCopies
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.losses import Loss, Targets
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.distributed.test_sharding import assert_close
 from tests.distributed.test_sharding import train as train_divided

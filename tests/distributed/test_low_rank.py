@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.distributed.test_exactness import assert_equal_runs
-from tests.unit.interchange.test_base import write_base
+from tests.unit.checkpoint.test_base_weights import write_base
 
 CONFIG = """
 updates < debug

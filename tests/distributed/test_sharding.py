@@ -13,6 +13,8 @@ import soundfile as sf
 import torch
 import torch.distributed as dist
 
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
@@ -21,14 +23,12 @@ from asdf.distributed.sharding import is_sharded
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile, fill_network
 from asdf.networks import build_network, frame_hop
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import collect_checkpoint
-from asdf.training.host_copies import HostCopies
-from asdf.training.progress import Progress
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs

@@ -13,15 +13,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile, fill_network
 from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import collect_checkpoint
-from asdf.training.host_copies import HostCopies
-from asdf.training.progress import Progress
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.distributed.worlds import compute_in_worlds
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from asdf.corpora.registry import KNOWN
 from tests.conftest import ROOT
 
 mkdocs = pytest.importorskip("mkdocs", reason="pip install '.[docs]'")
@@ -47,18 +46,6 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     loaded = re.compile(r"<(?:script|link|img)[^>]+(?:src|href)=[\"']?(https?:[^\"' >]+)")
     for path in site.rglob("*.html"):
         assert loaded.findall(path.read_text(encoding="utf-8")) == [], path
-
-
-def test_the_page_of_corpora_has_homepages_and_licences() -> None:
-    page = (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
-    for name, corpus in KNOWN.items():
-        row = f"| `{name}` | {linked(corpus.homepage)} | {corpus.licence} |"
-        assert row in page, row
-
-
-def linked(homepage: str) -> str:
-    """Return an address as Markdown makes a link of it; some homepages have two, in words."""
-    return f"<{homepage}>" if " " not in homepage else homepage
 
 
 def test_every_picture_of_a_document_is_on_its_page(site: Path) -> None:

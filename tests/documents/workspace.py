@@ -18,7 +18,8 @@ import numpy as np
 import soundfile
 import torch
 
-from asdf.interchange import NetworkFile, read_network, write_network_file, write_onnx
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.interchange import read_network, write_onnx
 from asdf.networks import AASIST, build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections

@@ -8,7 +8,7 @@ import torch
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
-from asdf.training.progress import Progress
+from asdf.training.training_progress import Progress
 from tests.gpu.count_training import make_case
 from tests.gpu.moved_bytes import MovedBytes
 from tests.gpu.on_processes import print_results

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from asdf import __main__ as commands
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.data.datasets import TrainingClips
 from asdf.data.feature_pass import FeaturePass
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
-from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer, score_list

@@ -14,10 +14,9 @@ from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
 from asdf.networks import build_network, summary
 from asdf.settings.sections import Sections
-from asdf.training.checkpoints import collect_checkpoint
-from asdf.training.host_copies import HostCopies
-from asdf.training.progress import Progress
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch

@@ -12,21 +12,21 @@ import numpy as np
 import torch
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile
 from asdf.networks import build_network
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections, assign
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import read_checkpoint
-from asdf.training.progress import Progress
 from asdf.training.saving import Saving
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results

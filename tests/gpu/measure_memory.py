@@ -9,7 +9,7 @@ import gc
 import torch
 
 from asdf.distributed.world import World
-from asdf.memory.scoring import largest_batches
+from asdf.memory.case import largest_batches
 from asdf.networks import build_network
 from asdf.scoring.scorer import scored_length_of
 from tests.gpu.count_training import count_without_saving, settings_of

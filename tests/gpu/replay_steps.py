@@ -17,8 +17,8 @@ from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World, open_world
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from tests.gpu.count_training import make_step, settings_of
 from tests.gpu.null_gpu.watch import Watch
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from torch.backends import cuda, cudnn
 
 from asdf import Detector
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
-from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
 from tests.gpu.count_scoring import scored_list

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from asdf.memory.scoring import scoring_memory
-from asdf.memory.training import WORKSPACE, training_memory
+from asdf.memory.case import Case as MemoryCase
+from asdf.memory.case import scoring_memory
+from asdf.memory.training_step import WORKSPACE, training_memory
 from tests.gpu.count_training import settings_of
 
 NETWORK, PRECISION = "network.network_class", "computing.precision"
@@ -62,12 +63,14 @@ WITHIN_BYTES = 5 * 2**20
 def training_peak(case: dict[str, Any], processes: int = 1) -> int:
     settings = settings_of(case)
     dtype = None if settings.computing.precision == "fp32" else torch.bfloat16
-    return training_memory(settings, settings.front_end.architecture, processes, dtype).peak
+    return training_memory(
+        MemoryCase(settings, settings.front_end.architecture, processes=processes, dtype=dtype)
+    ).peak
 
 
 def scoring_peaks(case: dict[str, Any]) -> list[int]:
     settings = settings_of(case)
-    memory = scoring_memory(settings, settings.front_end.architecture)
+    memory = scoring_memory(MemoryCase(settings, settings.front_end.architecture))
     return [memory.weights + WORKSPACE + batch.activations for batch in memory.batches]
 
 

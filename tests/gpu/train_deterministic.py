@@ -21,7 +21,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.determinism import WORKSPACE, workspace
 from asdf.distributed.world import World, open_world
 from asdf.settings.sections import RawBoost, Sections
-from asdf.training.progress import Progress
+from asdf.training.training_progress import Progress
 from tests.gpu.count_training import make_step, settings_of
 
 STEPS = 2

@@ -21,7 +21,7 @@ from tests.unit.commands.test_sasv import write_set
 from tests.unit.report.folders import make_run
 from tests.unit.report.seeded import make_seeded_run
 from tests.unit.report.tasks import OPEN, make_run_of_spoofs, traced, write_located, write_traced
-from tests.unit.report.test_left_out import two_seeds
+from tests.unit.tasks.test_left_out import two_seeds
 
 # Functions of float64 differ by a processor's last digit, and their sums by some of them.
 RELATIVE, ABSOLUTE = 1e-7, 1e-9

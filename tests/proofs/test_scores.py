@@ -12,7 +12,8 @@ import torch
 
 import asdf
 from asdf.__main__ import main
-from asdf.interchange import NetworkFile, read_network_file, write_network_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import read_network_file
 from asdf.networks import build_network
 from tests.proofs.frozen import compare
 from tests.unit.conftest import small_settings, sound, write_small_network

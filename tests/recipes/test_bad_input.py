@@ -11,7 +11,7 @@ import soundfile
 import torch
 
 from asdf.evaluation import read_scores
-from asdf.runs.record import append_record
+from asdf.runs.start_records import append_record
 from tests.conftest import PATIENCE_S
 
 
@@ -151,7 +151,7 @@ def test_recordings_that_do_not_decode_are_all_named_before_training(own):
     message = own.refusal("network.train_clip_size=1600")
     assert "3 of the 26 recordings of demo-train cannot be used:" in message
     assert all(f"{path} cannot be decoded to its end" in message for path in paths)
-    assert f"{own.recordings('train')[6]} is no ordinary file" in message
+    assert f"{own.recordings('train')[6]} is not an ordinary file" in message
     # Sound recordings are not checked again; the table is only written whole.
     assert not list((own.recipe.output / "sad").glob("*.tsv"))
 

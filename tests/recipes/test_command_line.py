@@ -9,7 +9,7 @@ import pytest
 
 from asdf.runs.log import LOG
 from asdf.settings import Settings
-from asdf.settings.lines import read_text
+from asdf.settings.config_files import read_text
 from tests.conftest import RECIPE, ROOT
 
 WITHOUT_TORCH = """

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from asdf.distributed.seen_gpus import visible_gpus
+from asdf.distributed.devices import visible_gpus
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
 from tests.conftest import PATIENCE_S, RECIPE

@@ -10,7 +10,7 @@ import soundfile
 
 import asdf
 from asdf.segments import COLUMN, format_spoofed, read_frame_table
-from asdf.segments.parts import Segment
+from asdf.segments.spoofed_seconds import Segment
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 from tests.distributed.test_exactness import assert_equal_runs

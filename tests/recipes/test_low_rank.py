@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import asdf
-from tests.unit.interchange.test_base import write_base
+from tests.unit.checkpoint.test_base_weights import write_base
 
 CONFIG = """
 updates < debug

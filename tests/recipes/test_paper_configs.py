@@ -15,8 +15,8 @@ from asdf.metrics.costs import cllr
 from asdf.settings import Settings
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import OPTIMIZERS, RawBoost, Sections
-from asdf.training.progress import Progress
 from asdf.training.schedules import ScheduleProgress, find_schedule, update_plateau
+from asdf.training.training_progress import Progress
 from tests.conftest import RECIPE
 
 CONFIGS = RECIPE / "configs" / "run_configs.py"

@@ -24,10 +24,10 @@ import torch.distributed.elastic.agent.server.local_elastic_agent
 import torch.distributed.launcher.api
 import torchaudio  # noqa: F401
 
+import asdf.checkpoint.network_reading
 import asdf.commands.score
-import asdf.interchange.network_reading
 import asdf.metrics.summary
-import asdf.recipe.opening
+import asdf.recipe.opened_recipe
 import asdf.recipe.stages
 import asdf.scoring.detector
 import asdf.training.loop  # noqa: F401

@@ -77,9 +77,10 @@ class Codec:
     """How to code and decode.
 
     Attributes:
-        code: (T,) float32 within [-1, 1] at `rate` Hz and a quality -> (at least T,) float32.
-        qualities: the bit rates in kbit/s, or oggenc's -q for Vorbis, of which one is drawn.
-        kind: None for FFmpeg.
+        code: Function of (T,) float32 within [-1, 1] at `rate` Hz and a quality: (at least T,)
+            float32.
+        qualities: Bit rates in kbit/s, or oggenc's -q for Vorbis, of which one is drawn.
+        kind: Kind of file; None for FFmpeg.
     """
 
     code: Callable[[np.ndarray, float], np.ndarray]

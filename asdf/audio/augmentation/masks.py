@@ -21,7 +21,7 @@ from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_between
 from asdf.facts import SAMPLE_RATE
 
-# A step to silence would click: 2 ms lead there and back.
+# 2 ms lead to silence and back.
 _FADE = 32
 
 
@@ -80,7 +80,14 @@ class TimeMask(Part):
         masked: np.ndarray = clip.copy()
         for _ in range(self.count):
             start, length = self.draw(len(clip), rng)
-            masked[start : start + length] *= _fade_out_and_in(length)
+            # A step to silence would click: gains fall to 0, and rise again at the end.
+            fade = min(_FADE, length // 2)
+            steps = np.arange(1, fade + 1) / (fade + 1)
+            falling = 0.5 + 0.5 * np.cos(np.pi * steps)
+            gains = np.zeros(length, np.float32)
+            gains[:fade] = falling
+            gains[length - fade :] = falling[::-1]
+            masked[start : start + length] *= gains
         return masked
 
     def draw(self, samples: int, rng: Generator) -> Stretch:
@@ -93,14 +100,3 @@ class TimeMask(Part):
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"time_mask ({self.count} up to {self.max_s:g} s)"
-
-
-def _fade_out_and_in(length: int) -> np.ndarray:
-    """Return gains (length,) float32 that fall to 0, and rise again at the end."""
-    gains = np.zeros(length, np.float32)
-    fade = min(_FADE, length // 2)
-    steps = np.arange(1, fade + 1) / (fade + 1)
-    falling = 0.5 + 0.5 * np.cos(np.pi * steps)
-    gains[:fade] = falling
-    gains[length - fade :] = falling[::-1]
-    return gains

@@ -24,21 +24,16 @@ _LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
 _WORDS = {"noise": "recordings of noise", "reverberation": "room impulse responses"}
 
 
-def find_noises(folders: Iterable[str], base: Path) -> tuple[str, ...]:
-    """Return the paths of the recordings of noise below `folders`, which are relative to `base`.
+def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
+    """Return the paths of the recordings for a part of the chain below `folders`.
+
+    Args:
+        part: Part that needs them, 'noise' or 'reverberation'.
+        base: Folder that `folders` are relative to.
 
     Raises:
         UsageError: a folder is missing, cannot be listed, or holds none.
     """
-    return _find_all("noise", folders, base)
-
-
-def find_responses(folders: Iterable[str], base: Path) -> tuple[str, ...]:
-    """Return the paths of the impulse responses below `folders`; otherwise as `find_noises`."""
-    return _find_all("reverberation", folders, base)
-
-
-def _find_all(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
     recordings: list[str] = []
     for name in folders:
         folder = base / name

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.material import find_noises
+from asdf.audio.augmentation.material import find_material
 from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.draws import draw_between, draw_item
@@ -26,13 +26,13 @@ class Noise(Part):
     """Recordings of noise, and the signal-to-noise ratios at which they are added.
 
     Raises:
-        UsageError: as `find_noises`.
+        UsageError: as `find_material`.
     """
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.noise_probability
-        self.recordings = find_noises(section.noise_folders, base)
+        self.recordings = find_material("noise", section.noise_folders, base)
         self.min_snr_db = section.noise_snr_min_db
         self.max_snr_db = section.noise_snr_max_db
 

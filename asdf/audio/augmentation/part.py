@@ -36,14 +36,14 @@ class Part(ABC):
     can copy to a worker process: numbers, texts, arrays, but no open file.
 
     Attributes:
-        own_settings: a section of settings that the class declares; None for none.
-        probability: the proportion of the clips that it is done to; where the section of the class
+        own_settings: Section of settings that the class declares; None for none.
+        probability: Proportion of the clips that it is done to; where the section of the class
             has a setting `probability`, its value.
-        shortens: True: the part gets the speech before it is repeated up to the length of a clip,
+        shortens: True if the part gets the speech before it is repeated up to the length of a clip,
             and may return fewer samples. Such parts come first, in the order of the chain.
 
     Args:
-        settings: a plain copy of the run's settings.
+        settings: Plain copy of the run's settings; a class of the user's own gets all sections.
         base: Folder that those in the settings are relative to.
 
     Examples:

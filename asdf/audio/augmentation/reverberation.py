@@ -18,7 +18,7 @@ from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
 from asdf.audio.augmentation.filtering import find_fast_size
-from asdf.audio.augmentation.material import find_responses
+from asdf.audio.augmentation.material import find_material
 from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length
@@ -30,13 +30,13 @@ class Reverberation(Part):
     """Impulse responses of rooms.
 
     Raises:
-        UsageError: as `find_responses`.
+        UsageError: as `find_material`.
     """
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.reverberation_probability
-        self.responses = find_responses(section.reverberation_folders, base)
+        self.responses = find_material("reverberation", section.reverberation_folders, base)
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Put `clip` (T,) float32 into a drawn room: (T,) float32.

@@ -27,7 +27,7 @@ class Vocoder(ABC):
     """A copy through analysis and synthesis; a user's own is derived from this class.
 
     Args:
-        settings: all sections, those of the user's own among them.
+        settings: All sections, those of the user's own among them.
 
     Examples:
         >>> import numpy as np

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import BackEnd as BackEndSettings
 
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
@@ -62,7 +63,7 @@ class BackEnd(nn.Module, ABC):
     frame_dimension: int = 0
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         """Build it for `front_end`, whose `dimension` and `layers` are known.
 
         Raises:
@@ -71,7 +72,7 @@ class BackEnd(nn.Module, ABC):
         return cls(settings, front_end)
 
     @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return its smallest number of layers, which settings show before it is built."""
         return 0
 
@@ -96,8 +97,18 @@ class BackEnd(nn.Module, ABC):
 
 
 class SizedBackEnd(BackEnd):
-    """A back end whose constructor takes the features' dimension and the section `back_end`."""
+    """A back end whose constructor takes the features' dimension, then sizes.
+
+    Attributes:
+        size_settings: Names of the settings of `back_end` that it takes, in their order; None: it
+            takes the section as a whole.
+    """
+
+    size_settings: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end)
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+        sizes = settings.back_end
+        if cls.size_settings is None:
+            return cls(front_end.dimension, sizes)
+        return cls(front_end.dimension, *(getattr(sizes, name) for name in cls.size_settings))

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.conformer_blocks import (
     ConformerBlock,
     HeadTokenAttention,
@@ -27,10 +27,9 @@ from asdf.networks.back_ends.conformer_blocks import (
 )
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
+from asdf.networks.ssl_detector import PairedDetector
 from asdf.networks.traced_sizes import Size
 from asdf.settings.sections import BackEnd as BackEndSettings
-from asdf.settings.sections import Sections
 
 
 class ConformerEncoder(nn.Module):
@@ -115,9 +114,9 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
         self.conformer = self.encoder_class(sizes)
 
     @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return the number of blocks, each of which has at least one layer."""
-        return settings.back_end.conformer_blocks
+        return sizes.conformer_blocks
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, conformer_dimension), logits, and the last block's frames."""
@@ -134,19 +133,15 @@ class TCMBackEnd(ConformerBackEnd):
     encoder_class = TCMEncoder
 
 
-class SSL_Conformer(SSLDetector):
+class SSL_Conformer(PairedDetector):
     """wav2vec 2.0 and a Conformer with class token (Rosello et al., Interspeech 2023)."""
 
+    back_end_class = ConformerBackEnd
     paper = "Rosello et al., Interspeech 2023"
 
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ConformerBackEnd.from_settings(settings, self.front_end)
 
-
-class SSL_ConformerTCM(SSLDetector):
+class SSL_ConformerTCM(PairedDetector):
     """wav2vec 2.0 and a Conformer with head tokens, TCM (Truong et al., Interspeech 2024)."""
 
+    back_end_class = TCMBackEnd
     paper = "Truong et al., Interspeech 2024"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return TCMBackEnd.from_settings(settings, self.front_end)

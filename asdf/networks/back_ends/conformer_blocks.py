@@ -92,7 +92,11 @@ class HeadTokenAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x_BLC: Tensor) -> Tensor:
-        x_BNC = torch.cat([x_BLC, self._make_tokens(x_BLC)], dim=1)
+        # A token of C values for each head.
+        means_BHD = x_BLC.mean(dim=1).unflatten(1, (self.heads, -1))
+        parts_BHHD = self.ht_proj(means_BHD).unflatten(2, (self.heads, -1))
+        tokens_BHC = F.gelu(self.ht_norm(parts_BHHD)).flatten(2) + self.pos_embed
+        x_BNC = torch.cat([x_BLC, tokens_BHC], dim=1)
         queries_BNC, keys_BNC, values_BNC = self.qkv(x_BNC).chunk(3, dim=2)
         queries_BHND = split_heads(queries_BNC, self.heads)
         keys_BHND = split_heads(keys_BNC, self.heads)
@@ -107,13 +111,6 @@ class HeadTokenAttention(nn.Module):
         class_B1C = class_B1C + frames_BLC.mean(dim=1, keepdim=True)
         dropped_BLC: Tensor = self.dropout(torch.cat([class_B1C, frames_BLC], dim=1))
         return dropped_BLC
-
-    def _make_tokens(self, x_BLC: Tensor) -> Tensor:
-        """Return a token of C values for each head, (B, H, C)."""
-        means_BHD = x_BLC.mean(dim=1).unflatten(1, (self.heads, -1))
-        parts_BHHD = self.ht_proj(means_BHD).unflatten(2, (self.heads, -1))
-        tokens_BHC: Tensor = F.gelu(self.ht_norm(parts_BHHD)).flatten(2)
-        return tokens_BHC + self.pos_embed
 
 
 def split_heads(x_BLC: Tensor, heads: int) -> Tensor:

@@ -16,14 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.nes2net import SqueezeExcitation
 from asdf.networks.back_ends.pooling import weighted_statistics
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
+from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.sections import BackEnd as BackEndSettings
-from asdf.settings.sections import Sections
 
 DILATIONS = (2, 3, 4)
 AGGREGATED = 1536
@@ -136,9 +135,9 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
         self.output = nn.Linear(sizes.ecapa_embedding, 2)
 
     @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return the number of parts, each of which has at least one layer."""
-        return settings.back_end.ecapa_splits
+        return sizes.ecapa_splits
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, ecapa_embedding), logits, and what is pooled."""
@@ -156,10 +155,8 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
         return embeddings_BE, logits_B2, aggregated_BCL.transpose(1, 2)
 
 
-class SSL_ECAPA(SSLDetector):
+class SSL_ECAPA(PairedDetector):
     """wav2vec 2.0 and ECAPA-TDNN (Desplanques et al., Interspeech 2020)."""
 
+    back_end_class = ECAPABackEnd
     paper = "Desplanques et al., Interspeech 2020"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ECAPABackEnd.from_settings(settings, self.front_end)

@@ -16,12 +16,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
 
 POOL = 16
 """Frames, and feature values, that become one: four poolings by 2."""
@@ -50,7 +48,7 @@ class BidirectionalLSTM(nn.Module):
         return states_BME
 
 
-class LCNNBackEnd(TimedBackEnd):
+class LCNNBackEnd(SizedBackEnd, TimedBackEnd):
     """LCNN on features of 16 values or more, and of 16 frames or more.
 
     Args:
@@ -60,6 +58,7 @@ class LCNNBackEnd(TimedBackEnd):
         UsageError: fewer than 16 values are left.
     """
 
+    size_settings = ("lcnn_projection", "lcnn_dropout")
     shortest_frames = POOL
     frame_step = POOL
 
@@ -79,11 +78,6 @@ class LCNNBackEnd(TimedBackEnd):
         self.m_transform = _make_convolutions(dropout)
         self.m_before_pooling = nn.Sequential(BidirectionalLSTM(width), BidirectionalLSTM(width))
         self.m_output_act = nn.Linear(width, 2)
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        sizes = settings.back_end
-        return cls(front_end.dimension, sizes.lcnn_projection, sizes.lcnn_dropout)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, dimension // 16 * 32), logits, and what their mean is of."""
@@ -129,10 +123,8 @@ def _convolve(channels_in: int, channels_out: int, kernel_size: int) -> tuple[nn
     return convolution, MaxFeatureMap()
 
 
-class SSL_LCNN(SSLDetector):
+class SSL_LCNN(PairedDetector):
     """wav2vec 2.0 and LCNN with LSTM layers (Wang and Yamagishi, Interspeech 2021)."""
 
+    back_end_class = LCNNBackEnd
     paper = "Wang and Yamagishi, Interspeech 2021"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return LCNNBackEnd.from_settings(settings, self.front_end)

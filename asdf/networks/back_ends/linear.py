@@ -12,25 +12,21 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
 
 
-class LinearBackEnd(TimedBackEnd):
+class LinearBackEnd(SizedBackEnd, TimedBackEnd):
     """Mean over time and a linear layer."""
+
+    size_settings = ()
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
         self.frame_dimension = dimension
         self.proj_fc = nn.Linear(dimension, 2)
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, dimension), logits, and the features as they are."""
@@ -38,10 +34,8 @@ class LinearBackEnd(TimedBackEnd):
         return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC), features_BLC
 
 
-class SSL_Linear(SSLDetector):
+class SSL_Linear(PairedDetector):
     """wav2vec 2.0, the mean over time and a linear layer (Ge et al., 2025)."""
 
+    back_end_class = LinearBackEnd
     paper = "Ge et al., 2025"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return LinearBackEnd.from_settings(settings, self.front_end)

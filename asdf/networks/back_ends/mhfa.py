@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.encoder_layers import weighted_sum
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.front_ends.layers import weighted_sum
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 
 class MHFABackEnd(TimedBackEnd):
@@ -45,7 +45,7 @@ class MHFABackEnd(TimedBackEnd):
         self.output = nn.Linear(embedding, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         sizes = settings.back_end
         return cls(
             front_end.dimension,
@@ -73,10 +73,8 @@ class MHFABackEnd(TimedBackEnd):
         return embeddings_BE, in_full_precision(self.output, embeddings_BE), frames_BLC
 
 
-class SSL_MHFA(SSLDetector):
+class SSL_MHFA(PairedDetector):
     """wav2vec 2.0 and multi-head factorized attentive pooling (Peng et al., SLT 2022)."""
 
+    back_end_class = MHFABackEnd
     paper = "Peng et al., SLT 2022"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return MHFABackEnd.from_settings(settings, self.front_end)

@@ -20,13 +20,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.pooling import AttentiveStatistics
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.sections import BackEnd as BackEndSettings
 
 KERNEL = 3
 ATTENTION = 128
@@ -111,13 +110,15 @@ def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
     )
 
 
-class Nes2NetXBackEnd(TimedBackEnd):
+class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
     """Nes2Net-X on features of a dimension that `splits[0] * splits[1]` divides.
 
     Args:
         splits: parts of the features, and parts of each of these.
         squeeze: Factor by which the squeeze-and-excitation layers are narrower inside.
     """
+
+    size_settings = ("nes2net_splits", "nes2net_dilation", "nes2net_squeeze", "nes2net_pooling")
 
     def __init__(
         self,
@@ -153,20 +154,9 @@ class Nes2NetXBackEnd(TimedBackEnd):
         self.fc = nn.Linear(pooled, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        sizes = settings.back_end
-        return cls(
-            front_end.dimension,
-            sizes.nes2net_splits,
-            sizes.nes2net_dilation,
-            sizes.nes2net_squeeze,
-            sizes.nes2net_pooling,
-        )
-
-    @classmethod
-    def min_layers(cls, settings: Sections) -> int:
+    def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return the number of parts of the parts, each of which has at least one layer."""
-        return math.prod(settings.back_end.nes2net_splits)
+        return math.prod(sizes.nes2net_splits)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings, the pooled features, logits (batch, 2), and what is pooled.
@@ -196,10 +186,8 @@ class Nes2NetXBackEnd(TimedBackEnd):
         return embeddings_BE, logits_B2, x_BCL.transpose(1, 2)
 
 
-class SSL_Nes2NetX(SSLDetector):
+class SSL_Nes2NetX(PairedDetector):
     """wav2vec 2.0 and Nes2Net-X (Liu et al., IEEE TIFS 2025)."""
 
+    back_end_class = Nes2NetXBackEnd
     paper = "Liu et al., IEEE TIFS 2025"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return Nes2NetXBackEnd.from_settings(settings, self.front_end)

@@ -13,12 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
 
 MIN_VARIANCE = 1e-10
 
@@ -54,8 +52,10 @@ def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
     return torch.cat([mean_BC, deviation_BC], dim=1)
 
 
-class ASPBackEnd(TimedBackEnd):
+class ASPBackEnd(SizedBackEnd, TimedBackEnd):
     """Attentive statistics pooling with one weight per frame, as Okabe et al. have it."""
+
+    size_settings = ("asp_hidden",)
 
     def __init__(self, dimension: int, hidden: int) -> None:
         super().__init__()
@@ -67,10 +67,6 @@ class ASPBackEnd(TimedBackEnd):
         )
         self.output = nn.Linear(2 * dimension, 2)
 
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end.asp_hidden)
-
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, 2 * dimension), logits, and the features as they are."""
         # For all values of a frame the same.
@@ -80,10 +76,8 @@ class ASPBackEnd(TimedBackEnd):
         return embeddings_BE, in_full_precision(self.output, embeddings_BE), features_BLC
 
 
-class SSL_ASP(SSLDetector):
+class SSL_ASP(PairedDetector):
     """wav2vec 2.0, attentive statistics pooling (Okabe et al., 2018) and a linear layer."""
 
+    back_end_class = ASPBackEnd
     paper = "Okabe et al., Interspeech 2018"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ASPBackEnd.from_settings(settings, self.front_end)

@@ -18,12 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
 
 STEM = 16
 """Channels of the first convolution."""
@@ -80,7 +78,7 @@ class WeightedFrames(nn.Module):
         return torch.cat([weighted_BMC.sum(dim=1), variance_BC.sqrt()], dim=1)
 
 
-class ResNet18BackEnd(TimedBackEnd):
+class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
     """ResNet-18 on features of 7 values or more, and of 9 frames or more.
 
     Args:
@@ -91,6 +89,7 @@ class ResNet18BackEnd(TimedBackEnd):
         UsageError: fewer than 7 values are left.
     """
 
+    size_settings = ("resnet_projection", "resnet_embedding")
     # Three halvings leave two frames of them, which a deviation needs.
     shortest_frames = 9
     frame_step = 8
@@ -129,12 +128,11 @@ class ResNet18BackEnd(TimedBackEnd):
         self.fc = nn.Linear(2 * POOLED, embedding)
         self.fc_mu = nn.Linear(embedding, 2)
         self.attention = WeightedFrames(POOLED)
-        self._draw_weights()
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        sizes = settings.back_end
-        return cls(front_end.dimension, sizes.resnet_projection, sizes.resnet_embedding)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+            elif isinstance(module, nn.Linear):
+                nn.init.kaiming_uniform_(module.weight)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, embedding), logits, and what the attention weighs."""
@@ -149,18 +147,9 @@ class ResNet18BackEnd(TimedBackEnd):
         embeddings_BE = self.fc(self.attention(frames_BMC))
         return embeddings_BE, in_full_precision(self.fc_mu, embeddings_BE), frames_BMC
 
-    def _draw_weights(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out")
-            elif isinstance(module, nn.Linear):
-                nn.init.kaiming_uniform_(module.weight)
 
-
-class SSL_ResNet18(SSLDetector):
+class SSL_ResNet18(PairedDetector):
     """wav2vec 2.0 and ResNet-18 with attentive pooling (Zhang et al., IEEE SPL 2021)."""
 
+    back_end_class = ResNet18BackEnd
     paper = "Zhang et al., IEEE SPL 2021"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return ResNet18BackEnd.from_settings(settings, self.front_end)

@@ -21,8 +21,8 @@ from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 POOL = 3
 
@@ -42,7 +42,7 @@ class SLSBackEnd(BackEnd):
         self.fc3 = nn.Linear(hidden, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         """Build it for recordings of `back_end.sls_samples` samples.
 
         Raises:
@@ -80,10 +80,8 @@ class SLSBackEnd(BackEnd):
         return embeddings_BE, logits_B2.log_softmax(dim=1)
 
 
-class SSL_SLS(SSLDetector):
+class SSL_SLS(PairedDetector):
     """wav2vec 2.0 and sensitive layer selection (Zhang et al., ACM MM 2024), for one length."""
 
+    back_end_class = SLSBackEnd
     paper = "Zhang et al., ACM MM 2024"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return SLSBackEnd.from_settings(settings, self.front_end)

@@ -24,8 +24,8 @@ from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
 from asdf.networks.casting import weights_cast_together
 from asdf.networks.cpu_gradients import LearningSELU, softmax_mean
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import Sections
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 PROJECTED = 128
 POOL = 3
@@ -54,7 +54,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         )
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,19 +80,15 @@ class AASISTLBackEnd(AASISTBackEnd):
     sizes = replace(AASIST_L.sizes, spectral_nodes=PROJECTED // POOL)
 
 
-class SSL_AASIST(SSLDetector):
+class SSL_AASIST(PairedDetector):
     """wav2vec 2.0 and AASIST (Tak et al., Odyssey 2022)."""
 
+    back_end_class = AASISTBackEnd
     paper = "Tak et al., Odyssey 2022"
 
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return AASISTBackEnd.from_settings(settings, self.front_end)
 
-
-class SSL_AASIST_L(SSLDetector):
+class SSL_AASIST_L(PairedDetector):
     """wav2vec 2.0 and AASIST-L (Jung et al., ICASSP 2022), published for raw waveforms."""
 
+    back_end_class = AASISTLBackEnd
     paper = "Jung et al., ICASSP 2022"
-
-    def make_back_end(self, settings: Sections) -> BackEnd:
-        return AASISTLBackEnd.from_settings(settings, self.front_end)

@@ -181,21 +181,17 @@ class Architecture:
                 f"are {', '.join(KNOWN)}."
             )
         try:
-            return cls(**_read_literal(text))
+            fields: dict[str, Any] = dict(ast.literal_eval(text))
+            # Literals of JSON have lists.
+            fields["conv_layers"] = tuple(tuple(layer) for layer in fields["conv_layers"])
+            positions = fields.get("relative_positions")
+            fields["relative_positions"] = tuple(positions) if positions else None
+            return cls(**fields)
         except _LITERAL_ERRORS as error:
             raise UsageError(
                 f"front_end.architecture: {text!r} is not the literal of an architecture "
                 f"({error}). A literal looks like {asdict(KNOWN['tiny'])!r}."
             ) from error
-
-
-def _read_literal(text: str) -> dict[str, Any]:
-    fields: dict[str, Any] = dict(ast.literal_eval(text))
-    # Literals of JSON have lists.
-    fields["conv_layers"] = tuple(tuple(layer) for layer in fields["conv_layers"])
-    positions = fields.get("relative_positions")
-    fields["relative_positions"] = tuple(positions) if positions else None
-    return fields
 
 
 def first_inputs(layers: ConvLayers, samples: int, computed: int) -> int:

@@ -35,7 +35,9 @@ class FrameRule:
         self._count = lru_cache(maxsize=1024)(lambda samples: count_frames(outline, samples))
         self.window = self._fewest_samples(1, _SECOND)
         self.hop = max(self._fewest_samples(2, 2 * _SECOND) - self.window, 1)
-        self.is_regular = all(self._count(n) == self._formula(n) for n in self._samples_to_try())
+        edges = [self.window + count * self.hop for count in (2, 5, 9)]
+        lengths = [*edges, *(edge - 1 for edge in edges), _SECOND, 2 * _SECOND - 1]
+        self.is_regular = all(self._count(n) == self._formula(n) for n in lengths)
 
     def frames(self, samples: int) -> int:
         """Return how many frames `samples` samples give."""
@@ -60,10 +62,6 @@ class FrameRule:
         if samples < self.window:
             return 0
         return (samples - self.window) // self.hop + 1
-
-    def _samples_to_try(self) -> list[int]:
-        edges = [self.window + count * self.hop for count in (2, 5, 9)]
-        return [*edges, *(edge - 1 for edge in edges), _SECOND, 2 * _SECOND - 1]
 
     def _fewest_samples(self, frames: int, enough: int) -> int:
         """Return the fewest samples, up to `enough`, that give `frames` frames, by bisection."""

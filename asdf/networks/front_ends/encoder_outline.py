@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -205,7 +206,9 @@ def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[]
             if not _may_take_audio(module):
                 seen.append(type(module).__name__)
                 continue
-            part = make_whole if not path else _maker(type(module), module.config)
+            part = make_whole
+            if path:
+                part = partial(type(module)._from_config, module.config)
             yield on_meta(part).eval(), part
 
 
@@ -224,10 +227,6 @@ def on_meta(function: Callable[[], Any]) -> Any:
     """Return what `function` makes, without numbers and without advancing the random state."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         return function()
-
-
-def _maker(model_class: Any, config: Any) -> Callable[[], Any]:
-    return lambda: model_class._from_config(config)
 
 
 def _may_take_audio(module: nn.Module) -> bool:

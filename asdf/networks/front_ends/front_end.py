@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.front_ends.layers import WeightedSum
+from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.front_ends.masking import Masking
 from asdf.networks.front_ends.trained_parts import all_parameters, resting_names
 from asdf.networks.interface import repeat_short
 from asdf.networks.traced_sizes import normalize_rows
+from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
@@ -79,7 +80,7 @@ class FrontEnd(nn.Module, ABC):
     encoder_layers: int = 0
     cacheable: ClassVar[bool] = False
 
-    def __init__(self, settings: FrontEndSettings, sections: Sections | None = None) -> None:
+    def __init__(self, settings: FrontEndSettings, sections: NetworkSections | None = None) -> None:
         """Build it with random weights; `asdf.interchange.load_pretrained` loads those named.
 
         Args:
@@ -112,7 +113,7 @@ class FrontEnd(nn.Module, ABC):
         self.freeze(settings.frozen)
 
     @classmethod
-    def from_settings(cls, sections: Sections) -> FrontEnd:
+    def from_settings(cls, sections: NetworkSections) -> FrontEnd:
         """Build it from all sections, also where its constructor takes `sections.front_end` alone.
 
         Raises:

@@ -83,7 +83,11 @@ def _named_parameters(front_end: DividedFrontEnd, part: str) -> Iterator[tuple[s
     if part == "masks":
         return _parameters_of(front_end, filter(None, [front_end.masking]))
     if part == "norms":
-        norms = [module for module in front_end.model.modules() if _is_norm(module)]
+        norms = []
+        for module in front_end.model.modules():
+            # By the class's name: libraries have layer norms of their own, such as RMS norms.
+            if "norm" in type(module).__name__.lower():
+                norms.append(module)
         return _parameters_of(front_end, norms)
     named = all_parameters(front_end)
     if part == "biases":
@@ -100,11 +104,6 @@ def _parameters_of(
     for name, parameter in all_parameters(front_end):
         if id(parameter) in wanted:
             yield name, parameter
-
-
-def _is_norm(module: nn.Module) -> bool:
-    # By the class's name: libraries have layer norms of their own, such as RMS norms.
-    return "norm" in type(module).__name__.lower()
 
 
 def _fits(name: str, pattern: str) -> bool:

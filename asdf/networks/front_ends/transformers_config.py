@@ -84,7 +84,10 @@ def read_config(text: str) -> dict[str, Any]:
     result = {**_without_training(chosen), **_OFF}
     if isinstance(extractor, dict):
         result[EXTRACTOR] = extractor
-        _check_extractor(extractor)
+        for name, number in _numbers(extractor):
+            limit = next(limit for word, limit in _EXTRACTOR_LIMITS.items() if word in name)
+            if abs(number) > limit:
+                _refuse(f"{EXTRACTOR}.{name}", number, limit)
     return result
 
 
@@ -151,13 +154,6 @@ def _check_numbers(config: Mapping[str, Any]) -> None:
         is_wide = name in ("rope_theta", "max_position_embeddings", "sampling_rate", "max_length")
         if abs(number) > limit and not is_wide:
             _refuse(name, number, limit)
-
-
-def _check_extractor(extractor: Mapping[str, Any]) -> None:
-    for name, number in _numbers(extractor):
-        limit = next(limit for word, limit in _EXTRACTOR_LIMITS.items() if word in name)
-        if abs(number) > limit:
-            _refuse(f"{EXTRACTOR}.{name}", number, limit)
 
 
 def _refuse(name: str, value: int | float, limit: int) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.networks.front_ends.encoder_frames import FrameRule
 from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
+from asdf.networks.front_ends.encoder_layers import choose_dropped
 from asdf.networks.front_ends.encoder_outline import (
     Outline,
     describe_frames,
@@ -33,7 +34,6 @@ from asdf.networks.front_ends.encoder_outline import (
 )
 from asdf.networks.front_ends.extractors import make_inputs
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.front_ends.layers import choose_dropped
 from asdf.networks.front_ends.transformers_config import (
     EXTRACTOR,
     check_layer_counts,
@@ -106,12 +106,22 @@ class TransformersFrontEnd(FrontEnd):
         """
         model = self.outline.make()
         fixed = {name for name, each in model.named_parameters() if not each.requires_grad}
+        # Features need neither upper layers nor the vector of masked frames, which `Masking` has.
         for each in (model, self.outline.model):
-            _remove_rest(each, self.outline, self.layers)
+            if getattr(each, "masked_spec_embed", None) is not None:
+                del each.masked_spec_embed
+            modules: Any = each.get_submodule(self.outline.layers)
+            del modules[max(self.layers, 1) :]
         with outside_modes():
             self.without_gradient = fixed | _unused_names(self.outline, self.layers)
         if settings.gradient_checkpointing:
-            _recompute(model)
+            try:
+                model.gradient_checkpointing_enable({"use_reentrant": False})
+            except ValueError as error:
+                raise UsageError(
+                    "front_end.gradient_checkpointing = True: transformers cannot recompute the "
+                    f"layers of {type(model).__name__} ({error}). Set it to False."
+                ) from error
         # Again: those of the outline are real also where memory is measured without numbers.
         self.inputs = self.outline.inputs
         if list(self.inputs.buffers()):
@@ -317,15 +327,6 @@ def _make_config(values: dict[str, Any]) -> Any:
         ) from error
 
 
-def _remove_rest(model: Any, outline: Outline, layers: int) -> None:
-    """Remove what features do not need: upper layers, and the vector of masked frames."""
-    if getattr(model, "masked_spec_embed", None) is not None:
-        # `Masking` has this vector, where there are masks.
-        del model.masked_spec_embed
-    modules: Any = model.get_submodule(outline.layers)
-    del modules[max(layers, 1) :]
-
-
 def _unused_names(outline: Outline, layers: int) -> set[str]:
     """Return the names of the parameters that features do not depend on: without a gradient."""
     model = outline.model
@@ -350,16 +351,6 @@ def _unused_names(outline: Outline, layers: int) -> set[str]:
     for handle in handles:
         handle.remove()
     return {name for name, parameter in model.named_parameters() if parameter.grad is None}
-
-
-def _recompute(model: Any) -> None:
-    try:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    except ValueError as error:
-        raise UsageError(
-            f"front_end.gradient_checkpointing = True: transformers cannot recompute the layers of "
-            f"{type(model).__name__} ({error}). Set it to False."
-        ) from error
 
 
 def _set_dropout(config: Any, dropout: float) -> None:

@@ -19,8 +19,8 @@ from torchaudio.models import Wav2Vec2Model
 
 from asdf.networks.casting import norms_are_short, weights_cast_together
 from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.encoder_layers import encoder_states, run_cast
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.front_ends.layers import encoder_states, run_cast
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 

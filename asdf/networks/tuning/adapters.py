@@ -87,20 +87,18 @@ def _last_map(front_end: FrontEnd, layer: nn.Module, number: int) -> nn.Module:
     inner = {id(module) for module in layer.modules()}
     maps = []
     for linear in linear_maps(front_end):
-        if id(linear.module) in inner and linear.kind == "feed_forward":
-            maps.append(linear.module)
-    # As many values as the layer's, so that a narrower map of something else is none.
-    maps = [module for module in maps if _has_outputs(module, front_end.dimension)]
+        module = linear.module
+        if id(module) not in inner or linear.kind != "feed_forward":
+            continue
+        # As many values as the layer's, so that a narrower map of something else is none.
+        if isinstance(module, nn.Linear) and module.out_features == front_end.dimension:
+            maps.append(module)
     if not maps:
         raise UsageError(
             f"adapter.positions: layer {number} of {type(front_end).__name__} has no feed-forward "
             "network of torch.nn.Linear. Leave 'layers' out."
         )
     return maps[-1]
-
-
-def _has_outputs(module: nn.Module, dimension: int) -> bool:
-    return isinstance(module, nn.Linear) and module.out_features == dimension
 
 
 def _adapt_input(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

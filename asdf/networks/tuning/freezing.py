@@ -38,8 +38,10 @@ def freeze_front_end(network: nn.Module, frozen: bool) -> None:
     takes part with what its network names in `front_end_parameters`. After a time of rest only that
     learns again which learnt before: the loss, or the network's class, may have frozen the others.
     """
-    if frozen:
-        _note_learning(network)
+    # Where the front end rests already, what learnt before is known, or nothing of it ever did.
+    if frozen and any(parameter.requires_grad for parameter in _all_front_end_parameters(network)):
+        learning = [name for name, value in network.named_parameters() if value.requires_grad]
+        _LEARNT[network] = frozenset(learning)
     for module in network.modules():
         if isinstance(module, FrontEnd):
             module.freeze(frozen)
@@ -48,20 +50,8 @@ def freeze_front_end(network: nn.Module, frozen: bool) -> None:
     untrained = {id(parameter) for parameter in untrained_parameters(network)}
     for parameter in front_end_parameters(network):
         parameter.requires_grad_(not frozen and id(parameter) not in untrained)
-    if not frozen:
-        _freeze_others(network)
-
-
-def _note_learning(network: nn.Module) -> None:
-    learning = [name for name, value in network.named_parameters() if value.requires_grad]
-    # Where the front end rests already, what learnt before is known, or nothing of it ever did.
-    if any(parameter.requires_grad for parameter in _all_front_end_parameters(network)):
-        _LEARNT[network] = frozenset(learning)
-
-
-def _freeze_others(network: nn.Module) -> None:
     learnt = _LEARNT.get(network)
-    if learnt is None:
+    if frozen or learnt is None:
         return
     of_front_ends = {id(parameter) for parameter in _all_front_end_parameters(network)}
     for name, parameter in network.named_parameters():

@@ -103,18 +103,14 @@ class LowRankLinear(_Updated, nn.Linear):
         magnitude_O = self.factor(_MAGNITUDE)
         if magnitude_O is None:
             return plain_BO + update_BO
-        ratio_O = magnitude_O / self._sum_norms()
+        # The norms of the rows of W + alpha/R BA are a constant (DoRA, eq. 11).
+        with torch.no_grad(), without_autocast(self.base_weight):
+            norms_O = _row_norms(self.base_weight + self.lora_scale * (up_OR @ down_RI))
+        ratio_O = magnitude_O / norms_O
         unbiased_BO = plain_BO if self.bias is None else plain_BO - self.bias
         # As a sum to which the start adds zeros: scaled, it would be rounded otherwise.
         added_BO = (ratio_O - 1.0) * unbiased_BO + ratio_O * update_BO
         return plain_BO + added_BO.to(plain_BO.dtype)
-
-    def _sum_norms(self) -> Tensor:
-        """Return the norms (O,) of the rows of W + alpha/R BA, as a constant (DoRA, eq. 11)."""
-        with torch.no_grad(), without_autocast(self.base_weight):
-            down_RI = cast(Tensor, self.factor(_DOWN))
-            up_OR = cast(Tensor, self.factor(_UP))
-            return _row_norms(self.base_weight + self.lora_scale * (up_OR @ down_RI))
 
 
 class LowRankAttention(_Updated, nn.MultiheadAttention):

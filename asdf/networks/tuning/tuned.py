@@ -16,10 +16,10 @@ from asdf.networks.interface import untrained_parameters
 from asdf.networks.tuning.adapters import add_adapters, add_feature_adapter
 from asdf.networks.tuning.freezing import freeze_front_end
 from asdf.networks.tuning.low_rank_maps import add_low_rank
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
 
 
-def tune_front_ends(network: nn.Module, settings: Sections) -> None:
+def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
     """Add what `lora` and `adapter` say to the network's front ends, and choose what learns.
 
     Raises:
@@ -27,7 +27,13 @@ def tune_front_ends(network: nn.Module, settings: Sections) -> None:
             they name.
     """
     front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
-    setting = _setting_about_front_ends(settings)
+    # Settings that only a network with a front end can follow.
+    needed = {
+        "lora.rank": settings.lora.rank,
+        "adapter.width": settings.adapter.width,
+        "front_end.trained_parts": settings.front_end.trained_parts is not None,
+    }
+    setting = next((name for name, is_set in needed.items() if is_set), "")
     if setting and not front_ends:
         class_path = settings.network.network_class
         raise UsageError(
@@ -45,17 +51,17 @@ def tune_front_ends(network: nn.Module, settings: Sections) -> None:
         freeze_front_end(network, True)
 
 
-def adds_to_front_end(settings: Sections) -> bool:
+def adds_to_front_end(settings: NetworkSections) -> bool:
     """Return whether something is added inside the front end, which itself then rests."""
     return bool(settings.lora.rank) or _adapts_layers(settings)
 
 
-def _adapts_layers(settings: Sections) -> bool:
+def _adapts_layers(settings: NetworkSections) -> bool:
     adapter = settings.adapter
     return bool(adapter.width) and bool({"before", "layers"} & set(adapter.positions))
 
 
-def _tune_front_end(front_end: FrontEnd, settings: Sections) -> None:
+def _tune_front_end(front_end: FrontEnd, settings: NetworkSections) -> None:
     if not adds_to_front_end(settings):
         return
     base = frozenset(name for name, _ in all_parameters(front_end))
@@ -66,14 +72,3 @@ def _tune_front_end(front_end: FrontEnd, settings: Sections) -> None:
     if settings.front_end.trained_parts is None:
         front_end.resting = base
     front_end.freeze(front_end.frozen)
-
-
-def _setting_about_front_ends(settings: Sections) -> str:
-    """Return the name of a setting that only a network with a front end can follow, or ''."""
-    if settings.lora.rank:
-        return "lora.rank"
-    if settings.adapter.width:
-        return "adapter.width"
-    if settings.front_end.trained_parts is not None:
-        return "front_end.trained_parts"
-    return ""

@@ -62,7 +62,15 @@ def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
         measured = gathered.in_order_of_runs(set_name)
         yield from _draw_set(set_name, measured)
         for system in measured:
-            yield from _draw_system(set_name, system)
+            title = f"{system.system} on {set_name}"
+            files = f"{_file_part(system.system)}_{_file_part(set_name)}"
+            threshold = system.summary.result.eer_threshold
+            histograms = score_histograms(system.histogram, threshold, title)
+            yield NamedFigure(f"scores_{files}", histograms)
+            # Without known attacks the curve of all spoofs is in the plot of the set.
+            if system.attacks:
+                curves = {attack: system.curves[attack] for attack in system.attacks}
+                yield NamedFigure(f"det_by_attack_{files}", det_plot(curves, title))
     yield from _draw_effects(gathered)
     courses = [course for course in training_courses(gathered) if not course.is_empty]
     if courses:
@@ -98,17 +106,6 @@ def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[NamedF
         if len(conditions.values) >= _MIN_CONDITIONS:
             name = f"eer_by_{_file_part(column)}_{_file_part(set_name)}"
             yield NamedFigure(name, heat_map(conditions, systems, set_name))
-
-
-def _draw_system(set_name: str, measured: Measurement) -> Iterator[NamedFigure]:
-    """Draw the scores of a system on a set, and its DET curves by attack if any are known."""
-    title = f"{measured.system} on {set_name}"
-    files = f"{_file_part(measured.system)}_{_file_part(set_name)}"
-    threshold = measured.summary.result.eer_threshold
-    yield NamedFigure(f"scores_{files}", score_histograms(measured.histogram, threshold, title))
-    if measured.attacks:
-        curves = {attack: measured.curves[attack] for attack in measured.attacks}
-        yield NamedFigure(f"det_by_attack_{files}", det_plot(curves, title))
 
 
 def _file_part(name: str) -> str:

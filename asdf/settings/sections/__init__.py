@@ -1,8 +1,8 @@
 """The settings themselves: one dataclass per section, one line of meaning per setting.
 
 Invariant: only the files of this folder know a setting's name, type, default, unit and range. The
-checks (`checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived from
-them. All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
+checks (`value_checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived
+from them. All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
 """
 
 # ruff: noqa: F401 (names for others)
@@ -51,7 +51,6 @@ from asdf.settings.sections.front_ends import (
     Moments,
     Spectrum,
 )
-from asdf.settings.sections.localisation import Localisation
 from asdf.settings.sections.runs import (
     SAMPLERS,
     Computing,
@@ -59,7 +58,7 @@ from asdf.settings.sections.runs import (
     Recipe,
     Tracking,
 )
-from asdf.settings.sections.sources import SOURCE_HEADS, Source
+from asdf.settings.sections.tasks import SOURCE_HEADS, Localisation, Source
 from asdf.settings.sections.training import (
     CALLBACKS,
     LOSSES,

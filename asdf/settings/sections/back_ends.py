@@ -11,7 +11,10 @@ from asdf.settings.sections.fields import (
     MAX_CLIP_SAMPLES,
     MAX_LAYER_WIDTH,
     KnownNames,
+    count,
+    proportion,
     setting,
+    width,
 )
 
 # Back ends, classes derived from asdf.networks.BackEnd, by the short names that
@@ -43,24 +46,10 @@ class BackEnd(KnownNames):
         check="class_path",
         names=BACK_ENDS,
     )
-    asp_hidden: int = setting(
-        128,
-        "SSL_ASP: hidden units of the attention",
-        unit="values",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1, at_most=MAX_LAYER_WIDTH)
-    mhfa_compression: int = setting(
-        128,
-        "SSL_MHFA: values that keys and values are compressed to",
-        unit="values",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    mhfa_embedding: int = setting(
-        256, "SSL_MHFA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
+    asp_hidden: int = width(128, "SSL_ASP: hidden units of the attention")
+    mhfa_heads: int = count(64, "SSL_MHFA: attention heads")
+    mhfa_compression: int = width(128, "SSL_MHFA: values that keys and values are compressed to")
+    mhfa_embedding: int = width(256, "SSL_MHFA: size of the embedding")
     sls_samples: int = setting(
         64600,
         "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
@@ -68,9 +57,7 @@ class BackEnd(KnownNames):
         at_least=FRAME_SAMPLES,
         at_most=MAX_CLIP_SAMPLES,
     )
-    sls_hidden: int = setting(
-        1024, "SSL_SLS: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
+    sls_hidden: int = width(1024, "SSL_SLS: size of the embedding")
     nes2net_splits: tuple[int, int] = setting(
         (8, 8),
         "SSL_Nes2NetX: number of parts of the features, and of parts of each of these",
@@ -84,21 +71,14 @@ class BackEnd(KnownNames):
         at_least=1,
         at_most=MAX_CLIP_SAMPLES,
     )
-    nes2net_squeeze: int = setting(
-        1,
-        "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
+    nes2net_squeeze: int = count(
+        1, "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside"
     )
     nes2net_pooling: Literal["mean", "attentive"] = setting(
         "mean", "SSL_Nes2NetX: pooling over time; attentive: attentive statistics"
     )
-    conformer_dimension: int = setting(
-        144,
-        "SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding",
-        unit="values",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
+    conformer_dimension: int = width(
+        144, "SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding"
     )
     conformer_blocks: int = setting(
         4,
@@ -106,12 +86,7 @@ class BackEnd(KnownNames):
         at_least=1,
         at_most=MAX_BLOCKS,
     )
-    conformer_heads: int = setting(
-        4,
-        "SSL_Conformer, SSL_ConformerTCM: attention heads",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
+    conformer_heads: int = count(4, "SSL_Conformer, SSL_ConformerTCM: attention heads")
     conformer_kernel: int = setting(
         31,
         "SSL_Conformer, SSL_ConformerTCM: what a block's convolution looks at",
@@ -119,22 +94,11 @@ class BackEnd(KnownNames):
         at_least=1,
         at_most=MAX_LAYER_WIDTH,
     )
-    conformer_dropout: float = setting(
-        0.0,
-        "SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block",
-        at_least=0,
-        at_most=1,
+    conformer_dropout: float = proportion(
+        0.0, "SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block"
     )
-    mlp_hidden: int = setting(
-        64,
-        "mlp: units of its hidden layer, which is the embedding",
-        unit="values",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    mlp_dropout: float = setting(
-        0.3, "mlp: dropout of the features and of the hidden layer", at_least=0, at_most=1
-    )
+    mlp_hidden: int = width(64, "mlp: units of its hidden layer, which is the embedding")
+    mlp_dropout: float = proportion(0.3, "mlp: dropout of the features and of the hidden layer")
     rawnet2_filters: int = setting(
         20,
         "RawNet2: band-pass filters, and channels of the first two blocks; 128 in the paper",
@@ -148,21 +112,14 @@ class BackEnd(KnownNames):
         at_least=1,
         at_most=16000,
     )
-    rawnet2_channels: int = setting(
-        128,
-        "RawNet2: channels of the other four blocks; 512 in the paper",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
+    rawnet2_channels: int = count(
+        128, "RawNet2: channels of the other four blocks; 512 in the paper"
     )
     rawnet2_layers: int = setting(
         3, "RawNet2: gated recurrent layers", at_least=1, at_most=MAX_BLOCKS
     )
-    rawnet2_recurrent: int = setting(
-        1024, "RawNet2: units of each of them", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
-    rawnet2_embedding: int = setting(
-        1024, "RawNet2: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
+    rawnet2_recurrent: int = count(1024, "RawNet2: units of each of them")
+    rawnet2_embedding: int = width(1024, "RawNet2: size of the embedding")
     lcnn_projection: int = setting(
         0,
         "SSL_LCNN: values that features are projected to first; 0: not",
@@ -170,9 +127,7 @@ class BackEnd(KnownNames):
         at_least=0,
         at_most=MAX_LAYER_WIDTH,
     )
-    lcnn_dropout: float = setting(
-        0.7, "SSL_LCNN: dropout after the convolutions", at_least=0, at_most=1
-    )
+    lcnn_dropout: float = proportion(0.7, "SSL_LCNN: dropout after the convolutions")
     resnet_projection: int = setting(
         0,
         "SSL_ResNet18: values that features are projected to first; 0: not",
@@ -180,29 +135,12 @@ class BackEnd(KnownNames):
         at_least=0,
         at_most=MAX_LAYER_WIDTH,
     )
-    resnet_embedding: int = setting(
-        256,
-        "SSL_ResNet18: size of the embedding",
-        unit="values",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    ecapa_channels: int = setting(
-        512,
-        "SSL_ECAPA: channels of its blocks; 1024 is the larger published size",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
+    resnet_embedding: int = width(256, "SSL_ResNet18: size of the embedding")
+    ecapa_channels: int = count(
+        512, "SSL_ECAPA: channels of its blocks; 1024 is the larger published size"
     )
     ecapa_splits: int = setting(
         8, "SSL_ECAPA: parts of the channels of a Res2Net", at_least=2, at_most=MAX_BLOCKS
     )
-    ecapa_attention: int = setting(
-        128,
-        "SSL_ECAPA: hidden units of the attention",
-        unit="values",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    ecapa_embedding: int = setting(
-        192, "SSL_ECAPA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
+    ecapa_attention: int = width(128, "SSL_ECAPA: hidden units of the attention")
+    ecapa_embedding: int = width(192, "SSL_ECAPA: size of the embedding")

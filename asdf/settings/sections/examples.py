@@ -8,8 +8,10 @@ from typing import Literal
 from asdf.settings.sections.fields import (
     MAX_DB,
     MAX_HZ,
-    MAX_LAYER_WIDTH,
     KnownNames,
+    count,
+    decibels,
+    proportion,
     setting,
 )
 
@@ -20,9 +22,7 @@ class RawBoost(KnownNames):
 
     # All names below are those of the authors' code, so that published values can be copied.
     enabled: bool = setting(False, "augment training examples")
-    applyingRatio: float = setting(
-        0.8, "proportion of the examples that are augmented", at_least=0, at_most=1
-    )
+    applyingRatio: float = proportion(0.8, "proportion of the examples that are augmented")
     algo: int = setting(
         5,
         "0 none, 1 LnL, 2 ISD, 3 SSI, 4 1+2+3, 5 1+2, 6 1+3, 7 2+3 in series, 8 1 and 2 in "
@@ -35,51 +35,19 @@ class RawBoost(KnownNames):
     maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0, at_most=MAX_HZ)
     minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0, at_most=MAX_HZ)
     maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0, at_most=MAX_HZ)
-    minCoeff: int = setting(
-        10, "LnL: lowest number of filter coefficients", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
-    maxCoeff: int = setting(
-        100, "LnL: highest number of filter coefficients", at_least=1, at_most=MAX_LAYER_WIDTH
-    )
-    minG: float = setting(
-        0, "LnL: lowest gain of the linear part", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
-    )
-    maxG: float = setting(
-        0,
-        "LnL: highest gain of the linear part",
-        unit="dB",
-        at_least=-MAX_DB,
-        at_most=MAX_DB,
-    )
-    minBiasLinNonLin: float = setting(
-        5,
-        "LnL: smallest gap between linear and non-linear gain",
-        unit="dB",
-        at_least=-MAX_DB,
-        at_most=MAX_DB,
-    )
-    maxBiasLinNonLin: float = setting(
-        20,
-        "LnL: largest gap between linear and non-linear gain",
-        unit="dB",
-        at_least=-MAX_DB,
-        at_most=MAX_DB,
-    )
+    minCoeff: int = count(10, "LnL: lowest number of filter coefficients")
+    maxCoeff: int = count(100, "LnL: highest number of filter coefficients")
+    minG: float = decibels(0, "LnL: lowest gain of the linear part")
+    maxG: float = decibels(0, "LnL: highest gain of the linear part")
+    minBiasLinNonLin: float = decibels(5, "LnL: smallest gap between linear and non-linear gain")
+    maxBiasLinNonLin: float = decibels(20, "LnL: largest gap between linear and non-linear gain")
     N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1, at_most=100)
     P: float = setting(
         10, "ISD: highest percentage of samples disturbed", unit="%", at_least=0, at_most=100
     )
     g_sd: float = setting(2, "ISD: gain", above=0, at_most=1000)
-    SNRmin: float = setting(
-        10, "SSI: lowest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
-    )
-    SNRmax: float = setting(
-        40,
-        "SSI: highest signal-to-noise ratio",
-        unit="dB",
-        at_least=-MAX_DB,
-        at_most=MAX_DB,
-    )
+    SNRmin: float = decibels(10, "SSI: lowest signal-to-noise ratio")
+    SNRmax: float = decibels(40, "SSI: highest signal-to-noise ratio")
     on_device: bool = setting(
         False,
         "augment whole batches on the device instead of single clips in the loader's processes",
@@ -108,42 +76,29 @@ class Augmentation(KnownNames):
         check="class_path",
         names=AUGMENTATIONS,
     )
-    speed_probability: float = setting(
-        0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1
-    )
+    speed_probability: float = proportion(0.5, "proportion of the examples played faster or slower")
     speed_min: float = setting(
         0.9, "lowest speed; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5
     )
     speed_max: float = setting(1.1, "highest speed; speeds are drawn in steps of 0.01", at_most=2)
-    noise_probability: float = setting(
-        0.5, "proportion of the examples with a noise added", at_least=0, at_most=1
-    )
+    noise_probability: float = proportion(0.5, "proportion of the examples with a noise added")
     noise_folders: tuple[str, ...] = setting(
         (),
         "folders with recordings of noise, relative to database_folder, such as MUSAN's noise and "
         "music",
         check="path",
     )
-    noise_snr_min_db: float = setting(
-        5.0, "lowest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
-    )
-    noise_snr_max_db: float = setting(
-        20.0, "highest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
-    )
-    reverberation_probability: float = setting(
-        0.5,
-        "proportion of the examples convolved with a room impulse response",
-        at_least=0,
-        at_most=1,
+    noise_snr_min_db: float = decibels(5.0, "lowest signal-to-noise ratio")
+    noise_snr_max_db: float = decibels(20.0, "highest signal-to-noise ratio")
+    reverberation_probability: float = proportion(
+        0.5, "proportion of the examples convolved with a room impulse response"
     )
     reverberation_folders: tuple[str, ...] = setting(
         (),
         "folders with room impulse responses, relative to database_folder, such as RIRS_NOISES",
         check="path",
     )
-    codec_probability: float = setting(
-        0.5, "proportion of the examples coded and decoded", at_least=0, at_most=1
-    )
+    codec_probability: float = proportion(0.5, "proportion of the examples coded and decoded")
     codecs: tuple[
         Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...
     ] = setting(
@@ -152,11 +107,8 @@ class Augmentation(KnownNames):
         "need PyAV",
         check="unique",
     )
-    silence_probability: float = setting(
-        0.5,
-        "proportion of the examples whose silences at both ends are shortened",
-        at_least=0,
-        at_most=1,
+    silence_probability: float = proportion(
+        0.5, "proportion of the examples whose silences at both ends are shortened"
     )
     silence_threshold_db: float = setting(
         40.0,
@@ -172,8 +124,8 @@ class Augmentation(KnownNames):
         at_least=0,
         at_most=3600,
     )
-    bandwidth_probability: float = setting(
-        0.5, "proportion of the examples with a limited bandwidth", at_least=0, at_most=1
+    bandwidth_probability: float = proportion(
+        0.5, "proportion of the examples with a limited bandwidth"
     )
     bandwidth_min_hz: float = setting(
         3400.0, "lowest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
@@ -181,8 +133,8 @@ class Augmentation(KnownNames):
     bandwidth_max_hz: float = setting(
         7500.0, "highest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
     )
-    frequency_mask_probability: float = setting(
-        0.5, "proportion of the examples with stopped bands of frequencies", at_least=0, at_most=1
+    frequency_mask_probability: float = proportion(
+        0.5, "proportion of the examples with stopped bands of frequencies"
     )
     frequency_mask_count: int = setting(
         2, "number of bands that are stopped", at_least=1, at_most=100
@@ -190,8 +142,8 @@ class Augmentation(KnownNames):
     frequency_mask_max_hz: float = setting(
         1000.0, "widest band that is stopped", unit="Hz", above=0, at_most=8000
     )
-    time_mask_probability: float = setting(
-        0.5, "proportion of the examples with silenced stretches", at_least=0, at_most=1
+    time_mask_probability: float = proportion(
+        0.5, "proportion of the examples with silenced stretches"
     )
     time_mask_count: int = setting(
         2, "number of stretches that are silenced", at_least=1, at_most=1000
@@ -199,12 +151,10 @@ class Augmentation(KnownNames):
     time_mask_max_s: float = setting(
         0.2, "longest stretch that is silenced", unit="s", above=0, at_most=3600
     )
-    mixup_probability: float = setting(
+    mixup_probability: float = proportion(
         0.0,
         "proportion of the examples that are mixed with another utterance's, and their losses as "
         "well; 0: none",
-        at_least=0,
-        at_most=1,
     )
     mixup_alpha: float = setting(
         0.4,
@@ -289,6 +239,4 @@ class SpeechActivity(KnownNames):
         "how speech is detected: by energy, or by the network of Silero VAD (pip install "
         "silero-vad)",
     )
-    silero_threshold: float = setting(
-        0.5, "silero: a frame is speech from this probability on", at_least=0, at_most=1
-    )
+    silero_threshold: float = proportion(0.5, "silero: a frame is speech from this probability on")

@@ -51,8 +51,8 @@ def setting(
 
     Args:
         at_least, above, at_most: bounds of a number, or of every number of a tuple.
-        check: a further check of `checks.py`: 'class_path' (one or several), 'unique' (no value
-            twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
+        check: a further check of `value_checks.py`: 'class_path' (one or several), 'unique' (no
+            value twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
         names: Names for a class path: short names of the project's classes, and their class paths.
 
     Examples:
@@ -76,6 +76,26 @@ def setting(
         "names": names or {},
     }
     return field(default=default, metadata=metadata)
+
+
+def proportion(default: float, meaning: str) -> Any:
+    """Return the field of a probability, or of another part of a whole."""
+    return setting(default, meaning, at_least=0, at_most=1)
+
+
+def count(default: int, meaning: str) -> Any:
+    """Return the field of how many units, heads or channels a layer has."""
+    return setting(default, meaning, at_least=1, at_most=MAX_LAYER_WIDTH)
+
+
+def width(default: int, meaning: str) -> Any:
+    """Return the field of how many values a layer gives."""
+    return setting(default, meaning, unit="values", at_least=1, at_most=MAX_LAYER_WIDTH)
+
+
+def decibels(default: float, meaning: str) -> Any:
+    """Return the field of a level or a ratio."""
+    return setting(default, meaning, unit="dB", at_least=-MAX_DB, at_most=MAX_DB)
 
 
 class KnownNames:

@@ -13,6 +13,7 @@ from asdf.settings.sections.fields import (
     MAX_HZ,
     MAX_LAYER_WIDTH,
     KnownNames,
+    proportion,
     setting,
 )
 
@@ -105,28 +106,21 @@ class FrontEnd(KnownNames):
         "recompute the convolutions and the encoder's layers in the backward pass: less than half "
         "the memory, about a third more time if the GPU is the limit, more if the host is",
     )
-    dropout: float = setting(0.0, "dropout in the encoder, in training", at_least=0, at_most=1)
-    layer_drop: float = setting(
-        0.0,
-        "probability that an encoder layer is left out of a minibatch, in training",
-        at_least=0,
-        at_most=1,
+    dropout: float = proportion(0.0, "dropout in the encoder, in training")
+    layer_drop: float = proportion(
+        0.0, "probability that an encoder layer is left out of a minibatch, in training"
     )
-    time_mask_proportion: float = setting(
+    time_mask_proportion: float = proportion(
         0.0,
         "proportion of the frames that masks cover in training, counted before overlaps; 0: none",
-        at_least=0,
-        at_most=1,
     )
     time_mask_length: int = setting(
         10, "length of a time mask", unit="frames", at_least=1, at_most=MAX_CLIP_SAMPLES
     )
-    channel_mask_proportion: float = setting(
+    channel_mask_proportion: float = proportion(
         0.0,
         "proportion of the feature values that masks cover in training, counted before overlaps; "
         "0: none",
-        at_least=0,
-        at_most=1,
     )
     channel_mask_length: int = setting(
         64, "width of a channel mask", unit="values", at_least=1, at_most=MAX_CLIP_SAMPLES
@@ -175,11 +169,8 @@ class Spectrum(KnownNames):
         at_most=MAX_FFT,
     )
     window_shape: Literal["hamming", "hann"] = setting("hamming", "taper of a frame")
-    pre_emphasis: float = setting(
-        0.97,
-        "part of the sample before that is subtracted from each sample; 0: none",
-        at_least=0,
-        at_most=1,
+    pre_emphasis: float = proportion(
+        0.97, "part of the sample before that is subtracted from each sample; 0: none"
     )
     filters: int | None = setting(
         None,
@@ -237,9 +228,7 @@ class Lora(KnownNames):
         "computed encoder layers, or patterns of names of modules ('*.q_proj')",
         check="lora_targets",
     )
-    dropout: float = setting(
-        0.0, "dropout of what the updates take, in training", at_least=0, at_most=1
-    )
+    dropout: float = proportion(0.0, "dropout of what the updates take, in training")
     decomposed: bool = setting(
         False, "True: the norms of the weights' rows learn as well (DoRA; Liu et al., ICML 2024)"
     )

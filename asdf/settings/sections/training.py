@@ -15,6 +15,7 @@ from asdf.settings.sections.fields import (
     MAX_UTTERANCE_SAMPLES,
     MAX_UTTERANCES,
     KnownNames,
+    proportion,
     setting,
 )
 
@@ -180,11 +181,9 @@ class Network(KnownNames):
         at_least=FRAME_SAMPLES,
         at_most=MAX_UTTERANCE_SAMPLES,
     )
-    max_cut_proportion: float = setting(
+    max_cut_proportion: float = proportion(
         0.0,
         "proportion of an utterance that may be cut to fit into a scoring batch; 0: nothing is cut",
-        at_least=0,
-        at_most=1,
     )
     score: Literal["bona_fide", "difference", "llr"] = setting(
         "bona_fide",
@@ -201,7 +200,7 @@ class Network(KnownNames):
 
     optimizer: str = setting("sgd", "the optimiser", check="class_path", names=OPTIMIZERS)
     initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
-    momentum: float = setting(0.0, "momentum of 'sgd'", at_least=0, at_most=1)
+    momentum: float = proportion(0.0, "momentum of 'sgd'")
     adam_betas: tuple[float, float] = setting(
         (0.9, 0.999), "betas of 'adam' and 'adamw'", at_least=0, at_most=1
     )
@@ -354,11 +353,8 @@ class Loss(KnownNames):
         "others alone",
         at_least=0,
     )
-    label_smoothing: float = setting(
-        0.0,
-        "cross_entropy: the other class counts half of it, and the true class so much less",
-        at_least=0,
-        at_most=1,
+    label_smoothing: float = proportion(
+        0.0, "cross_entropy: the other class counts half of it, and the true class so much less"
     )
     focal_gamma: float = setting(
         2.0, "focal: how much less utterances count that are classified well", at_least=0

@@ -163,6 +163,7 @@ def _group(count: int, speakers: Sequence[str] | None) -> list[Integers]:
     if speakers is None:
         return list(np.arange(count)[:, None])
     names, index = np.unique(np.asarray(speakers), return_inverse=True)
+    # Half of them are held out, and a single speaker has no spread over speakers.
     if len(names) < 4:
         raise AsdfError(f"{len(names)} speakers are too few for an interval over speakers.")
     return [np.flatnonzero(index == number) for number in range(len(names))]

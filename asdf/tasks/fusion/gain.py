@@ -86,6 +86,7 @@ def measure_gain(
     """
     first = systems[0]
     scores_NS = np.stack([system.scores for system in systems], axis=1)
+    # One per fold, in their order: `_out_of_fold` calls `fit` once for each.
     fusions: list[Fusion] = []
 
     def fit(scores_MS: Floats, labels: Labels) -> Callable[[Floats], Floats]:

@@ -44,6 +44,7 @@ def make_folds(
         AsdfError: without one of the folds a class is missing, as of a single speaker.
     """
     groups = _groups(ids, labels, speakers, seed)
+    # With fewer groups than folds, each group is a fold.
     count = min(count, len(groups))
     groups.sort(key=lambda group: (-len(group.trials), group.digest))
     totals = np.sum([group.counts for group in groups], axis=0)

@@ -69,6 +69,7 @@ def localisation_intervals(
             agreements.append(times @ hits)
         if progress is not None:
             progress(1)
+    # Draws that lack a class have no EER; where most do, the others are no fair sample.
     if len(rates) < replicates / 2 or count < 2:
         raise AsdfError(
             f"of {count} recordings or speakers that are drawn, too few are spoofed or bona fide "

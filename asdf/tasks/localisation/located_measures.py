@@ -1,7 +1,7 @@
 """How well scores per frame show which parts of recordings are spoofed.
 
 Invariant: recordings are pooled, and nothing is counted twice. Point metrics count frames, whose
-labels follow the one rule of `asdf.segments.frames`; range metrics count seconds: every frame is
+labels follow the one rule of `asdf.segments`; range metrics count seconds: every frame is
 cut where a spoofed part begins or ends, and the last one is cut, or stretched, to the recording's
 end, so that each moment has one score and one label (Zhang et al., Range-based equal error rate
 for spoof localization, Interspeech 2023, computed exactly instead of by bisection or in bins).

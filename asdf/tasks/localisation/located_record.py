@@ -5,16 +5,29 @@ Invariant: reading a record gives the numbers that were written, with all digits
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from asdf.metrics.bootstrap import Interval
+from asdf.metrics.intervals import Interval, read_intervals
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Column, Columns, Table, Value, each, rate, texts
 
 if TYPE_CHECKING:
     from asdf.tasks.localisation.located_intervals import LocalisationIntervals
     from asdf.tasks.localisation.located_measures import Localisation
 
+RANGE_EER = rate("range_eer", "Range EER", states_unit=True)
+POINT_EER = rate("point_eer", "Point EER", states_unit=True)
+COLUMNS = (
+    RANGE_EER,
+    POINT_EER,
+    Column("f1", "F1", lower_is_better=False),
+    Column("iou", "IoU", lower_is_better=False),
+    Column("precision", "Precision", lower_is_better=False, in_papers=False),
+    Column("recall", "Recall", lower_is_better=False, in_papers=False),
+    Column("threshold", "Threshold", lower_is_better=None, in_papers=False),
+)
 _METRICS = ("range_eer", "f1", "iou")
 _AGREEMENT = ("f1", "iou", "precision", "recall")
 _NUMBERS = ("range_eer", "point_eer", "hop_s", "threshold", *_AGREEMENT)
@@ -43,6 +56,29 @@ class LocatedResult:
     recall: float
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     drawn: str = ""
+
+
+def located_columns(results: Sequence[LocatedResult]) -> Columns:
+    """Return the columns of some results, as pages and papers have them."""
+    columns: Columns = []
+    for column in COLUMNS:
+        drawn = [result.intervals.get(column.key) for result in results]
+        columns.append((column, Value.with_intervals(each(results, column.key), drawn)))
+    return columns
+
+
+def located_text(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the records of a run as a table of aligned text."""
+    results = list(map(located_result, records))
+    columns: Columns = [texts("set", [str(entry["set"]) for entry in records], is_left=True)]
+    for key, name in (("range_eer", "range EER"), ("point_eer", "point EER")):
+        finer = rate(key, name, 3, states_unit=True)
+        columns.append(finer.with_values(each(results, key)))
+    for key, name in (("f1", "F1"), ("iou", "IoU")):
+        columns.append(Column(key, name).with_values(each(results, key)))
+    columns.append(texts("threshold of", each(results, "threshold_of"), is_left=True))
+    networks = [str(entry["network"]) for entry in records]
+    return "\n".join(as_lines(Table(networks, columns, "network")))
 
 
 def located_record(
@@ -92,14 +128,3 @@ def located_result(record: Mapping[str, Any]) -> LocatedResult:
         drawn=str(record.get("intervals_over", "")),
         **{name: float(record[name]) for name in _NUMBERS},
     )
-
-
-def read_intervals(record: Mapping[str, Any]) -> dict[str, Interval]:
-    """Return the intervals of a record by metric, around the values next to them. Raises as above.
-
-    A record without intervals gives none.
-    """
-    intervals = {}
-    for name, (low, high) in record.get("intervals", {}).items():
-        intervals[name] = Interval(float(record[name]), float(low), float(high))
-    return intervals

@@ -38,9 +38,8 @@ from asdf.tasks.localisation.located_measures import (
     localisation,
     pooled_stretches,
 )
-from asdf.tasks.localisation.located_record import located_record
+from asdf.tasks.localisation.located_record import located_record, located_text
 from asdf.tasks.localisation.term import FrameTerm, build_frame_term
-from asdf.text import aligned
 from asdf.training.task import ScoredSet, Task
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
@@ -110,35 +109,33 @@ class Localisation(Task):
     ) -> str:
         """Write how well frame scores locate what is spoofed, where a set's parts are known."""
         entries: list[dict[str, Any]] = []
-        rows: list[tuple[str, ...]] = [
-            ("network", "set", "range EER %", "point EER %", "F1", "IoU", "threshold of")
-        ]
         for network, sets in groupby(scored, key=attrgetter("network")):
-            chosen = self._choose_threshold([each for each in validated if each.network == network])
+            of_network = [entry for entry in validated if entry.network == network]
+            threshold, chosen_on = self._choose_threshold(of_network)
             for entry in sets:
                 located = self._read_set(entry)
-                result = _measure(located, chosen.threshold)
+                result = _measure(located, threshold)
                 if located is None or result is None:
                     continue
-                origin = chosen.corpus or entry.corpus
+                origin = chosen_on or entry.corpus
                 intervals = _intervals(located, result.threshold)
                 entries.append(
                     located_record(network, entry.corpus, origin, result, intervals, located.drawn)
                 )
-                rows.append(_row(network, entry.corpus, origin, result))
         if not entries:
             return ""
-        text = "\n".join(aligned(rows, right=(2, 3, 4, 5)))
+        text = located_text(entries)
         write_text(results / "localisation.json", as_json(entries, indent=1))
         write_text(results / "localisation.txt", text + "\n")
         return f"localisation, of seconds but for the point EER, which is of frames:\n{text}"
 
-    def _choose_threshold(self, validated: Sequence[ScoredSet]) -> _Threshold:
+    def _choose_threshold(self, validated: Sequence[ScoredSet]) -> tuple[float | None, str]:
+        """Return a threshold and the set that it is chosen on; None, '': each set's of itself."""
         for entry in validated:
             result = _measure(self._read_set(entry), None)
             if result is not None:
-                return _Threshold(result.threshold, entry.corpus)
-        return _Threshold()
+                return result.threshold, entry.corpus
+        return None, ""
 
     def _read_set(self, entry: ScoredSet) -> _LocatedSet | None:
         """Return a set; None where it has no frame scores, or its parts are not known."""
@@ -161,14 +158,6 @@ class Localisation(Task):
             return None
         known = speakers if speakers and all(speakers) else None
         return _LocatedSet(entry.corpus, recordings, known)
-
-
-@dataclass(frozen=True)
-class _Threshold:
-    """A threshold of frame scores, and the set that it was chosen on; None: of each set itself."""
-
-    threshold: float | None = None
-    corpus: str = ""
 
 
 class _LocatedSet(NamedTuple):
@@ -221,15 +210,3 @@ def _locate(table: FrameTable, trials: TrialList) -> list[LocatedRecording]:
         parts = spoofed_parts(trials, index)
         recordings.append(LocatedRecording(scores, table.hop_s, parts, duration_s))
     return recordings
-
-
-def _row(network: str, corpus: str, origin: str, result: Measured) -> tuple[str, ...]:
-    return (
-        network,
-        corpus,
-        f"{100 * result.range_eer.rate:.3f}",
-        f"{100 * result.points[0].eer:.3f}",
-        f"{result.agreement.f1:.4f}",
-        f"{result.agreement.iou:.4f}",
-        origin,
-    )

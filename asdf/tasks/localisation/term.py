@@ -19,7 +19,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks import frame_hop
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Localisation
-from asdf.training.terms.base import ClipKey, Term
+from asdf.training.terms import ClipKey, Term
 
 
 class FrameTerm(Term):

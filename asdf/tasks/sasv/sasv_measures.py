@@ -319,6 +319,7 @@ class _Bootstrap:
                 self._progress(1)
         groups = None
         if over_speakers:
+            # The kind of trials with the fewest speakers bounds what is known of others.
             groups = max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
         a_dcfs, *eers = np.array(drawn).T
         of_best = Rates(
@@ -358,6 +359,7 @@ class _Bootstrap:
     def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
         """Return miss, false alarm and spoof false alarm rate of a replicate, (3, blocks + 1)."""
         blocks = self._all
+        # Among the impostors of all blocks nontargets come first.
         of_nontarget = blocks.of_spoof[: nontarget.size]
         of_spoof = blocks.of_spoof[nontarget.size :]
         return np.stack(

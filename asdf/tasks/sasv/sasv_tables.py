@@ -14,7 +14,7 @@ from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.comma_separated import as_csv
 from asdf.tables.plain_json import as_json, bounds_records
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import Column, Columns, Table, Value, counts
+from asdf.tables.table import Column, Columns, Table, counts
 from asdf.tasks.sasv.sasv_measures import SasvCondition, SasvResult, SasvSummary
 from asdf.text import as_facts
 
@@ -68,6 +68,7 @@ def sasv_text(summary: SasvSummary) -> str:
     for metric in _METRICS:
         number = metric.of(summary.result)
         if number is not None:
+            # The unit stands behind the value here, as in tables of detection.
             unit = " %" if metric.percent else ""
             intervals = {}
             for kind, drawn in drawn_of.items():
@@ -126,7 +127,7 @@ def _a_dcf_columns(summaries: Sequence[SasvSummary], column: str) -> Columns:
     by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
     columns: Columns = []
     for value, numbers in by_value.items():
-        columns.append((replace(_A_DCF, name=value), list(map(Value, numbers))))
+        columns.append(replace(_A_DCF, name=value).with_values(numbers))
     return columns
 
 
@@ -170,5 +171,5 @@ def _columns(results: Sequence[SasvResult], summaries: Sequence[SasvSummary]) ->
     for metric in _METRICS:
         is_known = any(metric.of(summary.result) is not None for summary in summaries)
         if metric.in_papers and is_known:
-            columns.append((metric, [Value(metric.of(result)) for result in results]))
+            columns.append(metric.with_values(map(metric.of, results)))
     return columns

@@ -41,6 +41,7 @@ def find_configurations(
         systems.setdefault(measured.run, {})[measured.network] = measured.system
     configurations: list[Configuration] = []
     grouped: set[str] = set()
+    # Systems of several seeds first: a run that is in no group is its own configuration below.
     for group in group_runs(runs, names):
         for configuration in _of_group(group, runs, systems):
             configurations.append(configuration)

@@ -136,6 +136,7 @@ def find_effects(gathered: Gathered) -> Effects | None:
     if len(set(runs)) < len(runs) or len(runs) < _MIN_POINTS:
         return None
     recorded = [effective_settings(gathered.runs[run]) for run in runs]
+    # In the order of the settings, which versions may have others of.
     names: dict[str, None] = {}
     for settings in recorded:
         names.update(dict.fromkeys(settings))

@@ -193,12 +193,13 @@ class _Table:
         for known in self._configurations:
             draws = [self._draws_on(known, name) for name in set_names]
             of_sets = [part for part in draws if part is not None]
+            # With other seeds on some sets, an average would be of different networks.
             have_same_seeds = len({part.seeds for part in of_sets}) == 1
             if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)
-                by_set = [self._scores_on(known, name) for name in set_names]
+                scores = [self._scores_on(known, name) for name in set_names]
                 pooled = []
-                for parts in zip(*by_set, strict=True):
+                for parts in zip(*scores, strict=True):
                     pooled.append(pool(dict(zip(set_names, parts, strict=True))))
                 pools[known.name] = self._draw(self._seeds_on(known, set_names[0]), pooled)
         by_set: dict[str, Result] = {}

@@ -27,8 +27,7 @@ def generalisation_table(known: Generalisation) -> PageTable:
         columns.append((rate(name, label, whole_name=name), _values(known, name)))
     if any(row.published for row in known.sets):
         published = [row.published or None for row in known.sets] + [None] * len(known.totals)
-        cells = [Value(text=text) for text in published]
-        columns.append((Column("published", "Published EER %"), cells))
+        columns.append(Column("published", "Published EER %").with_texts(published))
     table = Table(each(known.rows, "name"), columns, "Set")
     return as_page(table, f"EER in %, trained on {', '.join(known.trained_on)}", "generalisation")
 

@@ -131,7 +131,12 @@ def measure_left_out(
             if isinstance(chosen, tuple) and chosen:
                 network = _NETWORKS.get(str(chosen[0]), measured.network)
             systems[key] = LeftOutSystem("", words[0], network)
-        members.setdefault(key, []).append(_name_without_fold(names[index], words[0]))
+        # 'my-net' for 'my-net-attack_A01_A02-fold1of4-seed0'.
+        start = rf"-{re.escape(words[0])}_"
+        name = re.sub(rf"{start}(?:(?!{start})[^/])*-fold\d+of\d+", "", names[index])
+        if name != names[index]:
+            name = _SEED_IN_NAME.sub("", name_without_seed(name))
+        members.setdefault(key, []).append(name)
         _add(systems[key], words[1:], recorded_seed(run) or "", measured)
     distinct = numbered([group_name(list(dict.fromkeys(members[key]))) for key in systems])
     for name, system in zip(distinct, systems.values(), strict=True):
@@ -174,12 +179,3 @@ def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Me
         if value in results:
             system.results.setdefault(value, {}).setdefault(seed, results[value])
     system.folds.setdefault(values, summary.result.bona_fide)
-
-
-def _name_without_fold(name: str, column: str) -> str:
-    """Return 'my-net' for 'my-net-attack_A01_A02-fold1of4-seed0'."""
-    start = rf"-{re.escape(column)}_"
-    without_fold = re.sub(rf"{start}(?:(?!{start})[^/])*-fold\d+of\d+", "", name)
-    if without_fold == name:
-        return name
-    return _SEED_IN_NAME.sub("", name_without_seed(without_fold))

@@ -70,8 +70,7 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
     ]
     names = each(systems, "worst.value")
     if worst_of:
-        eers = list(map(Value, each(systems, "worst.eer")))
-        columns.append((rate(worst, is_shaded=True), eers))
+        columns.append(rate(worst, is_shaded=True).with_values(each(systems, "worst.eer")))
         columns.append(texts(f"Worst {worst_of}", names))
     else:
         shown = [f"{RATE.format(system.worst.eer)} ({system.worst.value})" for system in systems]

@@ -129,6 +129,7 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
         )
     if not first.replicates:
         raise AsdfError("a test needs replicates of the bootstrap: --replicates 1000.")
+    # A single seed shows nothing of how seeds vary, so there is nothing to pair.
     is_paired = len(first.seeds) > 1 and set(first.seeds) == set(second.seeds)
     if is_paired:
         order = [second.seeds.index(name) for name in first.seeds]

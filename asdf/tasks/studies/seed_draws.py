@@ -19,7 +19,6 @@ from asdf.metrics.bootstrap import BestPoint
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import Rates
-from asdf.metrics.leading import speakers_of
 from asdf.metrics.replicates import (
     block_draws,
     speaker_block_draws,
@@ -28,6 +27,7 @@ from asdf.metrics.replicates import (
     trial_draws,
     weighted_metrics,
 )
+from asdf.metrics.several_systems import speakers_of
 from asdf.runs.seeds import generator
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -112,6 +112,7 @@ def draw_seeds(
     speakers = speakers_of(first, trials)
     # From the trials: sets are drawn independently of each other, whatever their order.
     rng = generator(seed, "trials", trials_key)
+    # Draws of blocks are those of one network alone, and far quicker than draws of trials.
     if is_compared or len(curves) > 1:
         drawn = _shared_draws(curves, first, speakers, replicates, rng, cost)
     else:

@@ -34,6 +34,11 @@ class BestSeed:
     eer: float
     chosen_by: str
 
+    @property
+    def chosen_words(self) -> str:
+        """What it was chosen by, in words."""
+        return self.chosen_by or "this set itself"
+
 
 @dataclass(frozen=True)
 class SeedResult:

@@ -83,11 +83,8 @@ def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
     if not any(len(result.seeds) > 1 for result in results):
         return None
     columns = over_seeds_columns(over, results, _HEADINGS, "–")
-    chosen_by = []
-    for result in results:
-        chosen = None if result.best is None else result.best.chosen_by or "this set itself"
-        chosen_by.append(Value(text=chosen))
-    columns.insert(5, (Column("chosen_by", "Chosen by"), chosen_by))
+    chosen_by = [None if best is None else best.chosen_words for best in each(results, "best")]
+    columns.insert(5, Column("chosen_by", "Chosen by").with_texts(chosen_by))
     names = each(results, "name")
     table = Table(names, columns, "Systems", labels=labels_of(names, _LABEL))
     return as_page(table, f"Over seeds on {set_name}", "over-seeds")
@@ -118,11 +115,11 @@ def over_seeds_columns(
     return [
         (Column("seeds", seeds, is_count=True), number),
         (rate("mean_eer", means, 3, states_unit=True), eers),
-        (rate("deviation_eer", deviation, 3), list(map(Value, each(results, "eer.deviation")))),
-        (Column("interval", interval), [Value(text=text) for text in shown]),
+        rate("deviation_eer", deviation, 3).with_values(each(results, "eer.deviation")),
+        Column("interval", interval).with_texts(shown),
         (rate("best", best, 3), best_seeds),
-        (Column("mean_min_dcf", cost), list(map(Value, each(results, "min_dcf.mean")))),
-        (Column("deviation_min_dcf", last), list(map(Value, each(results, "min_dcf.deviation")))),
+        Column("mean_min_dcf", cost).with_values(each(results, "min_dcf.mean")),
+        Column("deviation_min_dcf", last).with_values(each(results, "min_dcf.deviation")),
     ]
 
 
@@ -132,7 +129,7 @@ def over_seeds_text(over: OverSeeds) -> str:
     labels = labels_of(each(results, "name"), _SHORT_LABEL)
     columns = over_seeds_columns(over, results, _SHORT, " .. ")
     lines = as_lines(Table(labels, columns, "over seeds"))
-    chosen_by = [result.best.chosen_by or "this set itself" for result in results if result.best]
+    chosen_by = [result.best.chosen_words for result in results if result.best]
     lines.append(f"best seed by {', '.join(dict.fromkeys(chosen_by))}")
     for words in tested_sentences(over).values():
         lines += ["", words]

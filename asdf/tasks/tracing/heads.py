@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from asdf.networks.extras import HeadExtra
 from asdf.networks.full_precision import in_full_precision, without_autocast
-from asdf.networks.heads import Head, heads_of
+from asdf.networks.heads import Head
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import MAX_LAYER_WIDTH
 from asdf.tasks.tracing.classes import (
@@ -186,11 +186,3 @@ class CosineClassHead(ClassHead):
         """Return the logits with the margin in those of the true classes."""
         is_true_BK = F.one_hot(classes_B, logits_BK.shape[1]).bool()
         return torch.where(is_true_BK, logits_BK - self._scale * self._margin, logits_BK)
-
-
-def class_head_of(network: nn.Module) -> ClassHead | None:
-    """Return the head for source tracing that is a part of `network`, if there is one."""
-    for head in heads_of(network):
-        if isinstance(head, ClassHead):
-            return head
-    return None

@@ -123,6 +123,14 @@ def evaluate_sources(
     trials = _Trials.of(scores, rejection)
     values = trials.values(np.ones(len(trials.truths)))
     confusion = trials.confusion(np.ones(len(trials.truths))).astype(np.int64)
+    right = np.diag(confusion)
+    trials_K = confusion.sum(axis=1)
+    by_class = (
+        (right / np.maximum(confusion.sum(axis=0), 1)).tolist(),
+        (right / np.maximum(trials_K, 1)).tolist(),
+        _f1_of_classes(confusion.astype(np.float64)).tolist(),
+        trials_K.tolist(),
+    )
     intervals = {}
     if replicates:
         kept = None if speakers is None else [speakers[row] for row in trials.rows.tolist()]
@@ -135,7 +143,7 @@ def evaluate_sources(
         unknown=int((~trials.is_known).sum()),
         of_no_class=len(scores) - len(trials.truths),
         closed={name: values[name] for name in CLOSED_METRICS},
-        by_class=_class_results(confusion, scores.classes),
+        by_class=[ClassResult(*row) for row in zip(scores.classes, *by_class, strict=True)],
         open=_open_set(trials, rejection) if not trials.is_known.all() else None,
         intervals=intervals,
     )
@@ -189,16 +197,6 @@ def _f1_of_classes(confusion_KK: Counts) -> Floats:
     both = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0)
     f1: Floats = 2 * np.diag(confusion_KK) / np.maximum(both, 1)
     return f1
-
-
-def _class_results(confusion_KK: Integers, names: Sequence[str]) -> list[ClassResult]:
-    right = np.diag(confusion_KK)
-    precisions = right / np.maximum(confusion_KK.sum(axis=0), 1)
-    trials = confusion_KK.sum(axis=1)
-    recalls = right / np.maximum(trials, 1)
-    f1 = _f1_of_classes(confusion_KK.astype(np.float64))
-    columns = (precisions.tolist(), recalls.tolist(), f1.tolist(), trials.tolist())
-    return [ClassResult(*values) for values in zip(names, *columns, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,6 +305,7 @@ def _open_set(trials: _Trials, rejection: str) -> OpenSet:
     assert trials.curve is not None
     known = trials.is_known
     thresholds = np.unique(trials.scores)[::-1]
+    # From the highest threshold to the lowest, so that both rates rise along the curve.
     false_positives = _rate_at_or_above(trials.scores[~known], thresholds, (~known).sum())
     correct_rates = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
     correct_at = []

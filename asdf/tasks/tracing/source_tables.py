@@ -6,16 +6,23 @@ digits. The picture says all that it shows in words too: a screen reader reads t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from asdf.metrics.intervals import read_intervals
 from asdf.tables.matrices import Matrix
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import Columns, Table, Value, counts, rate
-from asdf.tasks.tracing.source_measures import FALSE_POSITIVE_RATES, SourceResult
+from asdf.tables.table import Columns, Table, Value, counts, each, rate
+from asdf.tasks.tracing.source_measures import (
+    CLOSED_METRICS,
+    FALSE_POSITIVE_RATES,
+    ClassResult,
+    OpenSet,
+    SourceResult,
+)
 from asdf.text import aligned
 
 _NAMES = {
@@ -29,6 +36,15 @@ _RATE = rate("rate", digits=3)
 # A matrix of more classes is no table that anybody reads; the picture and JSON have it.
 _MOST_COLUMNS = 16
 _POINTS = 200
+
+_UNIT: dict[str, Any] = {"states_unit": True, "lower_is_better": False}
+
+_CLOSED = (
+    rate("accuracy", "Accuracy", **_UNIT),
+    rate("balanced_accuracy", "Balanced", in_papers=False, **_UNIT),
+    rate("macro_f1", "Macro-F1", **_UNIT),
+)
+_OPEN = (rate("unknown_eer", "Unknown EER", states_unit=True), rate("oscr", "OSCR", **_UNIT))
 
 
 def sources_text(title: str, result: SourceResult) -> str:
@@ -51,6 +67,16 @@ def metric_values(result: SourceResult) -> dict[str, float]:
     if result.open is not None:
         values |= {"unknown_eer": result.open.eer, "oscr": result.open.oscr}
     return values
+
+
+def source_columns(results: Sequence[SourceResult]) -> Columns:
+    """Return the columns of some results; those of open sets where any result has one."""
+    columns: Columns = []
+    for column in (*_CLOSED, *(_OPEN if any(result.open for result in results) else ())):
+        numbers = [metric_values(result).get(column.key) for result in results]
+        drawn = [result.intervals.get(column.key) for result in results]
+        columns.append((column, Value.with_intervals(numbers, drawn)))
+    return columns
 
 
 def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, Any]:
@@ -84,6 +110,44 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
             name: [interval.low, interval.high] for name, interval in result.intervals.items()
         }
     return record
+
+
+def source_result(record: Mapping[str, Any]) -> SourceResult:
+    """Return the result that `sources_record` wrote; its OSCR curve has the points of the record.
+
+    Raises:
+        ValueError, TypeError, KeyError: the record is something else.
+    """
+    classes = tuple(map(str, record["classes"]))
+    confusion_KK = np.array(record["confusion"], np.int64)
+    if confusion_KK.shape != (len(classes), len(classes)):
+        raise ValueError(f"a matrix of shape {confusion_KK.shape} for {len(classes)} classes")
+    return SourceResult(
+        classes=classes,
+        column=str(record["column"]),
+        confusion_KK=confusion_KK,
+        known=int(record["known"]),
+        unknown=int(record["unknown"]),
+        of_no_class=int(record["of_no_class"]),
+        closed={name: float(record[name]) for name in CLOSED_METRICS},
+        by_class=[ClassResult(**entry) for entry in record["by_class"]],
+        open=_open_set(record) if "rejection" in record else None,
+        intervals=read_intervals(record),
+    )
+
+
+def _open_set(record: Mapping[str, Any]) -> OpenSet:
+    curve = np.array(record["oscr_curve"], np.float64)
+    correct_at = record["correct_at_false_positives"]
+    return OpenSet(
+        rejection=str(record["rejection"]),
+        eer=float(record["unknown_eer"]),
+        threshold=float(record["threshold"]),
+        oscr=float(record["oscr"]),
+        false_positive_rates=curve[:, 0],
+        correct_rates=curve[:, 1],
+        correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
+    )
 
 
 def has_matrix_table(result: SourceResult) -> bool:
@@ -143,8 +207,7 @@ def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
     name, trials, *rates = headings
     columns: Columns = [counts(trials, [entry.trials for entry in known])]
     for key, heading in zip(("precision", "recall", "f1"), rates, strict=True):
-        values = [Value(getattr(entry, key)) for entry in known]
-        columns.append((rate(key, heading, 3, states_unit=True), values))
+        columns.append(rate(key, heading, 3, states_unit=True).with_values(each(known, key)))
     return Table([entry.name for entry in known], columns, name)
 
 

@@ -36,7 +36,7 @@ from asdf.tasks.tracing.classes import (
 )
 from asdf.tasks.tracing.heads import ClassHead
 from asdf.text import and_more
-from asdf.training.terms.base import ClipKey, Term
+from asdf.training.terms import ClipKey, Term
 from asdf.trials.trial_list import TrialList
 
 HEAD = "source.head"

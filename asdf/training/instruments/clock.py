@@ -59,8 +59,8 @@ class StepClock:
         """Return the time of each part since the last `restart`.
 
         Args:
-            wait: wait for the GPU to finish its work; otherwise the work that is still queued is
-                not counted yet.
+            wait: True to wait for the GPU to finish its work; otherwise work that is still queued
+                is not counted yet.
         """
         if wait:
             self._mark(REST)

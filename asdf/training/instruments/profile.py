@@ -12,8 +12,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch.autograd.profiler_util import FunctionEvent
@@ -24,13 +25,51 @@ from asdf.errors import UsageError
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.log import LOG
 from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, FORWARD, PARTS, StepClock
-from asdf.training.instruments.overlap import Interval, length_alone
 
 _NOTE = (
     "Times include the profiler's own. Waiting for slower processes is part of the communication; "
     "what of it happens behind the computing is not counted. Open the .json.gz in "
     "https://ui.perfetto.dev."
 )
+
+
+class Interval(NamedTuple):
+    """From `start` to `end`, in any unit of time."""
+
+    start: float
+    end: float
+
+
+class _Change(NamedTuple):
+    """An interval of a set opens (+1) or closes (-1); sorted by time."""
+
+    time: float
+    set_number: int
+    step: int
+
+
+def length_alone(
+    what: Iterable[Interval], without: Iterable[Interval], inside: Iterable[Interval]
+) -> float:
+    """Return the time covered by `what` and by `inside`, and not by `without`.
+
+    The intervals of each may overlap, and come in any order.
+    """
+    changes = []
+    for set_number, intervals in enumerate((what, without, inside)):
+        for start, end in intervals:
+            changes.append(_Change(start, set_number, 1))
+            changes.append(_Change(end, set_number, -1))
+    changes.sort()
+    open_intervals = [0, 0, 0]
+    total = 0.0
+    for change, following in pairwise(changes):
+        open_intervals[change.set_number] += change.step
+        what_count, without_count, inside_count = open_intervals
+        # A count may be -1 for no time at all: of an interval without length, the end sorts first.
+        if what_count > 0 and without_count <= 0 and inside_count > 0:
+            total += following.time - change.time
+    return total
 
 
 class StepProfile:
@@ -157,21 +196,6 @@ def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
             shutil.copyfileobj(trace, packed)
 
 
-@dataclass(frozen=True)
-class _Activity:
-    """What happens at the same time in a process, in microseconds.
-
-    Attributes:
-        communication: Times of communication in a part of the step.
-        computing: Times of computing in any part.
-        inside: Times at which the part runs.
-    """
-
-    communication: list[Interval]
-    computing: list[Interval]
-    inside: list[Interval]
-
-
 def _move_communication(
     seconds: dict[str, float], events: Sequence[FunctionEvent], device: torch.device
 ) -> None:
@@ -182,21 +206,24 @@ def _move_communication(
     pass. Buffers are sent at the beginning of the forward pass.
     """
     for part in (FORWARD, BACKWARD):
-        activity = _Activity(
-            communication=_intervals(event for event in events if event.name.startswith("gloo:")),
-            computing=_intervals(event for event in events if event.name.startswith("aten::")),
-            inside=_intervals(event for event in events if event.name == part),
-        )
         if device.type == "cuda":
-            activity = _activity_on_gpu(events, part)
-        alone_us = length_alone(activity.communication, activity.computing, activity.inside)
+            communication, computing = _kernels_of(events, part)
+            # The host, which has the ranges of the parts, runs ahead of the GPU.
+            inside = [Interval(float("-inf"), float("inf"))]
+        else:
+            communication = _intervals(event for event in events if event.name.startswith("gloo:"))
+            computing = _intervals(event for event in events if event.name.startswith("aten::"))
+            inside = _intervals(event for event in events if event.name == part)
+        alone_us = length_alone(communication, computing, inside)
         exposed = min(alone_us / 1e6, seconds[part])
         seconds[part] -= exposed
         seconds[COMMUNICATION] += exposed
 
 
-def _activity_on_gpu(events: Sequence[FunctionEvent], part: str) -> _Activity:
-    """Return the activity by the names of kernels: the host, which has the ranges, runs ahead."""
+def _kernels_of(
+    events: Sequence[FunctionEvent], part: str
+) -> tuple[list[Interval], list[Interval]]:
+    """Return the times of communication in a part of the step, and of all computing, on a GPU."""
     communication = []
     computing = []
     for event in events:
@@ -208,8 +235,7 @@ def _activity_on_gpu(events: Sequence[FunctionEvent], part: str) -> _Activity:
         # Gradients are reduced, buffers are broadcast.
         elif ("reduce" in name) == (part == BACKWARD):
             communication.append(event)
-    always = [Interval(float("-inf"), float("inf"))]
-    return _Activity(_intervals(communication), _intervals(computing), always)
+    return _intervals(communication), _intervals(computing)
 
 
 def _intervals(events: Iterable[FunctionEvent]) -> list[Interval]:

@@ -1,12 +1,13 @@
 """The progress line of training, and the record of it that callbacks get.
 
 Invariant: a line reports the steps since the last one; validation and checkpoints between epochs
-count in none.
+count in none, but for the time to the end.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tqdm import tqdm
@@ -14,11 +15,129 @@ from tqdm import tqdm
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan
 from asdf.runs.log import LOG
+from asdf.settings.sections import Network
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.instruments.data_wait import DataWait, waiting_share
-from asdf.training.instruments.time_left import TimeLeft
-from asdf.training.progress import Progress
+from asdf.training.instruments.clock import DATA
+from asdf.training.schedules import follows_plateau
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress, position_of
+
+_ACCEPTED_SHARE = 0.1
+_JUDGED_S = 30.0
+
+
+class DataWait:
+    """Sums up the time spent waiting for clips, and reports once that it is too much.
+
+    Args:
+        workers: loader processes of this process.
+        cores: Number of cores that this process may use.
+    """
+
+    def __init__(self, workers: int, cores: int) -> None:
+        self.workers = workers
+        self.cores = cores
+        self._waited_s = 0.0
+        self._total_s = 0.0
+        self._is_reported = False
+
+    def advice(self, seconds: Mapping[str, float], steady: bool) -> str:
+        """Return a line for the log if much of half a minute or more was spent waiting, else ''.
+
+        The line comes once.
+
+        Args:
+            seconds: Seconds of each part of the clock, since the last call.
+            steady: False while the workers start on a new epoch; that time is not judged.
+        """
+        if steady:
+            self._waited_s += seconds[DATA]
+            self._total_s += sum(seconds.values())
+        if self._is_reported or self._total_s < _JUDGED_S:
+            return ""
+        if self._waited_s <= _ACCEPTED_SHARE * self._total_s:
+            return ""
+        self._is_reported = True
+        percentage = 100 * self._waited_s / self._total_s
+        cores = f"{self.cores} core{'s' * (self.cores != 1)}"
+        remedy = (
+            f"the {cores} of this process can read no faster. Ask for more cores, keep the "
+            "recordings on a disk of the node itself, as WAV at 16 kHz, or augment less"
+        )
+        if self.workers < self.cores and self.cores > 1:
+            remedy = f"raise computing.network_dataloader_workers (now {self.workers} of {cores})"
+        return f"waiting for data took {percentage:.0f} % of the time: {remedy}"
+
+
+def waiting_share(seconds: Mapping[str, float]) -> float:
+    """Return the share of the time of all parts that was spent waiting for data, 0 to 1."""
+    total = sum(seconds.values())
+    if not total:
+        return 0.0
+    return seconds[DATA] / total
+
+
+class TimeLeft:
+    """The time per step, with everything between the steps, and the time to the end.
+
+    Args:
+        training: Section with the limits of training.
+        clock: Function that returns seconds.
+    """
+
+    def __init__(
+        self, training: Network, plan: TrainingPlan, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._training = training
+        self._plan = plan
+        self._clock = clock
+        self.begin(0)
+
+    def begin(self, step: int) -> None:
+        """Count from now on; earlier starts of the run have taken `step` steps."""
+        self._first_step = step
+        self._since_s = self._clock()
+
+    def seconds(self, progress: Progress) -> float:
+        """Return the seconds to the end; at least one step must have been taken.
+
+        The time per step includes the validation and the checkpoints so far.
+        """
+        steps_taken = progress.step - self._first_step
+        seconds_per_step = (self._clock() - self._since_s) / steps_taken
+        return seconds_per_step * steps_left(self._training, self._plan, progress)
+
+    def describe(self, seconds: float) -> str:
+        """Return 'about 3 h 20 min left', or 'at most ...' where training may end earlier."""
+        may_stop_early = self._training.early_stop_evaluations is not None
+        if may_stop_early or follows_plateau(self._training):
+            return f"at most {duration(seconds)} left"
+        return f"about {duration(seconds)} left"
+
+
+def steps_left(training: Network, plan: TrainingPlan, progress: Progress) -> int:
+    """Return the optimiser steps to `max_epochs`, or to `max_steps` if these are fewer."""
+    # The last step of an epoch may be a short one.
+    this_epoch = -(-(plan.size - progress.position) // plan.window_size)
+    later_epochs = (training.max_epochs - progress.epochs - 1) * plan.steps_per_epoch()
+    steps = max(0, this_epoch + later_epochs)
+    if training.max_steps is None:
+        return steps
+    return min(steps, max(0, training.max_steps - progress.step))
+
+
+def duration(seconds: float) -> str:
+    """Return the two units that matter: '45 s', '12 min', '3 h 20 min', '2 d 5 h'."""
+    # From 59.5 on, rounding would give '60 s'.
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"
 
 
 class ProgressLines:
@@ -54,7 +173,7 @@ class ProgressLines:
 
         Args:
             rate: the highest learning rate of the step.
-            bar: shows the time to the end.
+            bar: Progress bar, which shows the time to the end.
         """
         if progress.step % self._interval:
             return
@@ -113,8 +232,3 @@ class ProgressLines:
                 last.loss_scale,
             )
         return {"loss_scale": last.loss_scale, "skipped_steps": skipped}
-
-
-def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
-    """Return the step, and the epochs with the done part of the current one, for a record."""
-    return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}

@@ -4,10 +4,10 @@ Invariant: a loss is a sum over utterances, divided by a sum over the utterances
 optimiser step, so a step does not depend on how it is divided into minibatches and among processes.
 """
 
-from asdf.training.losses.base import Loss, Targets, TermTargets
 from asdf.training.losses.contrastive import SupervisedContrastive
 from asdf.training.losses.cosine import AAMSoftmax, AMSoftmax, OCSoftmax, P2SGrad
 from asdf.training.losses.cross_entropy import CrossEntropy, Focal, LikelihoodRatio
+from asdf.training.losses.loss import Loss, Targets, TermTargets
 
 __all__ = [
     "AAMSoftmax",

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from asdf.settings.sections import Sections
-from asdf.training.losses.base import Columns, Loss
+from asdf.training.losses.loss import Columns, Loss
 
 
 class SupervisedContrastive(Loss):
@@ -24,18 +23,13 @@ class SupervisedContrastive(Loss):
 
     is_joint = True
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
-        super().__init__(settings, dimension)
-        self._temperature = settings.loss.contrastive_temperature
-        self._weight = settings.loss.contrastive_weight
-
     def per_utterance(
         self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the sums of both losses."""
         entropies_N = F.cross_entropy(logits_B2.float(), labels_B, reduction="none")
-        contrasts_N = contrast(embeddings_BE, labels_B, self._temperature)
-        return entropies_N + self._weight * contrasts_N
+        contrasts_N = contrast(embeddings_BE, labels_B, self._options.contrastive_temperature)
+        return entropies_N + self._options.contrastive_weight * contrasts_N
 
 
 def contrast(embeddings_NE: Tensor, labels_N: Tensor, temperature: float) -> Tensor:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from asdf.networks.full_precision import without_autocast
-from asdf.settings.sections import Sections
-from asdf.training.losses.base import Columns, Loss
+from asdf.training.losses.loss import Columns, Loss
+from asdf.training.training_sections import TrainingSections
 
 # Where sin(arccos(cos)) is computed: its slope is infinite at a cosine of 1 or -1.
 _MIN_SQUARED_SINE = 1e-9
@@ -30,7 +30,7 @@ class _Cosine(Loss):
         weight_2E: the vectors, of any length.
     """
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
+    def __init__(self, settings: TrainingSections, dimension: int) -> None:
         super().__init__(settings, dimension)
         self.weight_2E = nn.Parameter(_draw_vectors(2, dimension))
 
@@ -48,28 +48,25 @@ class _Margin(_Cosine):
 
     margin: Tensor
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
+    def __init__(self, settings: TrainingSections, dimension: int) -> None:
         super().__init__(settings, dimension)
-        self._scale = settings.loss.scale
-        self._final_margin = settings.loss.margin
-        self._warmup_epochs = settings.loss.margin_warmup_epochs
         # A tensor, which a captured step reads anew. It follows from the epoch: nothing to save.
-        margin = torch.tensor(self._final_margin, dtype=torch.float32)
+        margin = torch.tensor(settings.loss.margin, dtype=torch.float32)
         self.register_buffer("margin", margin, persistent=False)
 
     def begin_step(self, epochs: float) -> None:
         """Set the margin of the step."""
         proportion = 1.0
-        if epochs < self._warmup_epochs:
-            proportion = epochs / self._warmup_epochs
-        self.margin.fill_(proportion * self._final_margin)
+        if epochs < self._options.margin_warmup_epochs:
+            proportion = epochs / self._options.margin_warmup_epochs
+        self.margin.fill_(proportion * self._options.margin)
 
     def per_utterance(
         self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the cross-entropies of the cosines with a margin."""
         is_true_B2 = F.one_hot(labels_B, 2).bool()
-        scaled_B2 = self._scale * torch.where(is_true_B2, self.harder(logits_B2), logits_B2)
+        scaled_B2 = self._options.scale * torch.where(is_true_B2, self.harder(logits_B2), logits_B2)
         return F.cross_entropy(scaled_B2, labels_B, reduction="none")
 
     @abstractmethod
@@ -97,15 +94,11 @@ class AAMSoftmax(_Margin):
     `loss.easy_margin` the margin counts only for angles below pi / 2.
     """
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
-        super().__init__(settings, dimension)
-        self._is_easy = settings.loss.easy_margin
-
     def harder(self, cosines_B2: Tensor) -> Tensor:
         """Return cos(angle + m)."""
         sines_B2 = (1 - cosines_B2**2).clamp(min=_MIN_SQUARED_SINE).sqrt()
         with_margin_B2 = cosines_B2 * self.margin.cos() - sines_B2 * self.margin.sin()
-        if self._is_easy:
+        if self._options.easy_margin:
             return torch.where(cosines_B2 > 0, with_margin_B2, cosines_B2)
         is_within = cosines_B2 > -self.margin.cos()
         beyond_B2 = cosines_B2 - (1 - self.margin.cos())
@@ -138,10 +131,8 @@ class OCSoftmax(Loss):
         weight_1E: the vector, of any length.
     """
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
+    def __init__(self, settings: TrainingSections, dimension: int) -> None:
         super().__init__(settings, dimension)
-        self._alpha = settings.loss.oc_alpha
-        self._margins = (settings.loss.oc_margin_spoof, settings.loss.oc_margin_bona_fide)
         self.weight_1E = nn.Parameter(_draw_vectors(1, dimension))
 
     def logits(self, embeddings_BE: Tensor, logits_B2: Tensor) -> Tensor:
@@ -154,11 +145,10 @@ class OCSoftmax(Loss):
     ) -> Tensor:
         """Return the softplus of how far each cosine is on the wrong side of its margin."""
         cosines_B = logits_B2[:, 1]
-        margin_spoof, margin_bona_fide = self._margins
-        faults_B = torch.where(
-            labels_B == 1, margin_bona_fide - cosines_B, cosines_B - margin_spoof
-        )
-        return F.softplus(self._alpha * faults_B)
+        options = self._options
+        of_bona_fide_B = options.oc_margin_bona_fide - cosines_B
+        of_spoof_B = cosines_B - options.oc_margin_spoof
+        return F.softplus(options.oc_alpha * torch.where(labels_B == 1, of_bona_fide_B, of_spoof_B))
 
 
 def _draw_vectors(count: int, dimension: int) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from asdf.settings.sections import Sections
-from asdf.training.losses.base import Columns, Loss
+from asdf.training.losses.loss import Columns, Loss
+from asdf.training.training_sections import TrainingSections
 
 
 class CrossEntropy(Loss):
@@ -21,16 +21,13 @@ class CrossEntropy(Loss):
 
     needs_embeddings = False
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
-        super().__init__(settings, dimension)
-        self._smoothing = settings.loss.label_smoothing
-
     def per_utterance(
         self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the cross-entropies in float32; the embeddings do not matter."""
+        smoothing = self._options.label_smoothing
         return F.cross_entropy(
-            logits_B2.float(), labels_B, reduction="none", label_smoothing=self._smoothing
+            logits_B2.float(), labels_B, reduction="none", label_smoothing=smoothing
         )
 
 
@@ -49,7 +46,7 @@ class LikelihoodRatio(CrossEntropy):
     gives_likelihood_ratios = True
     log_priors_2: Tensor
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
+    def __init__(self, settings: TrainingSections, dimension: int) -> None:
         super().__init__(settings, dimension)
         self.register_buffer("log_priors_2", torch.zeros(2))
 
@@ -81,10 +78,6 @@ class Focal(Loss):
 
     needs_embeddings = False
 
-    def __init__(self, settings: Sections, dimension: int) -> None:
-        super().__init__(settings, dimension)
-        self._gamma = settings.loss.focal_gamma
-
     def per_utterance(
         self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
@@ -93,4 +86,4 @@ class Focal(Loss):
         entropies_B = F.cross_entropy(logits_B2, labels_B, reduction="none")
         # The probability of the other class, without the rounding of 1 - p.
         others_B = logits_B2.softmax(dim=1).gather(1, (1 - labels_B).unsqueeze(1)).squeeze(1)
-        return others_B**self._gamma * entropies_B
+        return others_B**self._options.focal_gamma * entropies_B

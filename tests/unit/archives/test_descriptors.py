@@ -74,7 +74,7 @@ def test_200_tars_are_read_where_64_files_may_be_open(tmp_path):
 @pytest.fixture
 def one_file(monkeypatch):
     """One tar's descriptor at a time."""
-    monkeypatch.setattr(descriptors, "_allowed", lambda: 1)
+    monkeypatch.setattr(descriptors, "raise_open_files_limit", lambda limit: 1)
     from asdf.archives import members
 
     monkeypatch.setattr(members, "_files", descriptors.OpenFiles())

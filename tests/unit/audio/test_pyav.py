@@ -16,7 +16,7 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, read_audio
-from asdf.audio.pyav import Decoded, NotDecoded, decode
+from asdf.audio.pyav import Decoded, NotDecoded, as_float, decode
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
@@ -86,7 +86,7 @@ def test_samples_of_lossless_tracks_are_exact_and_channels_averaged(tmp_path: Pa
     ],
 )
 def test_full_scale_is_1(samples: np.ndarray, expected: list[float]) -> None:
-    x = Decoded(samples, 16000).as_float()
+    x = as_float(samples)
     assert x.dtype == np.float32
     assert_array_equal(x[:, 0], np.array(expected, np.float32))
 

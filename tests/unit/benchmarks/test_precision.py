@@ -117,6 +117,18 @@ def test_a_network_is_measured_in_each_precision(tmp_path, network_file, monkeyp
     assert capsys.readouterr().out.count("| small | six (6) |") == 8
 
 
+def test_networks_of_several_seeds_are_summed_up_in_a_row_for_each_precision():
+    effects = []
+    for seed, moved in enumerate((0.0, 0.5)):
+        name = f"net, seed {seed}"
+        effects.append(Effect(name, "dev", 1000, FP32, 2.0 + seed, 0.1, 0.0, 1.0, 0.0))
+        eer = 2.0 + seed - moved
+        effects.append(Effect(name, "dev", 1000, TF32, eer, 0.1, 0.01, 1.0, 2.0 * seed))
+    *_, exact, short = precision.table_of_seeds(effects).splitlines()
+    assert exact == "| net | dev (1,000) | fp32 | 2.500 | 0 of 2 | 0.000 | 0 | 0 |"
+    assert short == "| net | dev (1,000) | TF32, emulated | 2.250 | 1 of 2 | 0.500 | 0.01 | 2 |"
+
+
 def test_changed_orders_are_counted_among_pairs_of_both_classes():
     is_bona_fide = np.array([True, True, False, False])
     before = np.array([3.0, 1.0, 2.0, 0.0])

@@ -19,7 +19,7 @@ from benchmarks.chart import Bar, chart
 from benchmarks.harness import in_turns
 from benchmarks.report import write_report
 from benchmarks.rows import Row, compared, limited, quartiles, unmeasured
-from benchmarks.table import aligned, number
+from benchmarks.table import for_screen, number
 
 MACHINE = {
     "date": "2026-01-02T03:04+00:00",
@@ -49,7 +49,7 @@ def test_limit_is_met_below_it_only() -> None:
 def test_unmeasured_row_has_no_number() -> None:
     row = unmeasured("work", "s", "a peer", "no CUDA device", 2.5)
     assert (row.asdf, row.peer, row.ratio, row.met) == (None, None, None, None)
-    assert "not measured: no CUDA device" in aligned([row])
+    assert "not measured: no CUDA device" in for_screen([row])
 
 
 def test_quartiles_of_few_values_are_their_extremes() -> None:

@@ -20,7 +20,7 @@ from asdf.data.datasets import TrainingClips, WholeUtterances
 from asdf.distributed.world import World
 from asdf.evaluation import eer
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.training.progress import seed_step
+from asdf.training.training_progress import seed_step
 from benchmarks import frozen, hugging_face, loader, metrics, nets, rawboost, scoring
 from benchmarks.corpus import temporary_corpus
 

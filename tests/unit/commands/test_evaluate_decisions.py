@@ -8,7 +8,8 @@ import re
 import pytest
 
 from asdf.__main__ import main
-from asdf.interchange import read_network_file, write_network_file
+from asdf.checkpoint.network_file import write_network_file
+from asdf.checkpoint.network_reading import read_network_file
 from asdf.metrics.calibration import Calibration
 
 # On dev the best macro-F1 is that from 0.5 on; 0.5 accepts one of three spoofs of the eval set and

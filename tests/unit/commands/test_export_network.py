@@ -13,14 +13,10 @@ from torch import nn
 
 import asdf.networks
 from asdf.__main__ import main
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.safetensors import read_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    NetworkFile,
-    published_state,
-    read_network,
-    write_network_file,
-)
-from asdf.interchange.safetensors import read_safetensors
+from asdf.interchange import published_state, read_network
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Adapter, Lora, Sections

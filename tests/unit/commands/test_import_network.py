@@ -17,7 +17,8 @@ import torch
 
 import asdf
 from asdf.__main__ import main
-from asdf.interchange import NetworkFile, read_network, write_network_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.interchange import read_network
 from asdf.interchange.fairseq_names import fairseq_names
 from asdf.networks import SSL_AASIST
 from asdf.networks.front_ends.architectures import KNOWN

@@ -9,7 +9,7 @@ from asdf.__main__ import main
 from asdf.commands.launch_jobs import launcher_overrides, make_jobs
 from asdf.distributed.builds import Build
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.seen_gpus import SeenGpus
+from asdf.distributed.devices import SeenGpus
 from asdf.launcher import Job, plan_runs
 from asdf.launcher.slots import Slots
 from tests.conftest import ROOT

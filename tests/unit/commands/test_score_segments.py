@@ -11,10 +11,10 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.commands.score_pictures import Backdrop, svg_plot
 from asdf.commands.score_results import Results
 from asdf.commands.score_segments import frames_as_windows
-from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.segments import (
     Timed,

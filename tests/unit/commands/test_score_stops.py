@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.interchange import NetworkFile, write_network_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.networks import build_network
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, sound, write_small_network

@@ -8,7 +8,7 @@ import pytest
 
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
-from asdf.recipe.corpora import Corpus
+from asdf.recipe.corpus import Corpus
 from asdf.trials.lists import check_files
 from asdf.trials.trees import open_tree
 from tests.unit.corpora.conftest import Lay, Read
@@ -46,7 +46,7 @@ def test_paths_in_the_folder_and_outside_of_it(lay: Lay, read: Read, tmp_path: P
             "line 1: 'flac -c -d a.flac |' is a command",
         ),
         ("a\n", "a spoof\n", "wav.scp, line 1: expected 'UTTERANCE VALUE', found 'a'."),
-        ("a x\na y\n", "a spoof\n", "wav.scp, line 2: a stands already further up."),
+        ("a x\na y\n", "a spoof\n", "wav.scp, line 2: a is in the file twice: remove one"),
         ("a x\n", "b spoof\n", "utt2lab: b is not in wav.scp."),
         ("a x\n", "a A07\n", "the label 'A07' of a means neither bona fide nor spoof."),
         ("a x\nb ./x\n", "a spoof\nb spoof\n", "line 2: './x' stands already in line 1"),

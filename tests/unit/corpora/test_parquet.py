@@ -16,7 +16,7 @@ from asdf.commands.corpora import main
 from asdf.corpora import Columns, choose, find_tree, read_known, read_parquet
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpora import Corpus
+from asdf.recipe.corpus import Corpus
 from asdf.trials.lists import check_files
 from asdf.trials.trees import open_tree
 
@@ -194,7 +194,7 @@ def test_a_list_in_parquet(tmp_path: Path) -> None:
     turned = Corpus("lists/train.parquet", folder="odss", bona_fide="spoof").read("odss", tmp_path)
     assert turned.labels.tolist() == [0, 1]
     pq.write_table(pa.table({"path": ["a"]}), tmp_path / "odss/lists/train.parquet")
-    with pytest.raises(AsdfError, match="is no list: it needs columns of paths and of labels"):
+    with pytest.raises(AsdfError, match="is not a list: it needs columns of paths and of labels"):
         Corpus("lists/train.parquet", folder="odss").read("odss", tmp_path)
 
 

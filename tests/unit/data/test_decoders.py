@@ -12,9 +12,8 @@ import torch
 from torch import nn
 
 from asdf.audio import fallbacks, read_audio
-from asdf.data.decoders import log_fallbacks
 from asdf.data.lengths import measure_lengths
-from asdf.data.loaders import BatchLoader
+from asdf.data.loaders import BatchLoader, log_fallbacks
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.runs.log import LOG

@@ -11,7 +11,7 @@ import soundfile
 import torch
 from torch.utils.data import Dataset
 
-from asdf.audio import audio_length, opening
+from asdf.audio import audio_length, recording_files
 from asdf.data.batches import Clip
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
@@ -266,8 +266,8 @@ def test_a_read_that_hangs_without_workers_ends_a_run_that_is_to_stop(
     def open_source(path):
         return os.dup(reader) if path == utterances.path(1) else real(path)
 
-    real = opening.open_source
-    monkeypatch.setattr(opening, "open_source", open_source)
+    real = recording_files.open_source
+    monkeypatch.setattr(recording_files, "open_source", open_source)
     stop = StopRequest()
     batches = BatchLoader(clips(utterances), 0, World(), stop=stop).batches([[(1, 0)], [(1, 1)]])
     try:
@@ -295,7 +295,7 @@ class Unanswered(Blocking):
     """Its items are opened as recordings are; the samples of item 1 never come."""
 
     def __getitem__(self, key: int) -> Clip:
-        opening.open_recording(self.pipe.parent / f"{key}.wav").close()
+        recording_files.open_recording(self.pipe.parent / f"{key}.wav").close()
         return super().__getitem__(key)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asdf.data.orders import Orders, find_sampler
+from asdf.data.sampler_orders import Orders, find_sampler
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan, earlier_turns
 from asdf.errors import AsdfError, UsageError

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from asdf.data.orders import build_sampler
+from asdf.data.sampler_orders import build_sampler
 from asdf.data.samplers import GroupedSampler, divide_turns, indices_by
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import UsageError

@@ -19,7 +19,7 @@ from asdf.data.vocoded_copies import add_vocoded_copies
 from asdf.distributed.world import World
 from asdf.runs.seeds import generator
 from asdf.settings.sections import VOCODERS, RawBoost, Sections, SpeechActivity, Vocoding
-from asdf.trials.vocoded_copies import Copies, append_copies
+from asdf.trials.copied_trials import Copies, append_copies
 from tests.augmentations import augmentation
 from tests.recordings import noise_waveforms, write_recordings
 from tests.unit.audio.test_rawboost import augmented

@@ -7,13 +7,13 @@ import pytest
 from asdf.distributed import devices
 from asdf.distributed.builds import Build, install_line
 from asdf.distributed.devices import (
+    SeenGpus,
     choose_device,
     cpu_notice,
     describe_mapping,
     usable_gpus,
 )
 from asdf.distributed.launchers import Launch
-from asdf.distributed.seen_gpus import SeenGpus
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
 

@@ -1,6 +1,7 @@
 """What processes agree on before a process group exists: local ranks, and compatible devices."""
 
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -37,10 +38,12 @@ def on_all(function, size):
 def test_local_ranks_count_the_processes_of_a_host(monkeypatch):
     hosts = ["n1", "n2", "n1", "n2", "n2"]
 
+    here = threading.local()
+    monkeypatch.setattr(joining.socket, "gethostname", lambda: here.host)
+
     def agree(store, launch):
-        local = {"host": hosts[launch.rank], "known": False}
-        answers = joining._exchange(store, "host", launch, local)
-        return joining._count_on_host(launch, [answer["host"] for answer in answers])
+        here.host = hosts[launch.rank]
+        return agree_on_local_ranks(store, launch)
 
     launches = on_all(agree, 5)
     assert [launch.local_rank for launch in launches] == [0, 0, 1, 1, 2]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.distributed.seen_gpus import driver_version, visibility_variable, visible_gpus
+from asdf.distributed.devices import driver_version, visibility_variable, visible_gpus
 
 
 def machine(root: Path, nvidia: int = 0, amd: int = 0, driver: str = "") -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.doctor import cluster, decoders, folders, installation, machine
+from asdf.doctor import audio_formats, cluster, disks, installation, machine
 from asdf.doctor.finding import MISSING, OK, WARNING
 
 GIB = 2**30
@@ -58,18 +58,18 @@ def test_more_threads_than_cores_are_warned_of(monkeypatch):
 
 
 def test_a_folder_is_written_to_and_left_as_it_was(tmp_path):
-    (finding,) = folders.look_at_folder(tmp_path, "folder")
+    (finding,) = disks.look_at_folder(tmp_path, "folder")
     assert finding.status in (OK, WARNING)
     assert "cannot be written" not in finding.text
     assert not list(tmp_path.iterdir())
-    (finding,) = folders.look_at_folder(tmp_path / "new" / "deep", "folder")
+    (finding,) = disks.look_at_folder(tmp_path / "new" / "deep", "folder")
     assert f"(of {tmp_path}: it does not exist yet)" in finding.text
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_missing():
     # Not by its permissions: root may write anywhere but there.
-    (finding,) = folders.look_at_folder(Path("/proc/self"), "folder")
+    (finding,) = disks.look_at_folder(Path("/proc/self"), "folder")
     assert finding.status == MISSING
     assert "paths.output_folder" in finding.mend
 
@@ -125,6 +125,6 @@ def test_extras_are_those_of_the_distribution():
 
 
 def test_a_codec_counts_only_if_sound_comes_back():
-    assert decoders._comes_back("FLAC", "PCM_16")
-    assert not decoders._comes_back("FLAC", "OPUS")
-    assert not decoders._comes_back("NONE", "NOTHING")
+    assert audio_formats._comes_back("FLAC", "PCM_16")
+    assert not audio_formats._comes_back("FLAC", "OPUS")
+    assert not audio_formats._comes_back("NONE", "NOTHING")

@@ -14,15 +14,9 @@ from torch import Tensor
 
 import asdf
 from asdf.__main__ import main
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    NetworkFile,
-    antideepfake_state,
-    build_front_end,
-    import_detector,
-    read_network,
-    write_network_file,
-)
+from asdf.interchange import antideepfake_state, build_front_end, import_detector, read_network
 from asdf.interchange.published import rename_published
 from asdf.interchange.sizes import class_of_layers, find_architecture
 from asdf.networks import SSL_AASIST, SSL_Linear

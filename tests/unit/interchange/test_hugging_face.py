@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
 from asdf.interchange import build_front_end, build_pretrained
-from asdf.interchange.safetensors import read_safetensors, write_safetensors
 from asdf.networks import Wav2Vec2FrontEnd
 from asdf.settings.sections import FrontEnd, Sections
 
@@ -249,7 +249,8 @@ def test_wavlms_own_checkpoints_are_read(folder, tmp_path, waveforms):
 
 
 def test_a_detector_of_any_front_end_keeps_it_in_its_settings(folder, tmp_path, waveforms):
-    from asdf.interchange import NetworkFile, read_network, write_network_file
+    from asdf.checkpoint.network_file import NetworkFile, write_network_file
+    from asdf.interchange import read_network
 
     settings = Sections()
     settings.front_end.weights = str(folder)

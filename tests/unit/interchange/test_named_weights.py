@@ -8,16 +8,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from asdf.checkpoint.base_weights import find_base
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import (
-    NetworkFile,
     antideepfake_state,
     build_front_end,
     build_pretrained,
     bytes_to_fetch,
-    find_base,
     read_network,
-    write_network_file,
 )
 from asdf.settings.sections import FrontEnd, Sections
 from tests.encoders import config_text, hidden_states, save_encoder

@@ -9,13 +9,9 @@ import pytest
 import torch
 
 from asdf import networks
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    NetworkFile,
-    build_pretrained,
-    load_detector_weights,
-    load_pretrained,
-)
+from asdf.interchange import build_pretrained, load_detector_weights, load_pretrained
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.settings import Settings
 from asdf.settings.sections import FrontEnd, Sections

@@ -10,14 +10,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSpeechSeq2Seq, Wav2Vec2ForCTC
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    NetworkFile,
-    build_front_end,
-    build_pretrained,
-    read_network,
-    write_network_file,
-)
+from asdf.interchange import build_front_end, build_pretrained, read_network
 from asdf.settings.sections import FrontEnd, Sections
 from tests.encoders import ENCODERS, OTHERS, hidden_states, make_encoder, save_encoder
 from tests.unit.networks.test_encoder_outline import computed_by_transformers

@@ -14,8 +14,8 @@ from asdf.launcher import processes
 from asdf.launcher.processes import start
 from asdf.launcher.queue import run_queue
 from asdf.launcher.slots import Slots
+from asdf.launcher.state_table import Table
 from asdf.launcher.states import Job
-from asdf.launcher.table import Table
 from tests.conftest import PATIENCE_S
 
 STUB = '''

@@ -13,8 +13,8 @@ def job(system, **values):
     for name, value in values.items():
         section, _, setting = name.partition("__")
         setattr(getattr(settings, section), setting, value)
-    wanted = outcome_settings(settings)
-    return Job("net", [], system, settings_digest(settings), settings=wanted)
+    wanted = outcome_settings(settings.plain())
+    return Job("net", [], system, settings_digest(settings.plain()), settings=wanted)
 
 
 @pytest.fixture

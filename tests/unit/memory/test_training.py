@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.memory.case import GIB, OUTSIDE_ALLOCATOR
-from asdf.memory.scoring import scoring_memory
-from asdf.memory.training import WORKSPACE, TrainingMemory, training_memory
+from asdf.memory.case import GIB, OUTSIDE_ALLOCATOR, Case, scoring_memory
+from asdf.memory.training_step import WORKSPACE, TrainingMemory, training_memory
 from asdf.networks import build_network, summary
 from asdf.settings import Settings
 from asdf.settings.sections import Lora, Sections
-from asdf.training.losses.building import build_loss
+from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
 from tests.conftest import RECIPE
 
@@ -30,7 +29,7 @@ def settings_of(name: str, **front_end: object) -> Sections:
 
 
 def computed(settings: Sections, processes: int = 1) -> TrainingMemory:
-    return training_memory(settings, "tiny", processes)
+    return training_memory(Case(settings, "tiny", processes=processes))
 
 
 def in_blocks(size: int) -> int:
@@ -104,7 +103,7 @@ def test_processes_divide_updates_and_what_rests():
     settings.computing.shard_network = True
     settings.lora = Lora(rank=4, decomposed=True)
     alone = computed(settings)
-    divided = training_memory(settings, "tiny", 4, torch.bfloat16)
+    divided = training_memory(Case(settings, "tiny", processes=4, dtype=torch.bfloat16))
     assert divided.trained == alone.trained < alone.parameters / 2
     assert divided.weights == pytest.approx(alone.weights / 4, rel=0.3)
     assert divided.moments < alone.moments
@@ -133,7 +132,7 @@ def test_activations_grow_with_the_minibatch_of_a_process_and_shrink_in_bf16():
     assert computed(settings, processes=2).peak == pytest.approx(
         computed(settings_of("SSL_ASP"), processes=1).peak + activations(settings) / 4, rel=0.2
     )
-    short = training_memory(settings, "tiny", dtype=torch.bfloat16)
+    short = training_memory(Case(settings, "tiny", dtype=torch.bfloat16))
     assert short.peak < computed(settings).peak
 
 
@@ -152,16 +151,16 @@ def test_a_layer_that_may_be_dropped_counts():
 
 def test_scoring_takes_the_weights_and_its_largest_batch():
     settings = settings_of("SSL_ASP")
-    memory = scoring_memory(settings, "tiny")
+    memory = scoring_memory(Case(settings, "tiny"))
     settings.network.eval_minibatch_size_factor = 4.0
-    wider = scoring_memory(settings, "tiny")
+    wider = scoring_memory(Case(settings, "tiny"))
     assert memory.weights == wider.weights == computed(settings_of("SSL_ASP")).weights
     # 4 clips of 8,000 samples, at the least length of 16,000; and the longest recording.
     assert [(batch.utterances, batch.samples) for batch in memory.batches] == [
         (4, 16000),
         (1, 1000000),
     ]
-    large = scoring_memory(settings_of("SSL_ASP"), "tiny", gpu_bytes=16 * 2**30)
+    large = scoring_memory(Case(settings_of("SSL_ASP"), "tiny", gpu_bytes=16 * 2**30))
     assert [batch.utterances for batch in large.batches] == [81, 1]
     assert [(batch.utterances, batch.samples) for batch in wider.batches] == [
         (8, 16000),
@@ -174,14 +173,14 @@ def test_scoring_takes_the_weights_and_its_largest_batch():
 def test_a_network_of_one_length_is_scored_in_that():
     settings = settings_of("SSL_SLS")
     settings.back_end.sls_samples = 64600
-    memory = scoring_memory(settings, "tiny")
+    memory = scoring_memory(Case(settings, "tiny"))
     assert [(batch.utterances, batch.samples) for batch in memory.batches] == [(1, 64600)]
 
 
 def test_a_large_network_takes_no_memory():
     settings = settings_of("SSL_ASP")
     settings.network.minibatch_size = 1
-    memory = training_memory(settings, "wav2vec2_xlsr_2b")
+    memory = training_memory(Case(settings, "wav2vec2_xlsr_2b"))
     assert memory.parameters > 2_000_000_000 and memory.between > 24 * 10**9
 
 
@@ -214,7 +213,7 @@ def configured():
 def test_updates_of_a_billion_parameters_fit_a_gpu_of_16_gb(configured):
     settings = configured("train-xlsr-1b-lora")
     architecture = settings.front_end.architecture
-    memory = training_memory(settings, architecture, dtype=torch.bfloat16)
+    memory = training_memory(Case(settings, architecture, dtype=torch.bfloat16))
     assert memory.parameters == 971_823_498 and memory.trained == 9_326_858
     # 13.2 GiB are 14.2 GB.
     assert 12 * GIB < memory.peak < 12.4 * GIB

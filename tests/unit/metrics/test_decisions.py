@@ -83,9 +83,9 @@ def test_the_best_thresholds_are_the_best_of_all(scores):
         ("best-accuracy", "accuracy"),
         ("best-balanced-accuracy", "balanced_accuracy"),
     ):
-        best = max(confusion.value(metric) for confusion in tried)
+        best = max(confusion.rates()[metric] for confusion in tried)
         threshold = choose_threshold(curve, rule)
-        assert Confusion.at(bona_fide, spoof, threshold).value(metric) == best
+        assert Confusion.at(bona_fide, spoof, threshold).rates()[metric] == best
         assert best_value(curve, metric) == best
     threshold = choose_threshold(curve, "min-dcf")
 

@@ -113,7 +113,7 @@ def test_any_number_of_values_and_frames_is_taken(name, small):
     small.back_end.nes2net_splits = (3, 4)
     for dimension in (24, 60):
         front_end = SimpleNamespace(dimension=dimension, layers=2)
-        back_end = network_class.make_back_end(SimpleNamespace(front_end=front_end), small).eval()
+        back_end = network_class.back_end_class.from_settings(small, front_end).eval()
         for frames in (back_end.shortest_frames, 50):
             features_BLC = torch.randn(2, frames, dimension)
             features = features_BLC if back_end.takes == "features" else [features_BLC] * 3

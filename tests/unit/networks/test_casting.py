@@ -11,7 +11,7 @@ from torchaudio.models.wav2vec2.components import EncoderLayer, FeedForward, Sel
 from asdf.networks import build_network, casting
 from asdf.networks.back_ends import residual_blocks, ssl_aasist
 from asdf.networks.casting import norms_shortened, weights_cast_together
-from asdf.networks.front_ends import layers, wav2vec2
+from asdf.networks.front_ends import encoder_layers, wav2vec2
 from asdf.settings.sections import Sections
 from tests.unit.networks.inspection import gradients_by_name
 
@@ -69,7 +69,7 @@ def test_numbers_are_those_of_autocast(choices, monkeypatch):
     waveforms = torch.randn(2, 8000)
     with Casts() as counted:
         together = gradients(network, waveforms)
-    for module in (wav2vec2, layers, residual_blocks, ssl_aasist):
+    for module in (wav2vec2, encoder_layers, residual_blocks, ssl_aasist):
         monkeypatch.setattr(module, "weights_cast_together", lambda *_: nullcontext())
     with Casts() as plain:
         alone = gradients(network, waveforms)

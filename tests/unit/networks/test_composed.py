@@ -7,8 +7,9 @@ import sys
 import pytest
 import torch
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import NetworkFile, read_network, write_network_file
+from asdf.interchange import read_network
 from asdf.networks import ComposedDetector, Wav2Vec2FrontEnd, build_network
 from asdf.networks.split import check_split
 from asdf.networks.ssl_detector import find_front_end_class

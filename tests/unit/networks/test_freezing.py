@@ -10,7 +10,7 @@ from torch import nn
 from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
 from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
 from asdf.settings.sections import FrontEnd
-from asdf.training.losses.building import build_loss
+from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
 from tests.unit.networks.inspection import any_in_training, any_learns, trainable_names
 

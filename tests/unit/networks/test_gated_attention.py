@@ -10,7 +10,7 @@ from torchaudio.models.wav2vec2.components import EncoderLayer, FeedForward
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.front_ends.layers import encoder_states
+from asdf.networks.front_ends.encoder_layers import encoder_states
 from asdf.networks.gated_attention import _GatedBias, can_gate
 from asdf.networks.tuning.low_rank import LowRankAttention
 from tests.unit.networks.test_wavlm import make_small

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from asdf.interchange import load_detector_weights, load_layers
+from asdf.checkpoint.fitting import load_layers
+from asdf.interchange import load_detector_weights
 from asdf.networks import Nes2NetXBackEnd
 from tests.unit.networks.conftest import build
 from tests.unit.networks.inspection import count_parameters

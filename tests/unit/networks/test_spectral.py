@@ -10,14 +10,9 @@ import torch
 import torchaudio
 from scipy.fft import dct
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import UsageError
-from asdf.interchange import (
-    NetworkFile,
-    read_network,
-    write_network_file,
-    write_onnx,
-    write_torchscript,
-)
+from asdf.interchange import read_network, write_onnx, write_torchscript
 from asdf.networks import FrontEnd, build_network
 from asdf.networks.front_ends.spectral import SpectralFrontEnd
 from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters, mel_filters

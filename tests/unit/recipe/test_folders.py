@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import UsageError
-from asdf.recipe.folders import folders_of
+from asdf.recipe.run_folders import folders_of
 from asdf.settings.sections import Paths
 
 

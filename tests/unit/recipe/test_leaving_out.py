@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpora import check_classes
+from asdf.recipe.corpus import check_classes
 from asdf.recipe.leaving_out import LeaveOut, left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     check_unheard,
@@ -41,7 +41,7 @@ def test_attacks_are_trained_without_and_validated_with_all_bona_fide_trials():
     left_out = LeaveOut("attack", ("A01", "A03"))
     assert rows(left_out.training_rows(corpus())) == [0, 1, 3]
     assert rows(left_out.left_out_rows(corpus())) == [0, 1, 2, 4, 5]
-    (restricted,) = validation_lists(settings("attack", "A01", "A03"), [corpus()])
+    (restricted,) = validation_lists(settings("attack", "A01", "A03").recipe, [corpus()])
     assert restricted.name == "dev.attack=A01,A03"
     assert restricted.columns["attack"] == ["-", "-", "A01", "A03", "A01"]
     trained = left_out.for_training(corpus())
@@ -63,7 +63,7 @@ def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
     left_out = LeaveOut("attack", ("A01",))
     plain = corpus(speaker=SPEAKERS)
     assert rows(left_out.training_rows(plain)) == list(range(6))
-    trained = training_lists(settings("attack", "A01"), [plain, corpus("more")])
+    trained = training_lists(settings("attack", "A01").recipe, [plain, corpus("more")])
     assert [len(part) for part in trained] == [6, 4]
     assert left_out.whole_parts([plain, corpus("more")]) == [
         "dev has no column 'attack': all of it is trained on"
@@ -72,9 +72,9 @@ def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
 
 def test_by_default_nothing_is_left_out():
     lists = [corpus("train"), corpus()]
-    assert left_out_of(settings()) is None
-    assert training_lists(settings(), lists[:1]) == lists[:1]
-    assert validation_lists(settings(), lists[1:]) == lists[1:]
+    assert left_out_of(settings().recipe) is None
+    assert training_lists(settings().recipe, lists[:1]) == lists[:1]
+    assert validation_lists(settings().recipe, lists[1:]) == lists[1:]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_by_default_nothing_is_left_out():
 )
 def test_what_the_training_sets_do_not_have_is_refused(words, message):
     with pytest.raises(UsageError) as caught:
-        training_lists(settings(*words), [corpus("train")])
+        training_lists(settings(*words).recipe, [corpus("train")])
     assert str(caught.value).startswith(f"recipe.leave_out: {message}")
 
 
@@ -104,18 +104,18 @@ def test_a_column_without_values_is_refused():
         made = settings()
         made.recipe.leave_out = words
         with pytest.raises(UsageError, match=r"is a column and its values, such as \('attack'"):
-            left_out_of(made)
+            left_out_of(made.recipe)
 
 
 def test_a_validation_set_that_has_none_of_the_values_is_refused():
     with pytest.raises(UsageError) as caught:
-        validation_lists(settings("attack", "A09"), [corpus()])
+        validation_lists(settings("attack", "A09").recipe, [corpus()])
     assert (
         "the validation set dev has no trial of attack A09, so it says nothing of what is left "
         "out. The values of attack there: A01, A02, A03. Choose values" in str(caught.value)
     )
     with pytest.raises(UsageError, match="It has no column 'attack', or nothing in it"):
-        validation_lists(settings("attack", "A09"), [corpus(speaker=SPEAKERS)])
+        validation_lists(settings("attack", "A09").recipe, [corpus(speaker=SPEAKERS)])
 
 
 def test_both_classes_must_be_left():
@@ -134,7 +134,7 @@ def test_the_name_of_a_restricted_set_is_one_of_a_file():
     odd = corpus(language=["de", "fr/ca", "de", "fr ca", "fr/ca", "x"])
     names = []
     for value in ("fr/ca", "fr ca"):
-        names += [part.name for part in validation_lists(settings("language", value), [odd])]
+        names += [part.name for part in validation_lists(settings("language", value).recipe, [odd])]
     assert all(name.startswith("dev.language=fr_ca-") for name in names)
     assert len(set(names)) == 2
     many = LeaveOut("speaker", ("s", *(f"speaker{i}" for i in range(500))))
@@ -174,25 +174,27 @@ def ids(lists) -> list[str]:
 def test_speakers_are_left_out_with_all_that_they_say():
     chosen = by_speakers("attack", "A02")
     train = apart("train")
-    assert ids(training_lists(chosen, [train])) == ["train/1.wav", "train/4.wav"]
+    assert ids(training_lists(chosen.recipe, [train])) == ["train/1.wav", "train/4.wav"]
     # The genuine speech of s1; of A02 the copies of s1 and the voice that speaks for itself.
-    (restricted,) = validation_lists(chosen, [apart("dev")], [train])
+    (restricted,) = validation_lists(chosen.recipe, [apart("dev")], [train])
     assert restricted.ids == ["dev/0.wav", "dev/5.wav", "dev/6.wav"]
     assert restricted.name == "dev.attack=A02.speaker=s1"
     # A voice that speaks for itself in validation, and is genuine in training, is a speaker there.
     heard = apart("train", [*KINDS, ("v", "-", 1)])
-    (restricted,) = validation_lists(chosen, [apart("dev")], [heard])
+    (restricted,) = validation_lists(chosen.recipe, [apart("dev")], [heard])
     assert restricted.ids == ["dev/0.wav", "dev/6.wav"]
-    assert left_out_of(chosen).describe() == "attack A02 and speaker s1"
+    assert left_out_of(chosen.recipe).describe() == "attack A02 and speaker s1"
 
 
 def test_speakers_alone_are_the_values_of_their_column():
     chosen = by_speakers()
     train, dev = apart("train"), apart("dev")
-    assert ids(training_lists(chosen, [train])) == [f"train/{row}.wav" for row in (1, 3, 4, 5)]
+    assert ids(training_lists(chosen.recipe, [train])) == [
+        f"train/{row}.wav" for row in (1, 3, 4, 5)
+    ]
     named = settings("speaker", "s1")
     for lists in (chosen, named):
-        (restricted,) = validation_lists(lists, [dev], [train])
+        (restricted,) = validation_lists(lists.recipe, [dev], [train])
         assert restricted.ids == ["dev/0.wav", "dev/2.wav", "dev/6.wav"]
         assert restricted.name == "dev.speaker=s1"
 
@@ -200,39 +202,41 @@ def test_speakers_alone_are_the_values_of_their_column():
 def test_what_is_left_out_is_evaluated_and_the_rest_validated():
     chosen = by_speakers("attack", "A02", evaluate=True)
     train, dev = apart("train"), apart("dev")
-    (rest,) = validation_lists(chosen, [dev], [train])
+    (rest,) = validation_lists(chosen.recipe, [dev], [train])
     assert rest.ids == ["dev/1.wav", "dev/4.wav"]
     assert rest.name == "dev.without-attack=A02.speaker=s1"
     joined = join([train, dev])
-    (evaluated,) = evaluation_lists(chosen, [joined], [train])
+    (evaluated,) = evaluation_lists(chosen.recipe, [joined], [train])
     assert list(evaluated.ids) == [
         *(f"train:train/{row}.wav" for row in (0, 5, 6)),
         *(f"dev:dev/{row}.wav" for row in (0, 5, 6)),
     ]
     assert evaluated.name == "train+dev.attack=A02.speaker=s1"
-    assert evaluated.name == evaluated_name(chosen, joined.name)
+    assert evaluated.name == evaluated_name(chosen.recipe, joined.name)
     # Without the setting evaluation sets stay whole.
-    assert evaluation_lists(by_speakers("attack", "A02"), [joined], [train]) == [joined]
-    assert evaluated_name(by_speakers("attack", "A02"), "dev") == "dev"
+    assert evaluation_lists(by_speakers("attack", "A02").recipe, [joined], [train]) == [joined]
+    assert evaluated_name(by_speakers("attack", "A02").recipe, "dev") == "dev"
 
 
 def test_nothing_is_evaluated_that_is_trained_on():
     # Of attacks alone all genuine speech is trained on: what is left is that of other sets.
     chosen = by_speakers("attack", "A02", speakers=(), evaluate=True)
     train, dev = apart("train"), apart("dev")
-    (evaluated,) = evaluation_lists(chosen, [join([train, dev])], [train])
+    (evaluated,) = evaluation_lists(chosen.recipe, [join([train, dev])], [train])
     assert list(evaluated.ids) == [
         *(f"train:train/{row}.wav" for row in (3, 5, 6)),
         *(f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)),
     ]
     # The same recordings under another name, and spelled otherwise.
     other = apart("other", folder="x/../train")
-    (evaluated,) = evaluation_lists(chosen, [other], [train])
+    (evaluated,) = evaluation_lists(chosen.recipe, [other], [train])
     assert evaluated.ids == [f"x/../train/{row}.wav" for row in (3, 5, 6)]
     # Each recording counts once, and validation has none that is trained on.
-    (evaluated,) = evaluation_lists(chosen, [join([dev, apart("again", folder="dev")])], [train])
+    (evaluated,) = evaluation_lists(
+        chosen.recipe, [join([dev, apart("again", folder="dev")])], [train]
+    )
     assert list(evaluated.ids) == [f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)]
-    (rest,) = validation_lists(chosen, [train], [train])
+    (rest,) = validation_lists(chosen.recipe, [train], [train])
     assert rest.ids == []
     with pytest.raises(AsdfError, match=r"2 recordings of dev are trained on, such as dev/1\.wav"):
         check_unheard(dev, [train, dev.select(np.array([1, 4]))])
@@ -264,17 +268,17 @@ def test_nothing_is_evaluated_that_is_trained_on():
 )
 def test_speakers_that_cannot_be_left_out_are_refused(chosen, message):
     with pytest.raises(UsageError) as caught:
-        training_lists(chosen, [apart("train")])
+        training_lists(chosen.recipe, [apart("train")])
     assert str(caught.value).startswith(message)
 
 
 def test_the_nearest_speaker_is_named():
     train = apart("train", [("allison", "-", 1), *KINDS])
     with pytest.raises(UsageError, match=r"the speaker 'alison'. Did you mean 'allison'\?"):
-        training_lists(by_speakers("attack", "A02", speakers=("alison",)), [train])
+        training_lists(by_speakers("attack", "A02", speakers=("alison",)).recipe, [train])
 
 
 def test_an_evaluation_set_without_what_is_left_out_is_refused():
     chosen = by_speakers("attack", "A02", evaluate=True)
     with pytest.raises(UsageError, match=r"the evaluation set dev has no trial of attack A02"):
-        evaluation_lists(chosen, [apart("dev", KINDS[:3])], [apart("train")])
+        evaluation_lists(chosen.recipe, [apart("dev", KINDS[:3])], [apart("train")])

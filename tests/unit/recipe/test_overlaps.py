@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.recipe.corpora import Corpus
-from asdf.recipe.overlaps import find_overlaps
+from asdf.recipe.corpus import Corpus
+from asdf.recipe.shared_recordings import find_overlaps
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -32,20 +32,20 @@ def test_recordings_in_both(tmp_path: Path) -> None:
         trials("other", ["a.wav"], tmp_path / "elsewhere"),
     ]
     chosen = settings(("t",), ("e", "other"))
-    assert find_overlaps(lists, chosen, {}) == [
+    assert find_overlaps(lists, chosen.recipe, {}) == [
         "2 recordings of e are also in the training set t: results on them are no test",
         "1 recordings of v are also in the training set t: results on them are no test",
     ]
     # Then a validation set may be the rest of a training set.
     chosen.recipe.leave_out = ("attack", "A01")
-    assert len(find_overlaps(lists, chosen, {})) == 1
+    assert len(find_overlaps(lists, chosen.recipe, {})) == 1
 
 
 def test_corpora_that_share_speech(tmp_path: Path) -> None:
     """Also where a recipe has a name of its own for one, and although no list was read."""
     corpora = {"mine": Corpus(reader="wavefake", folder="x"), "v": Corpus("v.txt")}
     chosen = settings(("mine", "asvspoof19"), ("in-the-wild+diffssd:test", "asvspoof21-la:eval"))
-    (sentence,) = find_overlaps([], chosen, corpora)
+    (sentence,) = find_overlaps([], chosen.recipe, corpora)
     assert sentence == (
         "diffssd:test shares speech with the training set wavefake: both have that of LJSpeech "
         "(says the table of sources in nii-yamagishilab/AntiDeepfake, protocols/README.md)"

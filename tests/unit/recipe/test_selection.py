@@ -3,7 +3,8 @@
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.selection import check_choices, select_networks
+from asdf.recipe.problems import check_choices
+from asdf.recipe.selection import select_networks
 from asdf.runs.evaluations import Evaluation, write_evaluations
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName

@@ -10,7 +10,7 @@ import numpy as np
 
 from asdf.evaluation import write_scores
 from asdf.segments import Segment
-from asdf.segments.frame_table import frame_table, write_frame_table
+from asdf.segments.scored_frames import frame_table, write_frame_table
 from asdf.tasks.localisation.located_intervals import localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,

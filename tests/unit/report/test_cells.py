@@ -7,7 +7,7 @@ from jinja2 import UndefinedError
 
 from asdf.report.html_page import render
 from asdf.report.literature import Literature
-from asdf.tables.page_cells import Cell, PageTable, count_cell, head_cells, name_cell
+from asdf.tables.page_cells import Cell, PageTable, count_cell, name_cell
 
 
 def as_html(table: PageTable) -> str:
@@ -18,7 +18,7 @@ def as_html(table: PageTable) -> str:
 
 def test_a_table_escapes_its_texts_and_aligns_its_numbers():
     rows = [[Cell("1.50", 1.5)], [Cell("–")]]
-    assert as_html(PageTable("<t>", head_cells(["n"]), rows)) == (
+    assert as_html(PageTable("<t>", [Cell("n")], rows)) == (
         '<div class="scroll" tabindex="0" role="region" aria-label="&lt;t&gt;"><table data-tools>'
         "<caption>&lt;t&gt;</caption>"
         '<thead><tr><th scope="col" class="n">n</th></tr></thead><tbody>'

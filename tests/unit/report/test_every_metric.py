@@ -25,10 +25,10 @@ EVALUATE = [
 # A program that registers a metric, and then is the command line.
 WITH_ANOTHER = """
 import sys
-from asdf.metrics import catalogue
+from asdf.metrics import metric_columns
 
-mine = catalogue.Metric(key="mine", name="my metric", of=lambda summary: 0.4375)
-catalogue.METRICS = (*catalogue.METRICS, mine)
+mine = metric_columns.Metric(key="mine", name="my metric", of=lambda summary: 0.4375)
+metric_columns.METRICS = (*metric_columns.METRICS, mine)
 from asdf.__main__ import main
 
 sys.exit(main(sys.argv[1:]))

@@ -11,7 +11,7 @@ import pytest
 
 from asdf.evaluation import Scores
 from asdf.metrics.summary import summarise
-from asdf.report.detection_latex import to_latex
+from asdf.report.paper_tables import to_latex
 from tests.unit.report.test_tables import FIRST, IDS, LABELS, SECOND, VALUES
 
 LONG = [f"output/exp_2026/xlsr300m-asp_seed{i}&50%-{'Nes2Net' * 6}/epoch.{i}" for i in range(8)]

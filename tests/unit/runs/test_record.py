@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asdf.runs.log import LOG
-from asdf.runs.record import append_record, environment_record, git_state, update_record
+from asdf.runs.start_records import append_record, environment_record, git_state, update_record
 
 
 def test_the_record_says_what_ran_on_what(tmp_path, monkeypatch):

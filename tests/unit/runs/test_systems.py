@@ -25,8 +25,8 @@ OF_LINUX = {
     "data/feature_pass.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
     "distributed/cores.py": {"sched_getaffinity"},
-    "doctor/folders.py": {"statvfs"},
-    "launcher/arrays.py": {"getuid"},
+    "doctor/disks.py": {"statvfs"},
+    "launcher/job_arrays.py": {"getuid"},
     "launcher/processes.py": {"SIGKILL"},
 }
 IMPORT_ALL = """

@@ -14,15 +14,11 @@ from numpy.testing import assert_allclose
 import asdf
 from asdf.audio import audio_length, read_audio
 from asdf.audio.speech_activity import cut_to_speech
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import (
-    NetworkFile,
-    load_detector_weights,
-    read_network,
-    write_network_file,
-)
+from asdf.interchange import load_detector_weights, read_network
 from asdf.metrics.calibration import Calibration
 from asdf.networks import build_network
 from asdf.runs.log import LOG

@@ -7,8 +7,8 @@ import pytest
 import soundfile
 import torch
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import UsageError
-from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
 from asdf.segments import Segment

@@ -14,10 +14,10 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.checkpoint.fused_file import read_fused_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import read_scores, write_scores
-from asdf.interchange import NetworkFile, read_fused_file
-from asdf.interchange.network_file import write_network_file
 from asdf.networks import build_network
 from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList

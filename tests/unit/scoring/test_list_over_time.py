@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from asdf.audio import read_audio
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
 from asdf.scoring.list_over_time import ListOverTime

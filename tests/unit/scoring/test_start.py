@@ -10,7 +10,7 @@ import pytest
 import soundfile
 import torch
 
-from asdf.interchange import NetworkFile, write_network_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from asdf import Detector
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile
-from asdf.interchange.network_file import write_network_file
 from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
 from asdf.scoring.waveform_scorer import Outcome
 from asdf.scoring.whole_recording import Window, tally_windows

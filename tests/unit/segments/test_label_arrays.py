@@ -108,12 +108,12 @@ def lists_within_lists() -> bytes:
     [
         (b"", "its pickle is broken"),
         (b"\x80\x04}", "its pickle is broken"),
-        (b"\x80\x04K\x01.", "no dictionary"),
+        (b"\x80\x04K\x01.", "not a dictionary"),
         (b"\x80\x02c__builtin__\nexec\n.", "which no labels need"),
-        (b"\x80\x02}(K\x01K\x02u.", "keys that are no texts"),
+        (b"\x80\x02}(K\x01K\x02u.", "keys that are not texts"),
         (b"\x80\x02r\xff\xff\xff\xff.", "its pickle is broken"),
         (b"\x80\x04\x8e" + b"\xff" * 8, "its pickle is broken"),
-        (pickle.dumps({"a": "111"}), "are no array"),
+        (pickle.dumps({"a": "111"}), "are not an array"),
         (pickle.dumps({"a": np.array([1, 2])}, protocol=4), "are not 0 and 1"),
         (pickle.dumps({"a": np.array([0.5])}, protocol=4), "another type"),
         (pickle.dumps({"a": np.zeros((2, 2), np.int8)}, protocol=4), "another shape"),
@@ -155,7 +155,7 @@ def test_a_shape_that_the_file_only_states_takes_no_memory(tmp_path):
 
 def test_a_file_that_is_no_npy_or_does_not_exist_is_an_error(tmp_path):
     (tmp_path / "x_0.16.npy").write_text("LA_0001 CON_D_0000000 - CON spoof\n")
-    with pytest.raises(AsdfError, match="no npy file"):
+    with pytest.raises(AsdfError, match="not an npy file"):
         read_label_arrays(tmp_path / "x_0.16.npy")
     with pytest.raises(AsdfError, match="cannot read the segment labels"):
         read_label_arrays(tmp_path / "y_0.16.npy")

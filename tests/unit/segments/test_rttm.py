@@ -64,10 +64,10 @@ def test_a_gzip_file_is_read(tmp_path):
     [
         ("SPEAKER a 1 0 1 <NA> <NA>", "expected 'SPEAKER NAME"),
         ("LA_0001 a - - bonafide", "expected 'SPEAKER NAME"),
-        ("SPEAKER a 1 0 1 <NA> <NA> music <NA> <NA>", "'music' is no label"),
+        ("SPEAKER a 1 0 1 <NA> <NA> music <NA> <NA>", "'music' is not a label"),
         ("SPEAKER a 1 0 -1 <NA> <NA> spoof <NA> <NA>", "ends before it starts"),
-        ("SPEAKER a 1 x 1 <NA> <NA> spoof <NA> <NA>", "is no time"),
-        ("SPEAKER a 1 0 inf <NA> <NA> spoof <NA> <NA>", "is no time"),
+        ("SPEAKER a 1 x 1 <NA> <NA> spoof <NA> <NA>", "is not a time"),
+        ("SPEAKER a 1 0 inf <NA> <NA> spoof <NA> <NA>", "is not a time"),
     ],
 )
 def test_lines_that_do_not_fit_are_named(tmp_path, line, reason):

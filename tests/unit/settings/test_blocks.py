@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.settings.blocks import Block, parse_assignments, parse_blocks
-from asdf.settings.lines import read_text
+from asdf.settings.config_files import Block, parse_assignments, parse_blocks, read_text
 from asdf.settings.mistakes import SettingsError
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from asdf.settings import Settings, SettingsError, list_configs, tokens
-from asdf.settings.blocks import parse_blocks
-from asdf.settings.inheritance import application_order, inheritance_mistakes
+from asdf.settings import Settings, SettingsError, list_configs, literals
+from asdf.settings.config_files import parse_blocks
+from asdf.settings.loading import application_order, inheritance_mistakes
 
 from .conftest import Write
 
@@ -17,10 +17,10 @@ LETTERS = 1_000_000
 
 
 class CountingTokens:
-    """`tokens.TOKEN`, which counts the tokens that anybody looks at."""
+    """`literals.TOKEN`, which counts the tokens that anybody looks at."""
 
     def __init__(self) -> None:
-        self.pattern = tokens.TOKEN
+        self.pattern = literals.TOKEN
         self.count = 0
 
     def finditer(self, text: str, start: int = 0) -> Iterator[object]:
@@ -32,7 +32,7 @@ class CountingTokens:
 def tokens_visited(monkeypatch: pytest.MonkeyPatch, text: str) -> int:
     counting = CountingTokens()
     with monkeypatch.context() as patch:
-        patch.setattr(tokens, "TOKEN", counting)
+        patch.setattr(literals, "TOKEN", counting)
         parse_blocks(text, "runs.py")
     return counting.count
 

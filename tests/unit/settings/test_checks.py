@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from asdf.settings.catalogue import catalogue, our_catalogue, section_types
-from asdf.settings.checks import check_value
-from asdf.settings.environment import expand
+from asdf.settings.config_layers import expand
 from asdf.settings.mistakes import Complaint
+from asdf.settings.value_checks import check_value
 
 
 @pytest.mark.parametrize(

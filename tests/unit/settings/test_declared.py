@@ -12,10 +12,10 @@ import pytest
 
 from asdf.settings import Sections, Settings, SettingsError
 from asdf.settings.catalogue import settings_of
-from asdf.settings.checks import check_value
 from asdf.settings.declared import RESERVED, section_of_arguments
+from asdf.settings.explaining import explain
 from asdf.settings.mistakes import Complaint
-from asdf.settings.provenance import explain
+from asdf.settings.value_checks import check_value
 
 MODULE = '''
 from dataclasses import dataclass

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asdf.settings.blocks import Block, parse_blocks
-from asdf.settings.inheritance import application_order, inheritance_mistakes
+from asdf.settings.config_files import Block, parse_blocks
+from asdf.settings.loading import application_order, inheritance_mistakes
 
 
 def parsed(text: str) -> tuple[dict[str, Block], list[str]]:

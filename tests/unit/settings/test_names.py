@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 import pytest
 
 from asdf.settings.catalogue import Known, describe_names
-from asdf.settings.checks import check_value
 from asdf.settings.mistakes import Complaint
 from asdf.settings.sections import KnownNames, setting
+from asdf.settings.value_checks import check_value
 
 NAMES = {"cosine": "asdf.x.Cosine", "linear": "asdf.x.Linear"}
 

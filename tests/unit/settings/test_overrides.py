@@ -7,8 +7,8 @@ from operator import attrgetter
 import pytest
 
 from asdf.settings import Settings, SettingsError
+from asdf.settings.literals import split_values
 from asdf.settings.mistakes import Complaint
-from asdf.settings.tokens import split_values
 
 from .conftest import Write
 

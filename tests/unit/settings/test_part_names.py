@@ -5,9 +5,9 @@ import re
 import pytest
 
 from asdf.settings.catalogue import catalogue
-from asdf.settings.checks import check_value
 from asdf.settings.mistakes import Complaint
 from asdf.settings.part_names import LayerRange, read_layer_range
+from asdf.settings.value_checks import check_value
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from asdf.settings import Settings, SettingsError, list_configs, markdown_tables
 from asdf.settings.catalogue import catalogue, our_catalogue, section_types
-from asdf.settings.layers import Step, defaults, resolve
+from asdf.settings.config_layers import Step, defaults, resolve
+from asdf.settings.explaining import render_snapshot
 from asdf.settings.loading import read_init_config
 from asdf.settings.mistakes import Location
-from asdf.settings.provenance import render_snapshot
 
 from .conftest import Write
 

@@ -10,11 +10,10 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.runs.evaluations import ValidationResult, read_evaluations
 from asdf.runs.layout import Layout
-from asdf.training.callback_group import CallbackGroup
+from asdf.training.callback_group import CallbackGroup, MetricsFile
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
-from asdf.training.metrics_file import MetricsFile
 from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
-from asdf.interchange import NetworkFile
 from asdf.runs.layout import Layout
 from asdf.settings.sections import RawBoost, Sections
 from asdf.training.callback_group import CallbackGroup

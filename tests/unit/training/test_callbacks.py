@@ -7,8 +7,8 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Sections
+from asdf.training.callback_group import MetricsFile
 from asdf.training.callbacks import TensorBoard, find_callbacks
-from asdf.training.metrics_file import MetricsFile
 
 STEP = {
     "step": 2,

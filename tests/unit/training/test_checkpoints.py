@@ -7,23 +7,23 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
 from asdf.training import checkpoints
 from asdf.training.checkpoints import (
+    HostCopies,
     collect_checkpoint,
     fill_network,
     newest_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from asdf.training.host_copies import HostCopies
 from asdf.training.optimisers import build_optimiser
-from asdf.training.progress import Progress
+from asdf.training.training_progress import Progress
 
 EVALUATION = Evaluation(17, 2.5, NetworkName("epoch.3.step.17"), {"dev": 0.1}, "bf16")
 
@@ -177,7 +177,7 @@ FULL = """
 import resource, sys, torch
 from pathlib import Path
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.training.checkpoints import write_checkpoint
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:

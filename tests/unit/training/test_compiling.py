@@ -12,11 +12,11 @@ from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import build_network
-from asdf.networks.front_ends import layers
+from asdf.networks.front_ends import encoder_layers
 from asdf.settings.sections import Sections
 from asdf.training.compiling import Compiled, compile_errors_as_usage_errors, compile_network
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Net
 
 
@@ -137,11 +137,11 @@ def traced_alone(monkeypatch):
     """Compile without the compiler's own back end, which takes long."""
     traced = partial(torch.compile, backend="aot_eager")
     monkeypatch.setattr(torch, "compile", traced)
-    layers._compile_call.cache_clear()
+    encoder_layers._compile_call.cache_clear()
     torch._dynamo.reset()
     counters.clear()
     yield
-    layers._compile_call.cache_clear()
+    encoder_layers._compile_call.cache_clear()
 
 
 def ssl_step(compiles, **choices) -> Step:

@@ -12,7 +12,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.devices import check_one_process
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
-from asdf.training.graphs import GraphedPasses
+from asdf.training.captured_passes import GraphedPasses
 from tests.unit.training.test_step import SIZE, make, take
 
 

@@ -5,7 +5,7 @@ import io
 import torch
 from torch import nn
 
-from asdf.training.host_copies import HostCopies
+from asdf.training.checkpoints import HostCopies
 
 
 def saved(content) -> bytes:

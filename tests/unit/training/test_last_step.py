@@ -7,8 +7,8 @@ from torch import nn
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError
-from asdf.training.last_step import MAX_SKIPPED, LastStep
-from asdf.training.progress import Progress
+from asdf.training.gradients import MAX_SKIPPED, LastStep
+from asdf.training.training_progress import Progress
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Step, make
 
 PLAN = TrainingPlan(SIZE, 4)

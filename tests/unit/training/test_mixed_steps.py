@@ -16,12 +16,12 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
-from asdf.training.graphs import _copy_targets, _empty_like
+from asdf.training.captured_passes import _copy_targets, _empty_like
 from asdf.training.losses import CrossEntropy, OCSoftmax, Targets
-from asdf.training.losses.building import find_loss_class
+from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.objective import StepWeights
-from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from tests.unit.training.test_step import LABELS, SIZE, UTTERANCES, WAVEFORMS, Net
 
 EPOCH = 3

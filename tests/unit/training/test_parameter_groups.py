@@ -10,8 +10,8 @@ from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.interface import front_end_parameters
 from asdf.training.optimisers import build_optimiser
 from asdf.training.parameter_groups import group_parameters
-from asdf.training.progress import Progress
 from asdf.training.schedules import find_schedule, set_learning_rate
+from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
 
 # As in wav2vec 2.0 base: the norm comes before the first layer.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from asdf.training.save_timer import SaveTimer
+from asdf.training.saving import SaveTimer
 
 
 class Clock:

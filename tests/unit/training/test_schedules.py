@@ -9,13 +9,13 @@ from torch.optim import lr_scheduler
 
 from asdf.errors import AsdfError
 from asdf.training.optimisers import build_optimiser
-from asdf.training.progress import Progress
 from asdf.training.schedules import (
     ScheduleProgress,
     find_schedule,
     set_learning_rate,
     update_plateau,
 )
+from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
 from tests.unit.training.test_optimisers import Small
 

@@ -8,16 +8,16 @@ import torch
 from torch import nn
 
 from asdf.audio.rawboost_batch import Unboosted
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 from asdf.networks.packed import computes_bfloat16
 from asdf.training.instruments.clock import FORWARD
-from asdf.training.precision import choose_precision
-from asdf.training.progress import Progress, seed_step
 from asdf.training.step import Step
+from asdf.training.training_precision import choose_precision
+from asdf.training.training_progress import Progress, seed_step
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import network_settings
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError
-from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import ValidationResult
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.weight_average import WeightAverage, load_unaveraged

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.audio.augmentation.material import find_noises, find_responses
+from asdf.audio.augmentation.material import find_material
 from asdf.errors import UsageError
 
 
@@ -75,13 +75,13 @@ def list_real(rirs: Path) -> None:
 
 
 def test_all_recordings_of_musan_or_of_a_part_of_it(musan: Path) -> None:
-    assert relative(find_noises(["musan"], musan), musan / "musan") == [
+    assert relative(find_material("noise", ["musan"], musan), musan / "musan") == [
         "music/fma/music-fma-0000.wav",
         "noise/free-sound/noise-free-sound-0000.wav",
         "noise/free-sound/noise-free-sound-0001.wav",
         "speech/librivox/speech-librivox-0000.wav",
     ]
-    parts = find_noises(["musan/noise", str(musan / "musan" / "music")], Path(musan))
+    parts = find_material("noise", ["musan/noise", str(musan / "musan" / "music")], Path(musan))
     assert [Path(path).name for path in parts] == [
         "noise-free-sound-0000.wav",
         "noise-free-sound-0001.wav",
@@ -95,7 +95,9 @@ def test_impulse_responses_are_separated_from_the_noises_next_to_them(
 ) -> None:
     if listed:
         list_real(rirs)
-    assert relative(find_responses(["RIRS_NOISES"], rirs), rirs / "RIRS_NOISES") == [
+    assert relative(
+        find_material("reverberation", ["RIRS_NOISES"], rirs), rirs / "RIRS_NOISES"
+    ) == [
         "real_rirs_isotropic_noises/RVB2014_type1_rir_largeroom1_near_angla.wav",
         "real_rirs_isotropic_noises/air_type1_air_binaural_aula_carolina_0_1_3.wav",
         "simulated_rirs/largeroom/Room001/Room001-00001.wav",
@@ -107,7 +109,7 @@ def test_impulse_responses_are_separated_from_the_noises_next_to_them(
 def test_noises_are_separated_from_the_impulse_responses_next_to_them(rirs: Path) -> None:
     list_real(rirs)
     folders = ["RIRS_NOISES/pointsource_noises", "RIRS_NOISES/real_rirs_isotropic_noises"]
-    names = [Path(path).name for path in find_noises(folders, rirs)]
+    names = [Path(path).name for path in find_material("noise", folders, rirs)]
     assert names == ["noise-free-sound-0000.wav", "RVB2014_type1_noise_largeroom1_1.wav"]
 
 
@@ -121,13 +123,13 @@ def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs: Pa
             for n in ("noise-free-sound-0000", "second")
         )
     )
-    assert relative(find_noises(["RIRS_NOISES"], rirs), base) == [
+    assert relative(find_material("noise", ["RIRS_NOISES"], rirs), base) == [
         "pointsource_noises/noise-free-sound-0000.wav",
         "pointsource_noises/second.wav",
         "real_rirs_isotropic_noises/RVB2014_type1_noise_largeroom1_1.wav",
     ]
     assert "pointsource_noises/second.wav" not in relative(
-        find_responses(["RIRS_NOISES"], rirs), base
+        find_material("reverberation", ["RIRS_NOISES"], rirs), base
     )
 
 
@@ -137,14 +139,14 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_over(musan: Path) -> None:
     closed.chmod(0)
     try:
         with pytest.raises(UsageError, match=f"cannot list the folder {closed}: Permission denied"):
-            find_noises(["musan"], musan)
+            find_material("noise", ["musan"], musan)
     finally:
         closed.chmod(0o700)
 
 
 def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        find_noises(["musan", "muson"], musan)
+        find_material("noise", ["musan", "muson"], musan)
     assert str(caught.value) == (
         f"augmentation.noise_folders names {musan / 'muson'}, and there is no such folder. "
         "Unpack the corpus there, or correct the name: it is relative to paths.database_folder."
@@ -153,9 +155,9 @@ def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
         UsageError,
         match=r"reverberation_folders names .*noise, which holds no room impulse responses",
     ):
-        find_responses(["musan/noise"], musan)
+        find_material("reverberation", ["musan/noise"], musan)
     (musan / "empty").mkdir()
     with pytest.raises(
         UsageError, match=r"noise_folders names .*empty, which holds no recordings of noise"
     ):
-        find_noises(["empty"], musan)
+        find_material("noise", ["empty"], musan)

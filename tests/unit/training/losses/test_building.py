@@ -11,7 +11,7 @@ from asdf.networks import build_network
 from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Sections
 from asdf.training.losses import OCSoftmax
-from asdf.training.losses.building import build_loss
+from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
 from tests.conftest import ROOT
 from tests.small_networks import Normed, Plain
@@ -178,7 +178,7 @@ def test_likelihood_ratios_need_cross_entropy(values, said) -> None:
         ("OfLogits", "gives a tensor () as per_utterance of 2 utterances, not (2,)"),
         ("NoDimension", "NoDimension(settings, 48) failed: TypeError"),
         ("Lacking", "own_loss.Lacking lacks per_utterance, without which it is no Loss"),
-        ("Other", "a class derived from asdf.training.losses.base.Loss is needed"),
+        ("Other", "a class derived from asdf.training.losses.loss.Loss is needed"),
         ("Centr", "Did you mean 'Centre'?"),
         ("Speaker", "needs the column 'speaker' of the training list, which has attack"),
     ],

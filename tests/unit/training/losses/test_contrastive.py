@@ -8,8 +8,8 @@ import torch
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
 from asdf.training.losses import SupervisedContrastive
-from asdf.training.losses.building import build_loss
 from asdf.training.losses.contrastive import contrast
+from asdf.training.losses.loss_building import build_loss
 from tests.small_networks import Plain
 from tests.unit.conftest import network_settings
 from tests.unit.training.losses.test_building import LIST

@@ -13,13 +13,12 @@ from asdf.data.mixup import find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.networks.outputs import Outputs
-from asdf.training.graphs import _copy_targets, _empty_like
+from asdf.training.captured_passes import _copy_targets, _empty_like
 from asdf.training.losses import Targets, TermTargets
-from asdf.training.objective import Objective
-from asdf.training.progress import Progress
+from asdf.training.objective import Objective, TargetSource
 from asdf.training.step import Step
-from asdf.training.targets import TargetSource
 from asdf.training.terms import ClipKey, Term
+from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
 from tests.unit.training.test_step import LABELS, SIZE, UTTERANCES, WAVEFORMS, Net
 

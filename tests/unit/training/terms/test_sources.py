@@ -8,13 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import NetworkFile, fill_network, read_network
-from asdf.interchange.network_file import write_network_file
+from asdf.interchange import read_network
+from asdf.networks.heads import heads_of
 from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
-from asdf.tasks.tracing.heads import CosineClassHead, class_head_of
+from asdf.tasks.tracing.heads import ClassHead, CosineClassHead
 from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.small_networks import Plain
@@ -105,7 +107,7 @@ def test_a_bona_fide_crop_of_a_spoof_is_of_no_attack(bona_fide: str, classes: li
 
 def test_cosines_have_a_margin_in_training_alone() -> None:
     network, term = built(head="cosine", scale=10.0, margin=0.3)
-    head = class_head_of(network)
+    (head,) = heads_of(network)
     assert isinstance(head, CosineClassHead)
     embeddings = torch.randn(6, 48)
     logits = head.logits(embeddings)
@@ -151,7 +153,8 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
     write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     read, file = read_network(tmp_path / "net.pt", tmp_path)
     assert file.sources["classes"] == ["A01", "A02", "A07"] and file.sources["column"] == "attack"
-    back = class_head_of(read)
+    (back,) = heads_of(read)
+    assert isinstance(back, ClassHead)
     assert back.names == ("A01", "A02", "A07") and back.bona_fide == "left_out"
     clips = torch.randn(3, 400)
     assert torch.equal(read(clips).extras["sources"], network(clips).extras["sources"])

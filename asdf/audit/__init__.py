@@ -1,0 +1,20 @@
+"""What tells the classes of a corpus apart without listening to speech, and what is wrong with it.
+
+Everything is imported when it is first used, so that a command waits only for what it needs.
+"""
+
+# ruff: noqa: F401 (names for others)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.audit.auditing import Audit, Options, audit_recordings
+    from asdf.audit.features import FEATURES
+    from asdf.audit.measuring import Measured, as_entry, from_entry, measure_all
+    from asdf.audit.results import audit_json, audit_page, audit_text
+
+__all__, __getattr__ = open_door(__name__)

@@ -1,0 +1,122 @@
+"""Fingerprints of recordings: the same sound is known again under another name, level or codec.
+
+A frame's word has a bit per pair of neighbouring bands: whether their difference of energy grew
+since the frame before (Haitsma and Kalker, "A highly robust audio fingerprinting system", ISMIR
+2002). Here 16 bits for frames of 256 ms every 16 ms, over the first eight seconds of sound.
+
+Invariant: two recordings count as the same only if most bits agree at one offset over at least a
+second, which recordings of the same words by one voice do not reach.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.facts import SAMPLE_RATE
+
+_FRAME = 4096
+_HOP = 256
+_BANDS = 17
+_LOWEST_HZ = 300
+_HIGHEST_HZ = 3000
+_SECONDS = 8
+_QUIET = 1e-2
+_FLOOR = 1e-9
+# Words that more recordings share than this are of silence or tones, and say nothing.
+_COMMON = 40
+_HITS = 4
+_LEAST_FRAMES = 64
+# Unrelated recordings differ in half of the bits; 0.35 is the limit of Haitsma and Kalker,
+# whose frames are compared over three seconds.
+_LARGEST_SHARE = 0.28
+
+
+def fingerprint(waveform: Floats) -> np.ndarray:
+    """Return the words of a waveform (T,) at 16 kHz: (frames,) uint16; none where it is short."""
+    magnitudes = np.abs(waveform)
+    peak = float(magnitudes.max())
+    nothing = np.zeros(0, np.uint16)
+    if peak < _QUIET**3:
+        return nothing
+    first = int(np.argmax(magnitudes > _QUIET * peak))
+    sound = waveform[first : first + _SECONDS * SAMPLE_RATE]
+    if len(sound) < _FRAME + _HOP:
+        return nothing
+    frames = np.lib.stride_tricks.sliding_window_view(sound, _FRAME)[::_HOP]
+    window = np.hanning(_FRAME).astype(np.float32)
+    spectra = np.fft.rfft(frames * window, axis=1)
+    power = np.abs(spectra) ** 2
+    edges_hz = np.geomspace(_LOWEST_HZ, _HIGHEST_HZ, _BANDS + 1)
+    edges = (edges_hz * _FRAME / SAMPLE_RATE).astype(int)
+    energies = np.add.reduceat(power, edges[:-1], axis=1)
+    differences = np.diff(np.log(energies + _FLOOR), axis=1)
+    bits = np.diff(differences, axis=0) > 0
+    weights = 1 << np.arange(_BANDS - 1)
+    words: np.ndarray = (bits * weights).sum(axis=1).astype(np.uint16)
+    return words
+
+
+def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of recordings that are the same sound, by their indices."""
+    for first, second, offset in sorted(_candidates(prints)):
+        if _agrees(prints[first], prints[second], offset):
+            yield first, second
+
+
+def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
+    """Return pairs with several equal words at one offset, each with its likeliest offset."""
+    keys = []
+    recordings = []
+    positions = []
+    for index, words in enumerate(prints):
+        if len(words) > 1:
+            # Two words behind one another as one key: 16 bits alone are shared too often.
+            key = words[:-1].astype(np.uint32) << 16 | words[1:]
+            keys.append(key)
+            recordings.append(np.full(len(key), index))
+            positions.append(np.arange(len(key)))
+    if not keys:
+        return set()
+    all_keys = np.concatenate(keys)
+    all_recordings = np.concatenate(recordings)
+    all_positions = np.concatenate(positions)
+    order = np.argsort(all_keys, kind="stable")
+    bounds = np.flatnonzero(np.diff(all_keys[order])) + 1
+    hits: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    for group in np.split(order, bounds):
+        if 1 < len(group) <= _COMMON:
+            _count_hits(all_recordings[group].tolist(), all_positions[group].tolist(), hits)
+    found = set()
+    for (first, second), offsets in hits.items():
+        offset, count = offsets.most_common(1)[0]
+        if count >= _HITS:
+            found.add((first, second, offset))
+    return found
+
+
+def _count_hits(
+    recordings: Sequence[int],
+    positions: Sequence[int],
+    hits: defaultdict[tuple[int, int], Counter[int]],
+) -> None:
+    """Count the offsets at which pairs of recordings share a key."""
+    entries = zip(recordings, positions, strict=True)
+    for (first, at_first), (second, at_second) in combinations(entries, 2):
+        if first != second:
+            hits[first, second][at_second - at_first] += 1
+
+
+def _agrees(first: np.ndarray, second: np.ndarray, offset: int) -> bool:
+    """Return whether most bits agree where the second begins `offset` frames later."""
+    start = max(0, -offset)
+    stop = min(len(first), len(second) - offset)
+    if stop - start < _LEAST_FRAMES:
+        return False
+    different = first[start:stop] ^ second[start + offset : stop + offset]
+    share = np.unpackbits(different.view(np.uint8)).mean()
+    return bool(share <= _LARGEST_SHARE)

@@ -1,0 +1,243 @@
+"""What an audit measures of one recording: features of time, level, spectrum and file.
+
+Invariant: a recording takes a bounded amount of memory, however long it is: its first minute and
+its last ten seconds are looked at. A recording that cannot be read is a result, not an end.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.audio import audio_length, read_audio
+from asdf.audio.recording_files import open_recording
+from asdf.audit.fingerprints import fingerprint
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+
+_HEAD_S = 60
+_TAIL_S = 10
+_FRAME_S = 0.01
+# Silence lies this far below the loudest frame.
+_SILENCE_DB = 40.0
+_FLOOR = 1e-12
+_FULL_SCALE = 0.999
+_FFT_S = 0.032
+_NATIVE_S = 30
+# A spectrum ends where it stays this far below its peak.
+_BAND_DB = 75.0
+# A cell of a spectrum that no noise reaches: what a codec has left out.
+_HOLE_DB = -115.0
+_RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
+# Of half of a sampling rate, filters leave at least this share.
+_FILTER_SHARE = 0.9
+_MANTISSA_BITS = 24
+_TASKS_AHEAD = 4
+# More digits than a float64 holds say nothing.
+_DIGITS = 15
+_SILENT = 1e-3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a recording.
+
+    Attributes:
+        values: Values of features by key: numbers or words.
+        digest: SHA-256 of its samples at 16 kHz, as far as they were read, and of its length.
+        words: Fingerprint of its first seconds, uint16 in base64.
+        problem: Why it cannot be used, or what is wrong with it; '' where nothing is.
+        is_read: Whether it could be read.
+    """
+
+    values: dict[str, float | str] = field(default_factory=dict)
+    digest: str = ""
+    words: str = ""
+    problem: str = ""
+    is_read: bool = True
+
+    @property
+    def fingerprint(self) -> np.ndarray:
+        """The fingerprint, (frames,) uint16."""
+        return np.frombuffer(base64.b64decode(self.words), "<u2")
+
+
+def measure(path: str) -> Measured:
+    """Measure a recording; what is wrong with it is in the result."""
+    try:
+        return _measure(Path(path))
+    except AsdfError as error:
+        return Measured(problem=str(error), is_read=False)
+
+
+def _measure(path: Path) -> Measured:
+    length = audio_length(path)
+    head = read_audio(path, 0, min(length, _HEAD_S * SAMPLE_RATE))
+    tail = head
+    if length > len(head):
+        tail = read_audio(path, max(0, length - _TAIL_S * SAMPLE_RATE))
+    digest = hashlib.sha256(head.tobytes() + tail.tobytes() + str(length).encode()).hexdigest()
+    values: dict[str, float | str] = {"duration": length / SAMPLE_RATE}
+    values.update(_times_and_levels(head, tail))
+    values.update(_file_and_spectrum(path, length / SAMPLE_RATE))
+    problem = ""
+    if float(np.abs(head).max()) < _SILENT:
+        problem = "it is silent: no sample is louder than -60 dB of full scale."
+    elif length < SAMPLE_RATE // 2:
+        problem = f"it is short: {length / SAMPLE_RATE:.2f} s."
+    words = base64.b64encode(fingerprint(head).astype("<u2").tobytes()).decode()
+    return Measured(values, digest, words, problem)
+
+
+def _decibels(power: Any) -> Any:
+    return 10 * np.log10(np.maximum(power, _FLOOR))
+
+
+def _frame_levels(waveform: Floats) -> Floats:
+    """Return the level of frames of 10 ms, in dB of full scale; the last may be shorter."""
+    frame = round(_FRAME_S * SAMPLE_RATE)
+    starts = np.arange(0, len(waveform), frame)
+    counts = np.diff(starts, append=len(waveform))
+    centred = waveform.astype(np.float64) - waveform.mean(dtype=np.float64)
+    levels: Floats = _decibels(np.add.reduceat(centred**2, starts) / counts)
+    return levels
+
+
+def _times_and_levels(head: Floats, tail: Floats) -> dict[str, float | str]:
+    levels = _frame_levels(head)
+    last_levels = _frame_levels(tail)
+    loudest = float(levels.max())
+    loud = np.flatnonzero(levels > loudest - _SILENCE_DB)
+    last_loud = np.flatnonzero(last_levels > max(loudest, last_levels.max()) - _SILENCE_DB)
+    inside = levels[loud[0] : loud[-1] + 1]
+    speech = inside[inside > loudest - _SILENCE_DB]
+    level = float(_decibels(np.mean(10 ** (speech / 10))))
+    behind = len(last_levels) - 1 - last_loud[-1] if len(last_loud) else len(last_levels)
+    magnitudes = np.abs(head)
+    peak = float(magnitudes.max())
+    return {
+        "leading_silence": float(loud[0]) * _FRAME_S,
+        "trailing_silence": float(behind) * _FRAME_S,
+        "pauses": 1 - len(speech) / len(inside),
+        "level": level,
+        "peak": float(20 * np.log10(max(peak, 1e-6))),
+        "noise_floor": float(np.quantile(levels, 0.05)) - level,
+        "clipping": float(np.mean(magnitudes >= _FULL_SCALE * max(peak, 0.5))) if peak else 0.0,
+        "offset": float(head.mean(dtype=np.float64)),
+        "zeros": float(np.mean(head == 0)),
+    }
+
+
+def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
+    """Return what the file itself shows: its format, and its spectrum at its own sampling rate."""
+    with open_recording(path) as file:
+        rate = file.samplerate
+        samples = np.zeros((min(file.frames, _NATIVE_S * rate), file.channels), np.float32)
+        file.read(out=samples)
+        tags: dict[str, str] = getattr(file, "copy_metadata", dict)()
+        values: dict[str, float | str] = {
+            "sample_rate": f"{rate} Hz",
+            "format": f"{file.format} {file.subtype}",
+            "channels": str(file.channels),
+            "tags": ", ".join(sorted(key for key, text in tags.items() if text)) or "none",
+        }
+        if file.subtype.startswith("PCM_"):
+            values["bits"] = str(_bits(samples))
+    if path.is_file():
+        values["byte_rate"] = path.stat().st_size / max(seconds, _FRAME_S)
+    spectrum = _spectrum(samples.mean(axis=1), rate)
+    if spectrum is not None:
+        values.update(spectrum)
+    return values
+
+
+def _bits(samples: Floats) -> int:
+    """Return how many bits a sample takes: fewer than the file's where the lowest are all zero."""
+    integers = np.ldexp(samples.ravel(), _MANTISSA_BITS - 1).astype(np.int32)
+    used = int(np.bitwise_or.reduce(integers)) if integers.size else 0
+    if used == 0:
+        return 0
+    unused = (used & -used).bit_length() - 1
+    return _MANTISSA_BITS - unused
+
+
+def _spectrum(waveform: Floats, rate: int) -> dict[str, float | str] | None:
+    """Return bandwidth, holes and the sampling rate that the spectrum ends at; None of silence."""
+    size = 2 ** round(np.log2(_FFT_S * rate))
+    if len(waveform) < size:
+        return None
+    frames = np.lib.stride_tricks.sliding_window_view(waveform, size)[:: size // 2]
+    cells = _decibels(np.abs(np.fft.rfft(frames * np.hanning(size), axis=1)) ** 2 / size)
+    levels = cells.max(axis=1)
+    if levels.max() < _HOLE_DB:
+        return None
+    speech = cells[levels > levels.max() - _SILENCE_DB]
+    mean = _decibels(np.mean(10 ** (speech / 10), axis=0))
+    reached = np.flatnonzero(mean > mean.max() - _BAND_DB)
+    band = (reached[-1] + 1) / len(mean) * rate / 2
+    inside = speech[:, : reached[-1] + 1]
+    return {
+        "bandwidth": float(band),
+        "holes": float(np.mean(inside < _HOLE_DB)),
+        "rate_history": _rate_of(band, rate),
+    }
+
+
+def _rate_of(band: float, rate: int) -> str:
+    """Return the standard sampling rate whose spectrum ends at `band` Hz, if it is a lower one."""
+    for known in _RATES:
+        if known < rate and _FILTER_SHARE * known / 2 <= band <= 1.02 * known / 2:
+            return f"{known} Hz"
+    return "that of the file" if band > _FILTER_SHARE * rate / 2 else "none"
+
+
+def measure_all(paths: Sequence[str], workers: int) -> Iterator[tuple[int, Measured]]:
+    """Measure recordings, in `workers` processes (0: in this one); yield each with its index."""
+    if workers < 1:
+        for index, path in enumerate(paths):
+            yield index, measure(path)
+        return
+    # Spawned: a forked process would inherit the threads of this one.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        # A few at a time, so that stopping waits for few, and results come as they are known.
+        share = workers * _TASKS_AHEAD * 16
+        for start in range(0, len(paths), share):
+            part = paths[start : start + share]
+            for offset, measured in enumerate(pool.map(measure, part, chunksize=_TASKS_AHEAD)):
+                yield start + offset, measured
+
+
+def as_entry(measured: Measured) -> dict[str, Any]:
+    """Return plain values, from which `from_entry` makes the same again."""
+    return asdict(measured)
+
+
+def from_entry(entry: dict[str, Any]) -> Measured:
+    """Return what was measured."""
+    return Measured(**{name: entry[name] for name in Measured.__dataclass_fields__})
+
+
+def name_values(ids: Sequence[str]) -> list[dict[str, float | str]]:
+    """Return the features of names and of their order in a list."""
+    values: list[dict[str, float | str]] = []
+    for index, name in enumerate(ids):
+        folder, base = os.path.split(name)
+        stem = base.split(".")[0]
+        row: dict[str, float | str] = {"order": index / len(ids), "folder": folder}
+        row["pattern"] = re.sub(r"\d", "#", stem)
+        numbers = re.findall(r"\d+", stem)
+        if numbers:
+            row["number"] = float(numbers[-1][:_DIGITS])
+        values.append(row)
+    return values

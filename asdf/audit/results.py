@@ -1,0 +1,245 @@
+"""An audit as text, as JSON and as a page with pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from asdf.audit.auditing import Audit, Group, Result, as_record
+from asdf.report import Document, Figure, Items, Legend, Section, document_page
+from asdf.tables.page_cells import as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Table, Value, rate, texts
+from asdf.text import lines_and_more, p_value_text
+
+_SHOWN = 5
+_SHOWN_ON_PAGE = 200
+_PICTURES = 12
+_BINS = 16
+_WORDS = 12
+
+
+def audit_text(audit: Audit) -> str:
+    """Return an audit as text: what was found, and what to do."""
+    lines = [_lead(audit), ""]
+    lines += as_lines(_table(audit.results, audit))
+    lines += ["", _chance_sentence(audit)]
+    for result in audit.shortcuts:
+        lines += ["", f"shortcut: {_sentence(result)}", f"  -> {result.feature.advice}"]
+        if result.feature.settings:
+            lines.append(f"     {result.feature.settings}")
+    names = [result for result in audit.unheard if result.is_shortcut]
+    if names:
+        known = ", ".join(f"{r.feature.name} ({_percent(r)})" for r in names)
+        lines += ["", f"names tell the classes apart, which no network hears: {known}"]
+    for group in audit.groups:
+        members = lines_and_more(group.members, _SHOWN, indent="    ")
+        lines += ["", f"{len(group.members)} {group.title}:{members}", f"  -> {group.advice}"]
+    lines += ["", "nothing was found." if audit.is_clean else _summary(audit)]
+    return "\n".join(lines) + "\n"
+
+
+def audit_json(audit: Audit, made_by: dict[str, Any]) -> str:
+    """Return an audit as JSON, with what made it."""
+    return as_json({"made_by": made_by, **as_record(audit)})
+
+
+def audit_page(audit: Audit, facts: Sequence[str]) -> str:
+    """Return an audit as a page; `facts` are the small print below its title."""
+    sections = [_shortcut_section(audit)]
+    if audit.unheard:
+        sections.append(
+            Section(
+                "names",
+                "Names and tags",
+                ["No network hears these; people, scripts and sorted copies do."],
+                [as_page(_table(audit.unheard, audit), "Detectors of names and tags")],
+            )
+        )
+    if audit.groups:
+        lists = [_items(group) for group in audit.groups]
+        sections.append(Section("recordings", "Recordings and splits", lists=lists))
+    document = Document(
+        f"Audit of {', '.join(audit.names)}",
+        [_lead(audit), "Nothing was found." if audit.is_clean else _summary(audit)],
+        sections,
+        alarms=_alarms(audit),
+        facts=facts,
+    )
+    return document_page(document)
+
+
+def _lead(audit: Audit) -> str:
+    total, bona_fide, spoof = audit.counts
+    speakers = "speakers not known" if audit.speakers is None else f"{audit.speakers:,} speakers"
+    return (
+        f"{total:,} recordings: {bona_fide:,} bona fide and {spoof:,} spoofed ones were compared; "
+        f"{speakers}."
+    )
+
+
+def _chance_sentence(audit: Audit) -> str:
+    return (
+        f"EER in %, cross-validated by {'recordings' if audit.speakers is None else 'speakers'}; "
+        f"scores that know nothing reach {100 * audit.chance.low:.1f} to "
+        f"{100 * audit.chance.high:.1f}. A shortcut is below {100 * audit.limit:g}, with p < 0.05 "
+        "for all of them together (speakers permuted as blocks; Holm)."
+    )
+
+
+def _summary(audit: Audit) -> str:
+    shortcuts = len(audit.shortcuts)
+    return (
+        f"Found: {shortcuts} {'shortcut' if shortcuts == 1 else 'shortcuts'} that a network can "
+        f"hear, and {len(audit.groups)} further "
+        f"{'finding' if len(audit.groups) == 1 else 'findings'}."
+    )
+
+
+def _percent(result: Result) -> str:
+    return f"EER {100 * result.separation.eer.value:.2f} %"
+
+
+def _sentence(result: Result) -> str:
+    eer = 100 * result.separation.eer.value
+    text = f"{result.feature.name} alone has an EER of {eer:.2f} %"
+    if result.published:
+        published, source = result.published
+        text += f" ({100 * published:.1f} % in {source})"
+    return text
+
+
+def _table(results: Sequence[Result], audit: Audit) -> Table:
+    eers = [
+        Value(result.separation.eer.value, {"trials": result.separation.eer}) for result in results
+    ]
+    over = "trials" if audit.speakers is None else "speakers"
+    eer_column = rate("eer", "EER %", over={"trials": f"95 % over {over}"})
+    marks = ["shortcut" if result.is_shortcut else "" for result in results]
+    columns = [
+        (eer_column, eers),
+        texts("p", [_p_text(result.p_value) for result in results]),
+        texts("finding", marks, is_left=True),
+    ]
+    return Table([result.feature.name for result in results], columns, "feature")
+
+
+def _p_text(p_value: float | None) -> str:
+    return "-" if p_value is None else p_value_text(p_value).removeprefix("= ")
+
+
+def _alarms(audit: Audit) -> list[str]:
+    alarms = []
+    for result in audit.shortcuts:
+        words = f"{_sentence(result)}. {result.feature.advice}"
+        alarms.append(words[0].upper() + words[1:])
+    for group in audit.groups:
+        alarms.append(f"{len(group.members):,} {group.title}. {group.advice}")
+    return alarms
+
+
+def _items(group: Group) -> Items:
+    left_out = len(group.members) - _SHOWN_ON_PAGE
+    more = f"{left_out:,} more are in the JSON." if left_out > 0 else ""
+    title = f"{len(group.members):,} {group.title}"
+    return Items(title, group.advice, group.members[:_SHOWN_ON_PAGE], more)
+
+
+def _shortcut_section(audit: Audit) -> Section:
+    settings = dict.fromkeys(result.feature.settings for result in audit.shortcuts)
+    settings.pop("", None)
+    # Those that tell most, shortcuts or not: a reader sees what little difference looks like.
+    shown = [result for result in audit.results if _has_picture(result)][:_PICTURES]
+    panels = [_picture(result, audit) for result in shown]
+    classes = [(Line((), index), name) for index, name in enumerate(("bona fide", "spoof"))]
+    figure = Figure(
+        "features",
+        "Features",
+        "Share of each class in per cent, the feature that tells most first; the outermost bars "
+        "hold all values beyond them.",
+        panels,
+        legends=[Legend("", classes)],
+    )
+    return Section(
+        "shortcuts",
+        "Shortcuts",
+        ["A detector of each feature alone, without a look at speech:"],
+        [as_page(_table(audit.results, audit), "Detectors of one feature")],
+        [figure] if panels else [],
+        code="\n".join(settings),
+        notes=[_chance_sentence(audit), *_published_notes(audit)],
+    )
+
+
+def _published_notes(audit: Audit) -> list[str]:
+    return [f"{_sentence(result)}." for result in audit.results if result.published]
+
+
+def _has_picture(result: Result) -> bool:
+    known = {value for value in result.values if value is not None}
+    return result.feature.key != "speaker" and len(known) > 1
+
+
+def _picture(result: Result, audit: Audit) -> Panel:
+    if result.feature.is_word:
+        shares, ticks, names = _word_shares(result, audit)
+    else:
+        shares, ticks, names = _number_shares(result, audit)
+    count = shares.shape[1]
+    top = 1.06 * max(float(shares.max()), 1.0)
+    lines: list[Line] = []
+    edges = np.arange(count + 1, dtype=np.float64)
+    for index, row in enumerate(shares):
+        corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(row, 2), 0]], axis=1)
+        for is_area in (True, False):
+            lines.append(Line(corners.ravel().tolist(), index, is_area=is_area))
+    unit = f" ({result.feature.unit})" if result.feature.unit else ""
+    text = dict(zip(ticks, names, strict=True))
+    title = f"{result.feature.name}: {_percent(result)}"
+    return Panel(
+        Axis(0, count, ticks, f"{result.feature.name}{unit}", text=lambda x: text[x]),
+        Axis(0, top, nice_ticks(0, top, 4), "share (%)"),
+        340,
+        240,
+        title=title,
+        description=f"{title}. Shares of bona fide and of spoofed recordings.",
+        lines=lines,
+    )
+
+
+def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
+    """Return the shares of both classes in bins, (2, bins), with ticks and their names."""
+    numbers = np.array(result.values, np.float64)
+    known = np.isfinite(numbers)
+    low, high = np.quantile(numbers[known], [0.01, 0.99])
+    if high <= low:
+        low, high = float(numbers[known].min()), float(numbers[known].max())
+    ends = nice_ticks(float(low), float(high), 4)
+    edges = np.linspace(low, high, _BINS + 1)
+    shares = np.zeros((2, _BINS))
+    for row, is_bona_fide in enumerate((True, False)):
+        chosen = np.clip(numbers[known & (audit.labels == is_bona_fide)], low, high)
+        counts = np.histogram(chosen, edges)[0]
+        shares[row] = 100 * counts / max(len(chosen), 1)
+    positions = [float((end - low) / (high - low) * _BINS) for end in ends]
+    return shares, positions, [f"{end:g}".replace("-", "−") for end in ends]
+
+
+def _word_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
+    """Return the shares of both classes by word, the most frequent ones first."""
+    words = np.array(result.values, str)
+    names, counts = np.unique(words, return_counts=True)
+    kept = names[np.argsort(-counts, kind="stable")][:_WORDS].tolist()
+    shares = np.zeros((2, len(kept)))
+    for row, is_bona_fide in enumerate((True, False)):
+        chosen = words[audit.labels == is_bona_fide]
+        for column, name in enumerate(kept):
+            shares[row, column] = 100 * float(np.mean(chosen == name))
+    short = [name if len(name) <= 12 else f"{name[:11]}…" for name in kept]
+    # Names of many words would lie over one another.
+    labels = short if len(kept) <= 3 else [str(i + 1) for i in range(len(kept))]
+    return shares, [index + 0.5 for index in range(len(kept))], labels

@@ -1,0 +1,271 @@
+"""Detectors of one feature each, and of all together: how well they tell the classes apart.
+
+A detector is the log-likelihood ratio of a feature's value, from counts in bins of the training
+folds; the recordings of the fold that was left out are scored. Whether there is any difference is
+tested without the detector: scores of folds that learn from each other depend on each other.
+
+Invariant: no recording is scored by a detector that has seen it, nor, where speakers are known, its
+speaker; the same recordings get the same scores, in any order of the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.arrays import Flags, Floats, Indices
+from asdf.errors import UsageError
+from asdf.metrics.bootstrap import Interval, confidence_intervals
+from asdf.metrics.detection import DetCurve
+from asdf.trials.score_file import Scores
+
+FOLDS = 5
+_MAX_BINS = 20
+_PER_BIN = 20
+_LEAST_BINS = 4
+_TIE = 1e-9
+_MOST_WORDS = 255
+Values = Sequence[float | str | None]
+"""Values of a feature, one per recording; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well scores tell the classes apart.
+
+    Attributes:
+        eer: Equal error rate with its interval, fractions.
+        auc: Area under the ROC curve.
+        scores: Scores that were tested, (recordings,).
+    """
+
+    eer: Interval
+    auc: float
+    scores: Floats
+
+
+def are_words(values: Values) -> bool:
+    """Return whether values are words, as far as they are known."""
+    return any(isinstance(value, str) for value in values)
+
+
+def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
+    """Return the fold of each recording, (recordings,): groups stay whole, folds have one size."""
+    sizes: dict[str, int] = {}
+    for group in groups:
+        sizes[group] = sizes.get(group, 0) + 1
+    names = sorted(sizes)
+    np.random.default_rng(seed).shuffle(names)
+    # Large groups first, so that the small ones fill up what these leave.
+    names.sort(key=lambda name: -sizes[name])
+    totals = [0] * min(FOLDS, len(names))
+    fold_of = {}
+    for name in names:
+        smallest = totals.index(min(totals))
+        fold_of[name] = smallest
+        totals[smallest] += sizes[name]
+    return np.array([fold_of[group] for group in groups], np.intp)
+
+
+def score_feature(values: Values, labels: Flags, folds: Indices) -> Floats:
+    """Return the log-likelihood ratio of each recording by the detector of one feature.
+
+    Args:
+        values: Numbers, or words.
+        labels: Whether each recording is bona fide.
+        folds: Fold of each recording; its detector has learnt from the others.
+    """
+    scores = np.zeros(len(labels))
+    score = _score_words if are_words(values) else _score_numbers
+    for fold in range(int(folds.max()) + 1):
+        train = folds != fold
+        # Of a single class nothing can be learnt.
+        if labels[train].any() and not labels[train].all():
+            scores[~train] = score(values, labels, train)
+    # Equal scores in an order of chance: the official EER counts each tie as an error.
+    return scores + _TIE * np.random.default_rng(0).uniform(size=len(scores))
+
+
+def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
+    words = np.array(values, str)
+    known, codes = np.unique(words[train], return_inverse=True)
+    ratios = _ratios(codes, labels[train], len(known))
+    tested = words[~train]
+    positions = np.searchsorted(known, tested)
+    positions = np.minimum(positions, len(known) - 1)
+    # A word that training has not seen says nothing.
+    scores: Floats = np.where(known[positions] == tested, ratios[positions], 0.0)
+    return scores
+
+
+def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
+    # None becomes NaN.
+    numbers = np.array(values, np.float64)
+    is_known = np.isfinite(numbers)
+    learnt = train & is_known
+    tested = numbers[~train]
+    scores = np.zeros(len(tested))
+    bona_fide = int(labels[learnt].sum())
+    fewer = min(bona_fide, int(learnt.sum()) - bona_fide)
+    if fewer:
+        bins = min(_MAX_BINS, max(_LEAST_BINS, fewer // _PER_BIN))
+        codes = _equal_bins(numbers[learnt], bins)
+        # Bins of equal numbers may be empty.
+        used, codes = np.unique(codes, return_inverse=True)
+        ratios = _ratios(codes, labels[learnt], len(used))
+        centres = [np.median(numbers[learnt][codes == code]) for code in range(len(used))]
+        # Between the middles of bins, so that scores follow the numbers, and ties are few.
+        scores = np.interp(np.nan_to_num(tested), centres, ratios)
+    missing = (~is_known).astype(np.intp)
+    absent = _ratios(missing[train], labels[train], 2)[1]
+    scores[~np.isfinite(tested)] = absent
+    return scores
+
+
+def _equal_bins(numbers: Floats, bins: int) -> Indices:
+    """Return the bin of each number; bins hold equally many, as far as numbers differ."""
+    edges = np.quantile(numbers, np.linspace(0, 1, bins + 1))
+    codes: Indices = np.searchsorted(np.unique(edges)[1:-1], numbers, side="right")
+    return codes
+
+
+def _ratios(codes: Indices, labels: Flags, count: int) -> Floats:
+    """Return the log-likelihood ratio of each code; half a recording is added to each count."""
+    bona_fide = np.bincount(codes[labels], minlength=count) + 0.5
+    spoof = np.bincount(codes[~labels], minlength=count) + 0.5
+    return np.log(bona_fide / bona_fide.sum()) - np.log(spoof / spoof.sum())
+
+
+def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indices) -> Floats:
+    """Return scores of boosted trees over all features, cross-validated.
+
+    Raises:
+        UsageError: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
+    except ImportError:
+        raise UsageError(
+            "the detector of all features needs scikit-learn: "
+            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
+        ) from None
+    inputs = []
+    are_codes = []
+    for values in columns.values():
+        is_word = are_words(values)
+        # Trees tell 255 words of a feature apart at most.
+        if is_word and len(set(values)) > _MOST_WORDS:
+            continue
+        inputs.append(bins_of(values) if is_word else np.array(values, np.float64))
+        are_codes.append(is_word)
+    matrix = np.stack(inputs, axis=1)
+    model = HistGradientBoostingClassifier(
+        categorical_features=are_codes, max_iter=60, early_stopping=False, random_state=0
+    )
+    shares = cross_val_predict(
+        model, matrix, labels, groups=folds, cv=LeaveOneGroupOut(), method="predict_proba"
+    )
+    probabilities = np.clip(shares[:, 1], 1e-6, 1 - 1e-6)
+    scores: Floats = np.log(probabilities) - np.log1p(-probabilities)
+    return scores
+
+
+def separate(
+    scores: Floats, labels: Flags, groups: Sequence[str] | None, replicates: int
+) -> Separation:
+    """Return how well scores tell the classes apart.
+
+    Args:
+        groups: Speaker of each recording, over whom the interval is; None: recordings.
+    """
+    scored = Scores([str(i) for i in range(len(scores))], labels.astype(np.int8), scores)
+    curve = DetCurve.of_scores(scored)
+    interval = confidence_intervals(scored, speakers=groups, replicates=replicates, curve=curve).eer
+    return Separation(interval, curve.auc(), scores)
+
+
+def permutation_tests(
+    codes: Sequence[Indices], labels: Flags, groups: Sequence[str] | None, permutations: int
+) -> list[float]:
+    """Return, for each feature, how likely chance ties it to the labels as closely.
+
+    The measure is the mutual information of labels and bins. Speakers are permuted as blocks, with
+    their labels in another order: voices and labels stay as they cluster, and whatever the speakers
+    of a class are like is no proof against the other.
+
+    Args:
+        codes: Bin of each recording, one array per feature.
+        groups: Speaker of each recording; None: recordings are permuted freely.
+    """
+    names = groups if groups is not None else [str(index) for index in range(len(labels))]
+    speakers = np.unique(np.asarray(names), return_inverse=True)[1]
+    targets = np.argsort(speakers, kind="stable")
+    observed = [_information(feature, labels) for feature in codes]
+    reached = np.ones(len(codes))
+    rng = np.random.default_rng(0)
+    permuted = np.empty_like(labels)
+    for _ in range(permutations):
+        ranks = rng.permutation(int(speakers.max()) + 1)
+        sources = np.lexsort((rng.uniform(size=len(labels)), ranks[speakers]))
+        permuted[targets] = labels[sources]
+        for index, feature in enumerate(codes):
+            # Rounding is no difference.
+            reached[index] += _information(feature, permuted) >= observed[index] - 1e-12
+    p_values: list[float] = (reached / (permutations + 1)).tolist()
+    return p_values
+
+
+def _information(codes: Indices, labels: Flags) -> float:
+    """Return the mutual information of bins and labels, in nats."""
+    totals = np.bincount(codes).astype(np.float64)
+    bona_fide = np.bincount(codes, weights=labels, minlength=len(totals)).astype(np.float64)
+    share = float(labels.mean())
+    information = _divergence(bona_fide, totals * share)
+    information += _divergence(totals - bona_fide, totals * (1 - share))
+    return information / len(labels)
+
+
+def _divergence(counts: Floats, expected: Floats) -> float:
+    known = counts > 0
+    ratios = counts[known] / expected[known]
+    return float(np.sum(counts[known] * np.log(ratios)))
+
+
+def bins_of(values: Values) -> Indices:
+    """Return the bin of each value: words as they are, numbers in bins of one size."""
+    if are_words(values):
+        return np.unique(np.array(values, str), return_inverse=True)[1]
+    numbers = np.array(values, np.float64)
+    is_known = np.isfinite(numbers)
+    # What is not known has a bin of its own, the first.
+    codes = np.zeros(len(numbers), np.intp)
+    codes[is_known] = 1 + _equal_bins(numbers[is_known], _MAX_BINS // 2)
+    return codes
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that hold for all tests together.
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
+    """
+    order = np.argsort(p_values, kind="stable")
+    adjusted = [1.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[int(index)]))
+        adjusted[int(index)] = highest
+    return adjusted
+
+
+def chance(labels: Flags, replicates: int) -> Interval:
+    """Return the EER of scores that know nothing, and where 95 of 100 such EERs lie."""
+    rng = np.random.default_rng(0)
+    rates = []
+    for _ in range(replicates):
+        scores = rng.normal(size=len(labels))
+        rates.append(DetCurve.of(scores[labels], scores[~labels]).eer()[0])
+    low, high = np.quantile(rates, [0.025, 0.975])
+    return Interval(0.5, float(low), float(high))

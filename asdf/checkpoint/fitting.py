@@ -1,0 +1,165 @@
+"""Whether weights fit a network, layer by layer; and names of layers in messages.
+
+Invariant: after a load every layer holds the file's numbers. A layer that the file lacks, has in
+another shape, or has besides the network's is an error that names it, never a layer left at random
+or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.checkpoint.base_weights import compare_with_base
+from asdf.checkpoint.state_dicts import READABLE
+from asdf.distributed.sharding import divided_like
+from asdf.errors import AsdfError
+from asdf.text import and_more
+
+PUBLISHED_FRONT_END = "ssl_model.model."
+"""How the names of a front end's layers begin in SSL_Anti-spoofing's files."""
+
+ANTIDEEPFAKE_FRONT_END = "m_ssl.model."
+"""How they begin in AntiDeepfake's."""
+
+PUBLISHED_FRONT_ENDS = (PUBLISHED_FRONT_END, ANTIDEEPFAKE_FRONT_END)
+
+OTHER_ARCHITECTURE = (
+    f"They are of another architecture (front_end.architecture), or of another kind. {READABLE}."
+)
+_NAMES_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class LayerDifferences:
+    """Names of the layers in which a file differs from a network."""
+
+    missing: list[str]
+    misshapen: list[str]
+    unknown: list[str]
+
+    def describe(self) -> str:
+        """Return the numbers and first names of each kind; an empty text where the file fits."""
+        faults = {
+            "missing from the file": self.missing,
+            "of another shape": self.misshapen,
+            "unknown to the network": self.unknown,
+        }
+        texts = []
+        for fault, names in faults.items():
+            if names:
+                texts.append(f"{len(names)} {fault}: {first_names(names)}")
+        return "; ".join(texts)
+
+
+def compare_layers(
+    shapes: Mapping[str, torch.Size], state: Mapping[str, Any], ignored: Collection[str] = ()
+) -> LayerDifferences:
+    """Compare the layers of a file with the `shapes` of a network's.
+
+    Args:
+        state: the file's layers; one that is no tensor is of another shape.
+        ignored: names that the file may hold and the network need not have.
+    """
+    misshapen = []
+    for name, shape in shapes.items():
+        value = state.get(name)
+        if name not in state or (isinstance(value, Tensor) and value.shape == shape):
+            continue
+        held = f"a {type(value).__name__}"
+        if isinstance(value, Tensor):
+            held = _describe(value.shape)
+        misshapen.append(f"{name} ({held} in the file, {_describe(shape)} in the network)")
+    missing = [name for name in shapes if name not in state]
+    unknown = [name for name in state if name not in shapes and name not in ignored]
+    return LayerDifferences(missing, misshapen, unknown)
+
+
+def check_layers(
+    shapes: Mapping[str, torch.Size],
+    state: Mapping[str, Any],
+    network: str,
+    source: str,
+    advice: str = OTHER_ARCHITECTURE,
+    ignored: Collection[str] = (),
+) -> None:
+    """Check that a file has each layer of a network, in its shape, and no others.
+
+    Args:
+        network, source: Names of the network and of the file in the message.
+        advice: Advice about layers that differ.
+        ignored: names that the file may hold and the network need not have.
+
+    Raises:
+        AsdfError: names the layers that are missing, of another shape, or unknown.
+    """
+    differences = compare_layers(shapes, state, ignored).describe()
+    if differences:
+        raise AsdfError(
+            f"weights {source} do not fit {network}; nothing was loaded. Layers {differences}. "
+            f"{advice}"
+        )
+
+
+def load_layers(
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    source: str,
+    advice: str = OTHER_ARCHITECTURE,
+    ignored: Collection[str] = (),
+    absent: Collection[str] = (),
+) -> None:
+    """Load every layer of `module`, or none; `source`, `advice` and `ignored` as of `check_layers`.
+
+    A network that is divided over the processes gets the parts of this one.
+
+    Args:
+        absent: layers that the file lacks and that stay as they are.
+
+    Raises:
+        AsdfError: names the layers that are missing, of another shape, or unknown.
+    """
+    layers = {name: layer for name, layer in module.state_dict().items() if name not in absent}
+    shapes = {name: tensor.shape for name, tensor in layers.items()}
+    # Before load_state_dict, which has copied what fits by the time it raises.
+    check_layers(shapes, state, type(module).__name__, source, advice, ignored)
+    # Only the network's names: load_state_dict would refuse the `ignored` ones.
+    module.load_state_dict(
+        {name: divided_like(layer, state[name]) for name, layer in layers.items()},
+        strict=not absent,
+    )
+    compare_with_base(module, state)
+
+
+def by_module(names: Iterable[str]) -> str:
+    """Return the modules of these layers, each by the innermost part that has all of its layers."""
+    modules: dict[str, list[list[str]]] = {}
+    for name in names:
+        for prefix in PUBLISHED_FRONT_ENDS:
+            name = name.removeprefix(prefix)
+        parts = name.split(".")
+        modules.setdefault(parts[0], []).append(parts)
+    return ", ".join(_describe_module(first, layers) for first, layers in modules.items())
+
+
+def _describe_module(first: str, layers: list[list[str]]) -> str:
+    if len(layers) == 1:
+        return ".".join(layers[0])
+    # As deep as the shortest name: a shared part has to be in all of them.
+    levels = zip(*(parts[1:-1] for parts in layers), strict=False)
+    shared = takewhile(lambda level: len(set(level)) == 1, levels)
+    return ".".join([first, *(level[0] for level in shared), "*"])
+
+
+def first_names(names: list[str]) -> str:
+    """Return the first of these names, and how many more there are."""
+    return and_more(names, _NAMES_SHOWN)
+
+
+def _describe(shape: torch.Size) -> str:
+    return "x".join(map(str, shape)) or "a number"

@@ -1,0 +1,384 @@
+"""What a network file of ASDF holds: weights, the settings that build the network, its training.
+
+Invariant: entries have the keys that ASDF has always written, which stand in this file only; other
+programs read them. Unknown entries, as of a newer version, are carried along and written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from asdf.checkpoint.attached_parts import describe_heads, describe_loss
+from asdf.checkpoint.base_weights import base_of
+from asdf.checkpoint.state_dicts import OUR_KEY, check_names
+from asdf.checkpoint.weights_file import write_weights_file
+from asdf.errors import AsdfError
+from asdf.networks.build import self_contained
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.trained_loss import PREFIX
+from asdf.runs.log import LOG
+from asdf.settings.catalogue import (
+    Known,
+    class_path_of,
+    class_settings,
+    our_catalogue,
+    section_types,
+)
+from asdf.settings.class_path import is_ours, module_file
+from asdf.settings.declared import declared_by
+from asdf.settings.mistakes import Complaint
+from asdf.settings.sections import Sections, assign
+from asdf.settings.value_checks import check_value
+from asdf.text import shorten
+
+FORMAT = "asdf"
+VERSION = 1
+NETWORK_SECTIONS = ("front_end", "spectrum", "back_end", "lora", "adapter", "localisation")
+"""The sections of settings that say how the project's classes are built."""
+
+ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")
+"""Two numbers of training that the original ASDF looks for, and once kept among the weights."""
+
+# The keys of a file, in the order in which they are written, by the attributes of `NetworkFile`.
+_KEYS = {
+    "format": "format",
+    "version": "version",
+    "network_class": "network_class",
+    "loss": "loss",
+    "sources": "sources",
+    "heads": "heads",
+    "settings": "settings",
+    "base": "base",
+    "pretrained": "pretrained",
+    "merged": "merged",
+    "state": OUR_KEY,
+    "optimiser_state": "optimizer_state_dict",
+    "scaler_state": "scaler_state_dict",
+    "unaveraged_state": "unaveraged_state_dict",
+    "progress": "progress",
+    "calibration": "calibration",
+    "evaluation": "evaluation",
+    "averaged": "averaged",
+}
+# What is known of a network besides its weights, when its training is left behind.
+_DESCRIPTION = (
+    "format",
+    "version",
+    "network_class",
+    "loss",
+    "sources",
+    "heads",
+    "settings",
+    "pretrained",
+    "merged",
+    "calibration",
+    "evaluation",
+    "averaged",
+)
+
+
+class OtherLayoutError(AsdfError):
+    """The file is no network of ASDF; it may be a detector of another program."""
+
+
+@dataclass
+class NetworkFile:
+    """A network with all that its file holds; what a file lacks is None.
+
+    Attributes:
+        state: the weights by the names of the network's layers.
+        format: 'asdf' in all files of ours; None in those of the original ASDF.
+        network_class: the class path of the network.
+        loss: Description of a loss that is a part of the network (`attached_parts`).
+        sources: Head of a network that traces sources, described by `describe_heads`.
+        heads: Heads of other tasks, likewise, by key.
+        settings: plain values of all sections, by section and name.
+        base: Pretrained weights that give the layers that `state` lacks; None where it has all.
+        pretrained: the repository of the hub, with its commit, whose weights training began with;
+            None without one.
+        merged: the section `lora` of a network whose updates are merged into its weights.
+        optimiser_state, scaler_state, progress: States that going on with the training needs.
+        unaveraged_state: where `state` holds moving averages, the weights that training goes on
+            from (`asdf.training.weight_average`).
+        calibration: Map by which scores become log-likelihood ratios.
+        evaluation: error rates that were measured.
+        averaged: names of the files whose weights were averaged.
+        others: further entries, by their keys.
+        path: where it was read from, for messages.
+
+    Examples:
+        >>> from asdf.interchange import read_network
+        >>> _, file = read_network("network.pt")
+        >>> file.network_class, file.format, file.calibration is None
+        ('asdf.networks.AASIST_L', 'asdf', True)
+        >>> file.settings["network"]["network_class"]
+        'asdf.networks.AASIST_L'
+    """
+
+    state: dict[str, Any]
+    format: str | None = None
+    version: int | None = None
+    network_class: str | None = None
+    loss: dict[str, Any] | None = None
+    sources: dict[str, Any] | None = None
+    heads: dict[str, Any] | None = None
+    settings: dict[str, Any] | None = None
+    base: Any = None
+    pretrained: Any = None
+    merged: Any = None
+    optimiser_state: dict[str, Any] | None = None
+    scaler_state: dict[str, Any] | None = None
+    unaveraged_state: dict[str, Any] | None = None
+    progress: Any = None
+    calibration: Any = None
+    evaluation: Any = None
+    averaged: list[str] | None = None
+    others: dict[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+    @classmethod
+    def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
+        """Return what a file holds of every network, checkpoint or not, and further `entries`.
+
+        Raises:
+            AsdfError: a front end has not yet got the weights that its settings name.
+        """
+        for module in network.modules():
+            # Such a file would claim pretrained weights and hold random ones.
+            if isinstance(module, FrontEnd):
+                module.check_loaded()
+        pretrained = {
+            module.pretrained for module in network.modules() if isinstance(module, FrontEnd)
+        }
+        front_end = self_contained(settings.front_end, network)
+        state = network.state_dict()
+        heads = describe_heads(network)
+        base = base_of(network)
+        if base is not None:
+            entries["base"] = base.entry()
+            for name in base.names:
+                del state[name]
+        return cls(
+            state=state,
+            format=FORMAT,
+            version=VERSION,
+            network_class=settings.network.network_class,
+            loss=describe_loss(network),
+            sources=heads.pop("sources", None),
+            heads=heads or None,
+            settings=replace(settings, front_end=front_end).plain(),
+            # Of several front ends with different weights no repository is named.
+            pretrained=pretrained.pop() if len(pretrained) == 1 else None,
+            **entries,
+        )
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any], path: Path) -> NetworkFile:
+        """Return the entries of a file, from the dictionary that it holds.
+
+        Raises:
+            AsdfError: it holds no weights, or layers without names.
+        """
+        if not isinstance(content.get(OUR_KEY), dict):
+            raise OtherLayoutError(
+                f"{path} is no network of ASDF: it holds no '{OUR_KEY}'. If it is a detector of "
+                f"another program, turn it into one first: python -m asdf import {path} OUT"
+            )
+        check_names(content[OUR_KEY], path)
+        entries: dict[str, Any] = {attribute: content.get(key) for attribute, key in _KEYS.items()}
+        if not isinstance(entries["settings"], dict):
+            entries["settings"] = None
+        known = _KEYS.values()
+        others = {key: value for key, value in content.items() if key not in known}
+        return cls(**entries, others=others, path=path)
+
+    @classmethod
+    def from_description(
+        cls, description: Mapping[str, Any], state: dict[str, Any], path: Path
+    ) -> NetworkFile:
+        """Return the file of a `description`, as `description()` gives it, and the weights."""
+        return cls.from_content({**description, OUR_KEY: state}, path)
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the file says of which network the weights are."""
+        return self.format == FORMAT and self.settings is not None
+
+    @property
+    def all_heads(self) -> dict[str, Any]:
+        """Entries on the heads of tasks, by key."""
+        heads = self.heads if isinstance(self.heads, dict) else {}
+        return heads if self.sources is None else {"sources": self.sources, **heads}
+
+    def content(self) -> dict[str, Any]:
+        """Return the dictionary that is written, by the keys of a file."""
+        entries: dict[str, Any] = {}
+        for attribute, key in _KEYS.items():
+            value = getattr(self, attribute)
+            if value is not None:
+                entries[key] = value
+        # The original ASDF looks for them at the top of the file.
+        if isinstance(self.progress, Mapping):
+            for name in ORIGINAL_NUMBERS:
+                if name in self.progress:
+                    entries[name] = self.progress[name]
+        # A newer version's entries: an old ASDF that calibrates a file must not drop them.
+        return entries | self.others
+
+    def description(self) -> dict[str, Any]:
+        """Return how the network is built and what is known of it: no weights, no training."""
+        content = self.content()
+        entries = {key: content[key] for key in _DESCRIPTION if key in content}
+        if self.settings is not None:
+            # Where it was made is nobody's business: user names and folders of a cluster are there.
+            sections = {name: values for name, values in self.settings.items() if name != "paths"}
+            entries["settings"] = sections
+        return entries
+
+    def training_keys(self) -> list[str]:
+        """Return the keys of entries that are neither the weights nor known of the network."""
+        return [str(key) for key in self.content() if key not in (*_DESCRIPTION, OUR_KEY)]
+
+    def with_weights(self, state: dict[str, Any], averaged: list[str]) -> NetworkFile:
+        """Return a file of the same network with other weights, the mean of those `averaged`.
+
+        What was learnt or measured with the weights of this file is left out.
+        """
+        return NetworkFile(
+            state=state,
+            format=self.format,
+            version=self.version,
+            network_class=self.network_class,
+            loss=self.loss,
+            sources=self.sources,
+            heads=self.heads,
+            settings=self.settings,
+            base=self.base,
+            pretrained=self.pretrained,
+            averaged=averaged,
+        )
+
+    def without_training(self) -> NetworkFile:
+        """Return a file of the same network without what going on with its training needs."""
+        return replace(
+            self, optimiser_state=None, scaler_state=None, unaveraged_state=None, progress=None
+        )
+
+    def whole(self, state: dict[str, Any], updates_merged: bool) -> NetworkFile:
+        """Return the file of the same network with all of its layers, in `state`.
+
+        Args:
+            updates_merged: whether they have the updates of LoRA, which the file's own have not.
+        """
+        # A loss that gives no scores is no part of a network that is read.
+        losses = {name: value for name, value in self.state.items() if name.startswith(PREFIX)}
+        file = replace(self, state={**losses, **state}, base=None)
+        if updates_merged and self.settings is not None:
+            lora = self.settings.get("lora", {})
+            file.merged = lora
+            file.settings = {**self.settings, "lora": {**lora, "rank": 0}}
+            # They are of the updates.
+            file.optimiser_state = None
+            file.scaler_state = None
+        return file
+
+    def to_sections(
+        self,
+        base: Sections | None = None,
+        names: Collection[str] | None = None,
+        folder: Path | None = None,
+    ) -> Sections:
+        """Return the file's settings over `base` or else the defaults.
+
+        Settings that are not known here are ignored with a warning.
+
+        Args:
+            names: the sections to take from the file; None: all.
+            folder: where modules of the user's classes lie, which may declare sections.
+
+        Raises:
+            AsdfError: a value does not fit its setting.
+        """
+        start = base or Sections()
+        declared = {name: type(section) for name, section in start.declared.items()}
+        if folder is not None:
+            declared |= self._declared_in(folder)
+        catalogue = our_catalogue().with_sections(declared)
+        sections = replace(start, declared=dict(start.declared))
+        for name, kind in catalogue.sections.items():
+            # Copies: those of `base` stay as they are.
+            start_values = vars(getattr(start, name)) if hasattr(start, name) else {}
+            if name in section_types():
+                setattr(sections, name, kind(**start_values))
+            else:
+                sections.declared[name] = kind(**start_values)
+        # Unlike in a config they are no error: nobody can mend a file of weights.
+        unknown = []
+        for full_name, value in self._values(names):
+            if full_name in catalogue.settings:
+                assign(sections, {full_name: self._checked(catalogue.settings[full_name], value)})
+            else:
+                unknown.append(full_name)
+        if unknown and not self._others_classes():
+            LOG.warning(
+                "%s: a newer ASDF wrote it; settings not known here are ignored: %s",
+                self.path,
+                ", ".join(unknown),
+            )
+        return sections
+
+    def _others_classes(self) -> list[tuple[str, str]]:
+        """Return the settings that name classes which are not the project's, and these classes."""
+        classes: list[tuple[str, str]] = []
+        for setting, value in self._values(None):
+            if setting in class_settings() and isinstance(value, str | list | tuple):
+                texts = [value] if isinstance(value, str) else value
+                # Short names are the project's, also where they stand for classes of torch.
+                paths = [text for text in texts if class_path_of(setting, str(text)) == text]
+                classes += [(setting, path) for path in paths if not is_ours(path)]
+        return classes
+
+    def _declared_in(self, folder: Path) -> dict[str, type]:
+        """Return the sections that the classes of the file declare whose modules `folder` has."""
+        declared: dict[str, type] = {}
+        for setting, class_path in self._others_classes():
+            # Modules elsewhere are not imported: a file may not choose what code runs.
+            if module_file(class_path.rpartition(".")[0], folder):
+                kind = declared_by(class_path, setting, folder)
+                if kind is not None:
+                    declared[kind.section_name] = kind
+        return declared
+
+    def _values(self, sections: Collection[str] | None) -> list[tuple[str, Any]]:
+        """Return full names and values of the settings in the file."""
+        values: list[tuple[str, Any]] = []
+        for section, names in (self.settings or {}).items():
+            is_wanted = sections is None or section in sections
+            if is_wanted and isinstance(names, Mapping):
+                values.extend((f"{section}.{name}", value) for name, value in names.items())
+        return values
+
+    def _checked(self, known: Known, value: Any) -> Any:
+        try:
+            return check_value(known, value)
+        except Complaint as complaint:
+            raise AsdfError(
+                f"the network {self.path} was made with {known.full} = {shorten(repr(value))}, "
+                f"which this ASDF does not take: {shorten(complaint.text, 500)}. The file is "
+                "damaged, or a newer ASDF wrote it: then bring yours up to date."
+            ) from None
+
+
+def write_network_file(path: str | Path, file: NetworkFile) -> None:
+    """Write `file` to `path` atomically.
+
+    Raises:
+        AsdfError: the folder cannot be written or the disk is full; what was at `path` is
+            unchanged.
+    """
+    write_weights_file(Path(path), file.content())

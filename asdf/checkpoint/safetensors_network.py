@@ -1,0 +1,92 @@
+"""Networks as safetensors: one file, or a folder that Hugging Face's uploader takes, and back.
+
+Invariant: what is written reads back as the same network, tensor by tensor and setting by setting,
+paths aside. A folder's `config.json` says how to build the network; the weights are in
+`model.safetensors`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from asdf.checkpoint.network_file import FORMAT, NetworkFile, OtherLayoutError
+from asdf.checkpoint.plain_values import check_plain, read_json
+from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+CARD = "README.md"
+# The entry of a safetensors file's metadata that says how to build the network.
+_ENTRY = "asdf"
+# transformers reads only files that are marked so.
+_MARK = {"format": "pt"}
+
+
+def is_hub_folder(path: Path) -> bool:
+    """Whether `path` is a folder with a configuration."""
+    return path.is_dir() and (path / CONFIG).is_file()
+
+
+def write_hub_folder(folder: Path, file: NetworkFile, card: str) -> None:
+    """Write the weights and the configuration of a network file, and its model card.
+
+    Raises:
+        AsdfError: `folder` is a file, or cannot be written.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
+    # The weights first: a folder counts as a network once it has its configuration.
+    write_safetensors(folder / WEIGHTS, file.state, _MARK)
+    config = json.dumps(file.description(), indent=2, ensure_ascii=False)
+    write_text(folder / CONFIG, config + "\n")
+    write_text(folder / CARD, card)
+
+
+def read_hub_folder(folder: Path) -> NetworkFile:
+    """Read a network file from a folder.
+
+    Raises:
+        AsdfError: the folder holds another program's network, or is incomplete or damaged.
+    """
+    config = read_json(folder / CONFIG)
+    if config.get("format") != FORMAT:
+        raise OtherLayoutError(
+            f"{folder} holds no detector of ASDF, but a network of the type "
+            f"{config.get('model_type')!r}. If it is wav2vec2, hubert or wavlm, it is a front end: "
+            "name the folder in front_end.weights. If it is a detector of another program, such as "
+            f"AntiDeepfake, turn it into one of ASDF first: python -m asdf import {folder} OUT"
+        )
+    state, _ = read_safetensors(folder / WEIGHTS)
+    return NetworkFile.from_description(config, state, folder)
+
+
+def write_safetensors_network(path: Path, file: NetworkFile) -> None:
+    """Write one safetensors file whose metadata say how to build the network.
+
+    Raises:
+        AsdfError: it cannot be written.
+    """
+    description = json.dumps(file.description(), ensure_ascii=False)
+    write_safetensors(path, file.state, {**_MARK, _ENTRY: description})
+
+
+def read_safetensors_network(path: Path) -> NetworkFile:
+    """Read a network file from a safetensors file.
+
+    It is the weights alone if the metadata do not say how to build the network.
+
+    Raises:
+        AsdfError: it cannot be read.
+    """
+    state, metadata = read_safetensors(path)
+    try:
+        description = json.loads(metadata.get(_ENTRY, "{}"))
+        if not isinstance(description, dict):
+            raise ValueError("it is not a dictionary in JSON")
+        check_plain(description)
+    except (ValueError, RecursionError) as error:
+        raise AsdfError(f"the metadata of {path} are damaged, '{_ENTRY}': {error}.") from None
+    return NetworkFile.from_description(description, state, path)

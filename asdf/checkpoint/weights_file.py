@@ -1,0 +1,162 @@
+"""Files of `torch.save`, of ASDF and of other programs: nothing in them is run, and they are whole.
+
+Invariant: only `torch.load(weights_only=True)` opens a file, with the few further types that
+fairseq's checkpoints hold. None of these types can run code: a namespace of plain values, numbers
+of numpy, and an empty stand-in. What a file claims to hold is compared with its size first, and its
+plain values are bounded before anyone else sees them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from asdf.checkpoint.file_kinds import other_kind
+from asdf.checkpoint.numpy_numbers import NUMPY_NUMBERS
+from asdf.checkpoint.pickle_sizes import check_sizes
+from asdf.checkpoint.plain_values import check_plain
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write, write_advice
+from asdf.runs.log import LOG
+from asdf.text import from_here, printable, shorten
+
+# What torch says of a type or function that it does not know.
+_GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)
+# How torch's advice on running the file begins.
+_ADVICE = ("Weights only load failed", "Check the doc")
+
+
+class StandIn:
+    """An empty object instead of one of fairseq's that the weights do not need."""
+
+    def __setstate__(self, state: object) -> None:
+        """Ignore what the file says of the object."""
+
+
+# Types by the names that the files use.
+_ALLOWED: list[Any] = [
+    Namespace,
+    (StandIn, "fairseq.data.dictionary.Dictionary"),
+    *NUMPY_NUMBERS,
+]
+
+
+def read_weights_file(
+    path: str | Path, kind: str = "weights from", mapped: bool = True
+) -> dict[str, Any]:
+    """Return the dictionary that a file of `torch.save` holds, on the CPU.
+
+    Args:
+        kind: Kind of the file in the message: "cannot read KIND PATH".
+        mapped: numbers are read from the file when they are copied, and the processes of a node
+            share the memory. Copy them at once: whoever writes into the file ends this process.
+
+    Raises:
+        AsdfError: the file is missing, damaged or of another kind, or asks for anything but plain
+            values and tensors.
+    """
+    path = Path(path)
+    refusal = f"cannot read {kind} {path}"
+    # First: torch's own words for these cases speak of archives and magic numbers.
+    if not path.is_file():
+        reason = "it is a folder" if path.is_dir() else "there is no such file"
+        raise AsdfError(f"{refusal}: {reason}{from_here(path)}. Check the path.")
+    other = other_kind(path)
+    if other:
+        raise AsdfError(f"{refusal}: it is {other}.")
+    try:
+        content = load_plain(path, mapped)
+    except pickle.UnpicklingError as error:
+        raise AsdfError(
+            f"{refusal}. It is refused, and nothing in it was run: {error}. Such a file holds "
+            "tensors and plain values only; this one is damaged, made for another program, or "
+            "malicious. If it is to be trusted, ask those who made it for its state dict alone, "
+            "saved by torch.save(model.state_dict(), PATH)."
+        ) from None
+    except ValueError as error:
+        raise AsdfError(
+            f"{refusal}: {error}. It is damaged or no network of ASDF, and nothing in it was run. "
+            "Compare its size with the original's, and copy or download it again."
+        ) from None
+    # A whole module that was saved was refused above; this is a single tensor or a list.
+    if not isinstance(content, dict):
+        raise AsdfError(
+            f"{refusal}: it holds a {type(content).__name__}, and weights are in a dictionary."
+        )
+    return content
+
+
+def load_plain(path: Path, mapped: bool = False) -> Any:
+    """Return what a file of `torch.save` holds, on the CPU.
+
+    Args:
+        mapped: numbers are read from the file when they are used, where its format allows it.
+
+    Raises:
+        UnpicklingError: it asks for something that is neither a tensor nor a plain value, or
+            claims too much.
+        ValueError: it is damaged, of another kind, or its plain values are out of bounds.
+    """
+    try:
+        zipped = check_sizes(path)
+        with torch.serialization.safe_globals(_ALLOWED):
+            # The legacy format cannot be mapped, and torch raises an error if it is to be.
+            content = torch.load(
+                path, map_location="cpu", weights_only=True, mmap=mapped and zipped
+            )
+    except pickle.UnpicklingError as error:
+        raise pickle.UnpicklingError(_reason_of(error)) from None
+    except Exception as error:  # a damaged file can fail anywhere in the unpickler
+        raise ValueError(_reason_of(error)) from None
+    check_plain(content, path.stat().st_size)
+    if not zipped:
+        LOG.warning(
+            "%s is in the format that torch.save had before version 1.6, which has no checksums: "
+            "a changed number in it would not be noticed. Compare its SHA-256 with its source's.",
+            path,
+        )
+    return content
+
+
+def write_weights_file(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a dictionary of tensors and plain values by `torch.save`, atomically.
+
+    Raises:
+        AsdfError: the folder cannot be written or the disk is full; what was at `path` is
+            unchanged.
+    """
+    try:
+        with atomic_write(path, "wb") as file:
+            torch.save(dict(content), file)
+    except RuntimeError as error:
+        # torch's zip writer hides what the file system said behind an error of its own.
+        if not isinstance(error.__context__, OSError):
+            raise
+        raise AsdfError(write_advice(path, error.__context__)) from error
+
+
+def _reason_of(error: Exception) -> str:
+    """Return torch's reason as a terminal may show it, without its advice on running the file."""
+    before, marked, after = str(error).partition("WeightsUnpickler error:")
+    # The reason stands after this mark; before it torch explains its own options.
+    text = after if marked else before
+    unknown = _GLOBAL.search(text)
+    if unknown:
+        name = shorten(printable(unknown[1], one_line=True))
+        return f"it asks for {name}, which is neither a tensor nor a plain value"
+    for line in text.split("\n"):
+        reason = line.strip()
+        if not reason or reason.startswith(_ADVICE):
+            continue
+        # From here on torch advises to load with weights_only=False, which would run the file.
+        if "weights_only" in reason:
+            break
+        reason = reason.split("Please use")[0].strip().rstrip(".")
+        return shorten(printable(reason, one_line=True))
+    return f"torch cannot load it ({type(error).__name__})"

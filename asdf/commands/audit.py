@@ -1,0 +1,170 @@
+"""Look for what tells the classes of a corpus apart without listening to speech, and for mistakes.
+
+    python -m asdf audit train.txt dev.txt                  # the lists of one corpus
+    python -m asdf audit train.txt -o audit.html --json audit.json
+    python -m asdf audit asvspoof19-train --folder /data    # a corpus of the field by name
+
+A detector of each feature alone (length, silence, level, noise, bandwidth, codec, file, speaker
+...), and one of all that a network hears, are cross-validated by speaker. One that surely does
+better than --limit is a shortcut: a network may learn it instead of speech. Besides: copies under
+other names, speakers and texts in more than one list, labels that shortcuts contradict, attacks in
+one language only, and damaged, silent and short files. The exit status is 1 if anything was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.embed_trials import read_recordings
+from asdf.commands.options import Command, argument, flag, option, replicates_option
+from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
+from asdf.commands.score_journal import Journal
+from asdf.errors import UsageError
+from asdf.runs.files import write_text
+from asdf.runs.progress import track
+from asdf.version import VERSION
+
+if TYPE_CHECKING:
+    from asdf.audit import Measured
+    from asdf.trials.trial_list import TrialList
+
+
+def _check_limit(limit: float) -> None:
+    if not 0 < limit < 50:
+        raise UsageError(f"--limit {limit:g}: an EER between 0 and 50 % is needed.")
+
+
+def _check_workers(workers: int) -> None:
+    if workers < 0:
+        raise UsageError(f"--workers {workers}: 0 or more are needed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """Options of the command."""
+
+    lists: tuple[str, ...] = argument(
+        "lists, tables of trials, protocols, or corpora by name: the splits of one corpus",
+        metavar="LIST",
+        default=(),
+    )
+    folder: Path | None = option(
+        "what paths in lists are relative to (their folders); where the recordings of a protocol "
+        "or a corpus are"
+    )
+    html: Path | None = option("write a page with pictures", metavar="OUT")
+    json: Path | None = option("write all results; '-': here", metavar="OUT")
+    limit: float = option(
+        "the EER in per cent below which a feature is a shortcut",
+        metavar="P",
+        default=40.0,
+        check=_check_limit,
+    )
+    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
+    workers: int = option(
+        "processes that read recordings; 0: none",
+        metavar="N",
+        default=2,
+        check=_check_workers,
+    )
+    no_joint: bool = flag("without the detector of all features, which needs scikit-learn")
+
+
+COMMAND = Command("audit", __doc__, AuditOptions, {".html": "html", ".json": "json"})
+
+
+def main(arguments: list[str]) -> int:
+    """Audit lists; return 1 if something was found, else 0.
+
+    Raises:
+        UsageError: a mistake in the options, or a package is missing.
+        AsdfError: a list cannot be read, or an output not be written.
+    """
+    args = COMMAND.read(arguments)
+    if not args.lists:
+        raise UsageError("name the lists of a corpus, or a corpus (`python -m asdf corpora`).")
+    stream = text_stream([args.html, args.json])
+    check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
+    lists = [read_recordings(name, args.folder) for name in args.lists]
+    # Named before the recordings are read: a package that is missing costs no hour.
+    from asdf.audit import Options, audit_json, audit_page, audit_recordings, audit_text
+
+    if not args.no_joint:
+        _check_sklearn()
+    measured = _measure(lists, args)
+    options = Options(
+        limit=args.limit / 100,
+        replicates=args.replicates,
+        joint=not args.no_joint,
+        published=args.lists[0].partition("-")[0],
+        progress=lambda what: show(f"comparing: {what}", sys.stderr),
+    )
+    audit = audit_recordings(lists, measured, options)
+    made_by = _made_by(arguments)
+    facts = [f"{name}: {value}" for name, value in made_by.items()]
+    write_outputs(
+        [
+            (args.html, lambda path: write_text(path, audit_page(audit, facts))),
+            (args.json, lambda path: write_text(path, audit_json(audit, made_by))),
+        ]
+    )
+    show(audit_text(audit).rstrip("\n"), stream)
+    return int(not audit.is_clean)
+
+
+def _check_sklearn() -> None:
+    if find_spec("sklearn") is None:
+        raise UsageError(
+            "the detector of all features needs scikit-learn: "
+            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
+        )
+
+
+def _measure(lists: Sequence[TrialList], args: AuditOptions) -> list[list[Measured]]:
+    """Measure the recordings of all lists; what an earlier start has measured is read back."""
+    from asdf.audit import as_entry, from_entry, measure_all
+
+    paths: list[str] = []
+    for trials in lists:
+        paths += [str(trials.path(index)) for index in range(len(trials))]
+    output = args.html or args.json or Path("asdf-audit")
+    work = {"command": "audit", "version": 1, "paths": _digest(paths)}
+    journal = Journal(output, work, len(paths), lambda entry: "values" in entry)
+    with closing(journal):
+        left = [index for index in range(len(paths)) if index not in journal]
+        if len(left) < len(paths):
+            show(f"going on: {len(paths) - len(left):,} are measured already", sys.stderr)
+        results = measure_all([paths[index] for index in left], args.workers)
+        for position, one in track(results, len(left), "reading", unit="recordings"):
+            journal.add(left[position], as_entry(one))
+        measured = [from_entry(journal[index]) for index in range(len(paths))]
+        journal.remove()
+    bounds = accumulate(map(len, lists))
+    return [measured[end - len(trials) : end] for trials, end in zip(lists, bounds, strict=True)]
+
+
+def _digest(paths: Sequence[str]) -> str:
+    """Digest paths with the size and time of change of each file."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            status = Path(path).stat()
+            state = f"{status.st_size} {status.st_mtime_ns}"
+        except OSError:
+            state = ""
+        digest.update(os.fsencode(f"{path}\0{state}\0"))
+    return digest.hexdigest()
+
+
+def _made_by(arguments: Sequence[str]) -> dict[str, str]:
+    return {"ASDF": VERSION, "command": f"asdf-antispoofing audit {shlex.join(arguments)}"}

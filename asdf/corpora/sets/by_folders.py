@@ -1,0 +1,208 @@
+"""Corpora that are read by their folders: where each lies, and how its paths are made.
+
+Sources of the layouts, all of them public code that reads the corpora: the protocol scripts of
+nii-yamagishilab/AntiDeepfake (CFAD, DFADD, HABLA, CodecFake), MuSAELab/AUDDT and DeepFense's lists
+(ODSS), Jessegator/SONAR data_utils.py (SONAR), csun22/Synthetic-Voice-Detection-Vocoder-Artifacts
+and code that reads it (LibriSeVoc), lists of FakeAVCeleb's files in several repositories; the data
+sheet of WaveFake.
+"""
+
+from __future__ import annotations
+
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    VCTK,
+    KnownCorpus,
+    Origin,
+)
+from asdf.corpora.path_layouts import Groups, Layout
+from asdf.facts import Published
+
+_CFAD_VERSIONS = ("clean", "noisy", "codec")
+_CFAD_PARTS = ("train", "dev", "test_seen", "test_unseen")
+CFAD = KnownCorpus(
+    name="cfad",
+    title="CFAD (Ma et al., Speech Communication 2024)",
+    homepage="https://zenodo.org/records/8122764",
+    needs="{clean,noisy,codec}_version/{train,dev,test_seen,test_unseen}_*/{fake,real}_*/<system>",
+    folders=("CFAD", "cfad", "FAD"),
+    marks=tuple(f"{home}{version}_version" for home in ("", "CFAD/") for version in _CFAD_VERSIONS),
+    read=Layout(
+        homes=("CFAD",),
+        pattern=r"(?P<version>clean|noisy|codec)_version/"
+        r"(?P<part>train|dev|test_seen|test_unseen)_\w+/"
+        r"(?P<kind>real|fake)_\w+/(?P<attack>[^/]+)/[^/]+",
+        bona_fide={"real"},
+        subset_of=lambda groups: f"{groups['version']}-{groups['part']}",
+        renamed={"attack": "source"},
+    ).read,
+    subsets=tuple(f"{version}-{part}" for version in _CFAD_VERSIONS for part in _CFAD_PARTS),
+    usual="clean-test_unseen",
+    origin=Origin(("AISHELL-1", "AISHELL-3", "THCHS-30", "MAGICDATA"), ANTI_DEEPFAKE),
+)
+
+DFADD = KnownCorpus(
+    name="dfadd",
+    title="DFADD (Du et al., SLT 2024)",
+    homepage="https://huggingface.co/datasets/isjwdu/DFADD",
+    needs="the zips of April 2025 or later: DATASET_<system>/{train,valid,test}, and "
+    "DATASET_VCTK_BONAFIDE",
+    folders=("DFADD", "dfadd"),
+    marks=("DATASET_VCTK_BONAFIDE", "DATASET_MatchaTTS", "DFADD/DATASET_VCTK_BONAFIDE"),
+    read=Layout(
+        homes=("DFADD",),
+        pattern=r"DATASET_(?P<attack>[^/]+)/(?P<subset>train|valid|test)/(?P<speaker>[^/_]+)[^/]*",
+        bona_fide={"VCTK_BONAFIDE"},
+        subset_of=lambda groups: groups["subset"],
+    ).read,
+    subsets=("train", "valid", "test"),
+    usual="test",
+    origin=VCTK,
+)
+
+ODSS = KnownCorpus(
+    name="odss",
+    title="ODSS (Yaroshchuk et al., WIFS 2023)",
+    homepage="https://zenodo.org/records/8370669",
+    needs="odss.zip unpacked: {natural,fastpitch-hifigan,vits}/<corpus>/<speaker>",
+    folders=("ODSS", "odss"),
+    marks=("natural", "odss/natural", "ODSS/natural"),
+    read=Layout(
+        homes=("odss", "ODSS"),
+        pattern=r"(?P<attack>natural|fastpitch-hifigan|vits)/(?P<source>[^/]+)/"
+        r"(?:(?P<speaker>[^/]+)/)?.+",
+        bona_fide={"natural"},
+    ).read,
+    origin=Origin(("VCTK",), "the folders of its recordings, in DeepFense's list"),
+)
+
+HABLA = KnownCorpus(
+    name="habla",
+    title="HABLA (Tamayo Flórez et al., Interspeech 2023)",
+    homepage="https://huggingface.co/datasets/ArturoHurtado7/AntiSpoofing",
+    needs="FinalDataset_16khz/{Real,CycleGAN,Diff,StarGAN,TTS,...}/<accent>/<speaker>",
+    folders=("HABLA", "habla", "Latin_America_Spanish_anti_spoofing_dataset"),
+    marks=("FinalDataset_16khz", "CycleGAN"),
+    read=Layout(
+        homes=("FinalDataset_16khz",),
+        pattern=r"(?P<attack>Real|CycleGAN|Diff|StarGAN|TTS[^/]*)/(?P<accent>[^/]+)/"
+        r"(?:(?P<speaker>[^/]+)/)?[^/]+",
+        bona_fide={"Real"},
+        columns={"language": "es"},
+    ).read,
+    published={"": Published(80_816)},
+    source="counts of its folders in public repositories, which agree",
+)
+
+LIBRISEVOC = KnownCorpus(
+    name="librisevoc",
+    title="LibriSeVoc (Sun et al., CVPR workshops 2023)",
+    homepage="https://github.com/csun22/Synthetic-Voice-Detection-Vocoder-Artifacts",
+    needs="{gt,diffwave,melgan,parallel_wave_gan,wavegrad,wavenet,wavernn}/*.wav",
+    folders=("LibriSeVoc", "librisevoc"),
+    marks=("gt", "LibriSeVoc/gt"),
+    read=Layout(
+        homes=("LibriSeVoc",),
+        pattern=r"(?P<attack>gt|diffwave|melgan|parallel_wave_gan|wavegrad|wavenet|wavernn)/"
+        r"(?P<speaker>\d+)_[^/]+",
+        bona_fide={"gt"},
+        columns={"language": "en"},
+    ).read,
+    published={"": Published(92_407, 13_201)},
+    source="counts of its folders in public repositories, which agree",
+    origin=Origin(("LibriTTS",), "the README of its repository"),
+)
+
+SONAR = KnownCorpus(
+    name="sonar",
+    title="SONAR (Li et al., 2024)",
+    homepage="https://github.com/Jessegator/SONAR",
+    needs="SONAR_dataset/{real_samples,OpenAI,FlashSpeech,VoiceBox,xTTS,...}",
+    folders=("SONAR_dataset", "SONAR", "sonar"),
+    marks=("real_samples", "SONAR_dataset/real_samples", "SONAR/real_samples", "VALLE"),
+    read=Layout(
+        homes=("SONAR_dataset", "SONAR"),
+        pattern=r"(?P<attack>real_samples|OpenAI|FlashSpeech|VoiceBox|xTTS|NaturalSpeech3|VALLE|"
+        r"PromptTTS2|AudioGen|SeedTTS|seedtts_files)/.+",
+        bona_fide={"real_samples"},
+    ).read,
+)
+
+CODECFAKE_WU = KnownCorpus(
+    name="codecfake-wu",
+    title="CodecFake (Wu et al., Interspeech 2024): VCTK through neural codecs",
+    homepage="https://huggingface.co/datasets/rogertseng/CodecFake",
+    licence="CC BY 4.0",
+    needs="processed/<codec>+<speaker>_<number>.wav; all spoof, bona fide is VCTK. The "
+    "shards of the hub are read by reader='parquet'",
+    folders=("CodecFake", "CodecFake_Wu", "codecfake-wu"),
+    marks=("processed",),
+    read=Layout(
+        homes=("processed",),
+        pattern=r"(?:.*/)?(?P<attack>[^/+]+)\+(?P<speaker>[^/_]+)_[^/]+",
+        bona_fide=(),
+        columns={"language": "en"},
+    ).read,
+    origin=VCTK,
+)
+
+FAKEAVCELEB = KnownCorpus(
+    name="fakeavceleb",
+    title="FakeAVCeleb, its sound (Khalid et al., NeurIPS 2021)",
+    homepage="https://github.com/DASH-Lab/FakeAVCeleb",
+    licence="on request; see its page",
+    needs="{Real,Fake}Video-{Real,Fake}Audio/<race>/<gender>/<id>/*.mp4 (pip install av), or files "
+    "of their sound with the same names",
+    folders=("FakeAVCeleb_v1.2", "FakeAVCeleb", "fakeavceleb", "FakeAVCeleb-audio"),
+    marks=("RealVideo-RealAudio", "FakeAVCeleb/RealVideo-RealAudio"),
+    read=Layout(
+        homes=("FakeAVCeleb",),
+        pattern=r"(?P<video>Real|Fake)Video-(?P<kind>Real|Fake)Audio/(?P<race>[^/]+)/"
+        r"(?P<gender>[^/]+)/"
+        r"(?P<speaker>[^/]+)/[^/]+",
+        bona_fide={"Real"},
+        subset_of=lambda groups: f"{groups['video'].lower()}-video",
+    ).read,
+    subset_of="kind of video",
+    origin=Origin(("VoxCeleb2",), "the corpus's paper"),
+)
+
+
+def _describe_wavefake(groups: Groups) -> dict[str, str]:
+    """Return what follows from the name of a system.
+
+    It is that of the corpus that its vocoder was trained on and that of the vocoder, as in
+    `jsut_multi_band_melgan`; the name of the only text-to-speech system is the other way round.
+    """
+    parts = groups["attack"].split("_")
+    source = next((corpus for corpus in ("ljspeech", "jsut") if corpus in parts), "")
+    return {
+        # Each of the two corpora has one speaker.
+        "speaker": source,
+        "vocoder": "_".join(part for part in parts if part != source),
+        "source": source,
+        "language": {"ljspeech": "en", "jsut": "ja"}.get(source, ""),
+    }
+
+
+WAVEFAKE = KnownCorpus(
+    name="wavefake",
+    title="WaveFake",
+    homepage="https://zenodo.org/records/5642694",
+    needs="generated_audio/<system>/*.wav",
+    folders=("WaveFake", "wavefake", "generated_audio"),
+    marks=("generated_audio", "ljspeech_melgan", "jsut_multi_band_melgan"),
+    read=Layout(
+        homes=("generated_audio", "WaveFake/generated_audio"),
+        # Without the speech that the vocoders were trained on, which may lie next to theirs.
+        pattern=r"(?P<attack>(?!(?i:ljspeech-1\.|jsut_ver))[^/]+)/.+",
+        bona_fide=(),
+        subset_of=lambda groups: groups["attack"],
+        columns=dict.fromkeys(("speaker", "vocoder", "source", "language"), ""),
+        derived=_describe_wavefake,
+    ).read,
+    subset_of="system",
+    published={"": Published(117_985, 0)},
+    source="the data set's datasheet",
+    origin=Origin(("LJSpeech", "JSUT"), ANTI_DEEPFAKE),
+)

@@ -1,0 +1,366 @@
+"""Data sets in parquet, as a hub distributes them: shards with a row per recording.
+
+Invariant: labels come from words (bonafide, spoof, real, fake ...), from the names that the data
+set has for its classes, or from the value that the user says is bona fide, never from a guess: in
+the sets of the Speech Arena, bona fide is 0, in others 1.
+
+The layout of the Arena's sets ({path, audio, label, notes}; notes is JSON with utterance_id; label
+is a class of [bonafide, spoof]) is the one that its documents and its checker state
+(lab260ru/speech_spoof_bench: docs/developing/new-dataset.md, loader.py); how shards and splits are
+named is the hub's convention.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asdf.archives import ParquetArchive, ParquetTable, find_folder, open_table
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Reading,
+    first_there,
+    is_there,
+    join_name,
+    with_files,
+)
+from asdf.corpora.words import label_of
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import Published
+from asdf.trials.collecting import TrialCollector
+from asdf.trials.trees import Tree
+from asdf.trials.trial_list import TrialList
+
+_SUFFIX = ".parquet"
+_LABELS = ("label", "labels", "key", "target", "class")
+_NAMES = ("path", "file", "file_name", "filename")
+_OF_SPOOFS = ("attack", "vocoder")
+# The classes of the Arena's sets, 0 and 1.
+_CLASSES = ("bonafide", "spoof")
+# What entries of notes are called, and their names here.
+_ENTRIES = {"speaker_id": "speaker", "attack_id": "attack"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a data set are to be read.
+
+    Attributes:
+        names: Name of a column in the shards, by what it is called here: 'label', 'path',
+            or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
+        bona_fide: Value of the label that means bona fide, in words or as a number; '' where
+            its words say so.
+        classes: Names of labels 0, 1 ..., where the data set does not have them.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    bona_fide: str = ""
+    classes: tuple[str, ...] = ()
+
+
+def read_parquet(
+    tree: Tree, split: str, columns: Columns | None = None, under: str = ""
+) -> Reading:
+    """Read the shards of a data set.
+
+    Args:
+        split: Split that is read: of `data/test-00000-of-00002.parquet` and `test/0000.parquet`
+            it is 'test'; '' is all of them.
+        under: Folder of the data set in the tree.
+
+    Raises:
+        AsdfError: no shard, no such split, no column of labels, or a label of unknown meaning.
+        UsageError: pyarrow is not installed, or `columns` names a column that does not exist.
+    """
+    shards = _find_shards(tree, split, under)
+    parts = []
+    notes = []
+    for shard in shards:
+        table = open_table(tree.path(shard))
+        part = _Shard(shard, table, columns or Columns())
+        if part.is_of_recordings:
+            parts.append(part)
+        else:
+            notes.append(f"{shard} has no recordings: it is left out")
+    if not parts:
+        raise AsdfError(
+            f"{tree.path(under)}: none of the {len(shards)} parquet files holds or names "
+            "recordings. Is it the folder of the data set, downloaded whole?"
+        )
+    trials = _collect(tree.root, parts)
+    audio = [part.name if part.table.audio else part.folder for part in parts]
+    return Reading(trials, audio=tuple(dict.fromkeys(audio)), notes=notes)
+
+
+def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
+    """Read a list in parquet: a row per recording, with its path and label, such as DeepFense's.
+
+    Raises:
+        AsdfError, UsageError: as `read_parquet`.
+    """
+    shard = _Shard("", open_table(path), columns or Columns())
+    if not shard.is_list:
+        raise AsdfError(
+            f"{path} is not a list: it needs columns of paths and of labels, and has "
+            f"{', '.join(shard.table.columns)}."
+        )
+    return _collect(path, [shard])
+
+
+def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
+    shards = defaultdict(list)
+    for name in tree.files(under):
+        if name.lower().endswith(_SUFFIX):
+            shards[_split_of(name)].append(name)
+    if not shards:
+        raise AsdfError(
+            f"{tree.path(under)}: there is no parquet file. Is it the folder of the data "
+            "set, as the hub has it?"
+        )
+    if not split:
+        return sorted(name for names in shards.values() for name in names)
+    if split not in shards:
+        raise AsdfError(
+            f"{tree.path(under)}: no parquet file is of a split {split!r}. There are "
+            f"{', '.join(sorted(shards))}."
+        )
+    return shards[split]
+
+
+def _split_of(name: str) -> str:
+    """Return the split that a shard belongs to by its name."""
+    folder, _, file_name = name.rpartition("/")
+    stem = file_name[: -len(_SUFFIX)]
+    numbered = re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem)
+    if numbered:
+        return numbered.group(1)
+    # The hub's own conversions are default/test/0000.parquet.
+    if stem.isdigit() and folder:
+        return folder.rpartition("/")[2]
+    return stem
+
+
+class _Shard:
+    """A parquet file and how its columns are read.
+
+    Attributes:
+        name: Name in the tree; '' for a list.
+        folder: Folder that it lies in.
+    """
+
+    def __init__(self, name: str, table: ParquetTable, columns: Columns) -> None:
+        self.name = name
+        self.folder = name.rpartition("/")[0]
+        self.table = table
+        self._columns = columns
+        # The names of the classes of each column that the data set describes so.
+        self._classes: dict[str, list[str]] = {}
+        for column, description in table.descriptions().items():
+            if isinstance(description, dict) and isinstance(description.get("names"), list):
+                self._classes[column] = description["names"]
+        for wanted in columns.names.values():
+            if wanted not in table.columns:
+                raise UsageError(
+                    f"{table.path} has no column {wanted!r}: it has {', '.join(table.columns)}."
+                )
+        self._path = self._first(columns.names.get("path"), _NAMES)
+        self._label = self._first(columns.names.get("label"), _LABELS)
+        if columns.classes and self._label not in self._classes:
+            self._classes[self._label] = list(columns.classes)
+
+    def _first(self, wanted: str | None, names: Sequence[str]) -> str:
+        if wanted is not None:
+            return wanted
+        return next((name for name in names if name in self.table.columns), "")
+
+    @property
+    def is_list(self) -> bool:
+        return bool(self._path and self._label)
+
+    @property
+    def is_of_recordings(self) -> bool:
+        return self.table.audio is not None or self.is_list
+
+    def ids(self) -> list[str]:
+        """Return the names of the recordings in the tree, a name per row."""
+        if self.name and self.table.audio is not None:
+            folder = find_folder(self.table.path)
+            archive = None if folder is None else folder.archive
+            assert isinstance(archive, ParquetArchive)
+            return [f"{self.name}/{name}" for name in archive.row_names()]
+        paths = self.table.read([self._path])[self._path]
+        return [join_name(self.folder, str(path)) for path in paths]
+
+    def labels(self) -> Iterator[int]:
+        """Yield the label of each row: 1 bona fide, 0 spoof."""
+        if not self._label:
+            raise AsdfError(
+                f"{self.table.path} has no column of labels: it has "
+                f"{', '.join(self.table.columns)}. Declare it in run.py: Corpus(reader='parquet', "
+                "folder=..., columns={'label': '...'}, bona_fide='...')."
+            )
+        known: dict[Any, int] = {}
+        for row, value in enumerate(self.table.read([self._label])[self._label]):
+            if value not in known:
+                known[value] = self._label_of(value, row)
+            yield known[value]
+
+    def _label_of(self, value: object, row: int) -> int:
+        word = self._word_of(self._label, value)
+        if self._columns.bona_fide:
+            return int(self._columns.bona_fide in (word, str(value)))
+        label = label_of(word)
+        if label is None:
+            raise AsdfError(
+                f"{self.table.path}, row {row}: what does {self._label} = {value!r} mean? Neither "
+                "its name nor a description of the classes says so. Declare the value that is "
+                "bona fide in run.py: Corpus(reader='parquet', folder=..., bona_fide='...')."
+            )
+        return label
+
+    def _word_of(self, column: str, value: object) -> str:
+        """Return a value in words: of a class its name."""
+        names = self._classes.get(column)
+        if names is not None and isinstance(value, int) and 0 <= value < len(names):
+            return str(names[value])
+        if value is None:
+            return ""
+        # TABs and line breaks would break tables of trials.
+        return " ".join(str(value).split())
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the other columns that may describe a trial, in words; of notes its entries."""
+        described = {theirs: ours for ours, theirs in self._columns.names.items()}
+        taken = {self._label, self._path, "path", "file", "file_name", "filename"}
+        import pyarrow
+
+        types = pyarrow.types
+        are_plain = (
+            *(types.is_string, types.is_large_string, types.is_dictionary),
+            *(types.is_integer, types.is_boolean),
+        )
+        names = []
+        for part in self.table.schema:
+            if part.name not in taken and any(is_kind(part.type) for is_kind in are_plain):
+                names.append(part.name)
+        columns: dict[str, list[str]] = {}
+        for name, values in self.table.read(names).items():
+            if name == "notes":
+                columns.update(_open_notes(values, self.table))
+            else:
+                words = [self._word_of(name, value) for value in values]
+                columns[described.get(name, name)] = words
+        return columns
+
+
+def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
+    """Return the rows of all shards as one list; a column that a shard lacks is '' there."""
+    columns_of = [shard.columns() for shard in shards]
+    names = list(dict.fromkeys(name for columns in columns_of for name in columns))
+    collector = TrialCollector(path, names)
+    row = 0
+    for shard, columns in zip(shards, columns_of, strict=True):
+        ids = shard.ids()
+        values = [columns.get(name) or [""] * len(ids) for name in names]
+        for index, label in enumerate(shard.labels()):
+            row += 1
+            described = []
+            for name, column in zip(names, values, strict=True):
+                # A bona fide trial has no attack, whatever the file says.
+                has_none = label == 1 and name in _OF_SPOOFS
+                described.append("-" if has_none else column[index])
+            collector.add(row, ids[index], label, described)
+    return collector.trials()
+
+
+def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list[str]]:
+    """Return the entries of a column of JSON objects as columns; as it is where it holds others."""
+    columns: dict[str, list[str]] = {}
+    for row, text in enumerate(values):
+        try:
+            entries = json.loads(str(text)) if text else {}
+        except (ValueError, RecursionError):
+            # Brackets within brackets by the thousands are text as well.
+            entries = None
+        if not isinstance(entries, dict):
+            return {"notes": [" ".join(str(value or "").split()) for value in values]}
+        for name, value in entries.items():
+            column = columns.setdefault(name, [""] * len(values))
+            column[row] = "" if value is None else " ".join(str(value).split())
+    return {_ENTRIES.get(name, name): column for name, column in columns.items()}
+
+
+def _read_arena(tree: Tree, name: str) -> Reading:
+    """Read the set `name` of the Arena, whose folder lies in the tree, or is the tree."""
+    if not name:
+        raise AsdfError(f"{tree.root}: name one of the Arena's sets, as in 'arena:InTheWild'.")
+    under = first_there(tree, (name, f"arena/{name}", f"{_ARENA}/{name}")) or ""
+    if not under and tree.root.name != name:
+        raise AsdfError(
+            f"{tree.root}: there is no folder {name}. Download the set: hf download "
+            f"{_ARENA}/{name} --repo-type dataset --local-dir {tree.root / name}"
+        )
+    labels = join_name(under, _LABEL_TABLE)
+    if is_there(tree, labels):
+        shards = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
+        if not any(_split_of(name) == "test" for name in shards):
+            return _read_labels(tree, labels, under)
+    return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
+
+
+def _read_labels(tree: Tree, name: str, under: str) -> Reading:
+    """Read a set whose audio may not be passed on: its labels, and recordings from elsewhere.
+
+    The recordings are those below its folder that are called like the utterances.
+    """
+    table = open_table(tree.path(name))
+    values = table.read(["utterance_id", "label"])
+    collector = TrialCollector(table.path, ["utterance_id"])
+    pairs = zip(values["utterance_id"], values["label"], strict=True)
+    for row, (utterance, number) in enumerate(pairs, 1):
+        if number not in (0, 1):
+            raise AsdfError(f"{table.path}, row {row}: the label {number!r} is neither 0 nor 1.")
+        collector.add(row, utterance, int(number == _CLASSES.index("bonafide")), [utterance])
+    trials = with_files(collector.trials(), tree, (under,) if under else ("",), ".wav")
+    note = "the set has labels alone: its recordings come from the corpus's own distribution"
+    return Reading(trials, audio=(under,), notes=[note])
+
+
+_ARENA = "SpeechAntiSpoofingBenchmarks"
+_LABEL_TABLE = "data/labels.parquet"
+ARENA = KnownCorpus(
+    name="arena",
+    title="A set of the Speech Anti-Spoofing Arena, in parquet",
+    homepage=f"https://huggingface.co/{_ARENA}",
+    licence="that of the set; see its page",
+    needs="<set>/data/test-*.parquet, also in a folder arena; pip install "
+    "'asdf-antispoofing[parquet]'",
+    folders=("",),
+    marks=(),
+    read=_read_arena,
+    subset_of="set",
+    published={
+        "ASVspoof2019_LA": Published(71_237, 7_355),
+        "ASVspoof2021_LA": Published(181_566),
+        "ASVspoof2021_DF": Published(611_829),
+        "InTheWild": Published(31_779, 19_963),
+    },
+    source="the corpora's label files, and the pages of the sets",
+)
+PARQUET = KnownCorpus(
+    name="parquet",
+    title="Any data set in parquet",
+    homepage="https://huggingface.co/docs/hub/datasets-audio",
+    licence="that of the data set; see its page",
+    needs="a line in run.py, Corpus(reader='parquet', folder='...'); *.parquet with a column of "
+    "recordings (bytes) or of their paths, and labels; pip install 'asdf-antispoofing[parquet]'",
+    folders=(),
+    marks=(),
+    read=read_parquet,
+    subset_of="split",
+)

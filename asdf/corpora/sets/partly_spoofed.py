@@ -1,0 +1,253 @@
+"""Corpora of partly spoofed speech: PartialSpoof, HAD and LlamaPartialSpoof, and their parts.
+
+PartialSpoof (Zhang et al., IEEE/ACM TASLP 2023) is ASVspoof 2019 LA, parts of it exchanged. Its
+segments come as RTTM with the recordings, or in an archive of their own as arrays of labels per
+frame; RTTM, whose boundaries are exact, counts first, then the finest arrays.
+
+HAD (Yi et al., Interspeech 2021) is half-truth audio detection: words exchanged, in Mandarin.
+
+LlamaPartialSpoof (Luong et al., ICASSP 2025) is LibriTTS, sentences changed by a language model.
+R01TTS.0.a has bona fide, fully spoofed and partially spoofed recordings whose parts cross-fade;
+R01TTS.0.b has only partially spoofed ones, cut and pasted or overlapped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Origin,
+    Reading,
+    Taken,
+    find_labels,
+    first_there,
+    with_files,
+)
+from asdf.corpora.protocols import read_from
+from asdf.errors import AsdfError
+from asdf.facts import Published
+from asdf.segments import (
+    COLUMN,
+    UNKNOWN,
+    Timed,
+    format_spoofed,
+    parse_rttm,
+    parse_text,
+    read_label_arrays,
+)
+from asdf.trials.trees import Tree
+from asdf.trials.trial_list import TrialList
+
+Columns = dict[str, list[str]]
+
+
+def read_parts(
+    tree: Tree, label_file: str, columns_of: Callable[[list[str]], Columns] = lambda names: {}
+) -> tuple[TrialList, list[str]]:
+    """Return the trials of a text of segments, with the column of their parts, and notes on them.
+
+    Args:
+        columns_of: Function that returns further columns from the names of all recordings.
+
+    Raises:
+        AsdfError: the file has no trial, or a line of it does not fit.
+    """
+    recordings = parse_text(tree.lines(label_file), tree.path(label_file))
+    if not recordings:
+        raise AsdfError(f"{tree.path(label_file)}: no trial in it. Was it copied whole?")
+    names = list(recordings)
+    labels = [int(not timed.spoofed) for timed in recordings.values()]
+    trials = TrialList(names, np.array(labels, np.int8), columns=columns_of(names))
+    return with_parts(trials, recordings, names, label_file)
+
+
+def with_parts(
+    trials: TrialList, recordings: Mapping[str, Timed], names: Sequence[str], source: str
+) -> tuple[TrialList, list[str]]:
+    """Return the trials with the column of spoofed parts, and notes on what does not agree.
+
+    A spoof of which the files say nothing, or that no part of is spoofed, has the value '?':
+    localisation refuses it, and detection does without.
+
+    Args:
+        recordings: Facts that the files state of a recording, by its name there.
+        names: Name in the files of each trial.
+        source: Name of the file in notes.
+    """
+    values = []
+    unknown: list[str] = []
+    contradicting: list[str] = []
+    for name, label in zip(names, trials.labels.tolist(), strict=True):
+        timed = recordings.get(name)
+        if label == 1:
+            values.append(format_spoofed(()))
+            if timed is not None and timed.spoofed:
+                contradicting.append(name)
+        elif timed is None:
+            values.append(UNKNOWN)
+            unknown.append(name)
+        elif not timed.spoofed:
+            values.append(UNKNOWN)
+            contradicting.append(name)
+        else:
+            values.append(format_spoofed(timed.spoofed))
+    notes = []
+    if unknown:
+        notes.append(
+            f"{source} says nothing of {len(unknown):,} spoofs, such as {unknown[0]}: they cannot "
+            "be used for localisation"
+        )
+    if contradicting:
+        notes.append(
+            f"{source} contradicts the labels of {len(contradicting):,} trials, such as "
+            f"{contradicting[0]}: the labels count"
+        )
+    return replace(trials, columns={**trials.columns, COLUMN: values}), notes
+
+
+_PARTIAL_HOMES = ("", "database/")
+_PROTOCOLS = "protocols/PartialSpoof_LA_cm_protocols"
+_RTTMS = ("rttm_2cls_0sil", "rttm", "rttm_localization")
+_RESOLUTIONS = ("0.01", "0.02", "0.04", "0.08", "0.16", "0.32", "0.64")
+
+
+def _read_partial_spoof(tree: Tree, subset: str) -> Reading:
+    file = f"{_PROTOCOLS}/PartialSpoof.LA.cm.{subset}.trl.txt"
+    advice = "Nor is it in database. Unpack database_protocols.tar.gz there."
+    protocol = find_labels(tree, [home + file for home in _PARTIAL_HOMES], advice)
+    home = protocol.removesuffix(file)
+    trials = read_from(tree, protocol)
+    source, recordings = _read_segments(tree, home, subset)
+    trials, notes = with_parts(trials, recordings, trials.ids, source)
+    audio = (f"{home}{subset}/con_wav",)
+    return Reading(with_files(trials, tree, audio, ".wav"), audio, notes=notes)
+
+
+def _read_segments(tree: Tree, home: str, subset: str) -> tuple[str, dict[str, Timed]]:
+    """Return the file of segments and what it says of each recording; nothing without a file."""
+    rttm = first_there(tree, [f"{home}{subset}/con_data/{name}" for name in _RTTMS])
+    if rttm is not None:
+        return rttm, parse_rttm(tree.lines(rttm), tree.path(rttm))
+    folder = f"{home}segment_labels"
+    for resolution in _RESOLUTIONS:
+        arrays = first_there(tree, [f"{folder}/{subset}_seglab_{resolution}.npy"])
+        if arrays is not None:
+            return arrays, read_label_arrays(tree.path(arrays), float(resolution))
+    return f"{folder} (database_segment_labels_v1.2.tar.gz), which is not there,", {}
+
+
+PARTIAL_SPOOF = KnownCorpus(
+    name="partial-spoof",
+    title="PartialSpoof",
+    homepage="https://zenodo.org/records/5766198",
+    needs=f"database_*.tar.gz unpacked: database/{_PROTOCOLS}, database/{{train,dev,eval}}/con_wav,"
+    " database/segment_labels",
+    folders=("PartialSpoof", "partialspoof", "PartialSpoof_v1.2", ""),
+    marks=tuple(home + _PROTOCOLS for home in _PARTIAL_HOMES),
+    read=_read_partial_spoof,
+    subsets=("train", "dev", "eval"),
+    usual="eval",
+    published={
+        "train": Published(25_380, 2_580),
+        "dev": Published(24_844, 2_548),
+        "eval": Published(71_237, 7_355),
+    },
+    source="the paper's table, which are those of ASVspoof 2019 LA",
+    origin=Origin(("VCTK",), "the corpus's paper: it is made of ASVspoof 2019 LA"),
+    taken={
+        "asvspoof19": Taken(
+            "PartialSpoof is made of the recordings of ASVspoof 2019 LA", "the corpus's paper"
+        ),
+    },
+)
+
+_HAD_HOMES = ("", "HAD/")
+_HAD_SUBSETS = ("train", "dev", "test")
+
+
+def _read_had(tree: Tree, subset: str) -> Reading:
+    file = f"HAD_{subset}/HAD_{subset}_label.txt"
+    label_file = find_labels(tree, [home + file for home in _HAD_HOMES], "Unpack HAD.zip there.")
+    trials, notes = read_parts(tree, label_file)
+    # Below it they lie in train/conbine, conbine or test/test, as archives inside the archive were
+    # unpacked.
+    audio = (label_file.rsplit("/", 1)[0],)
+    return Reading(with_files(trials, tree, audio, ".wav"), audio, notes=notes)
+
+
+HAD = KnownCorpus(
+    name="had",
+    title="HAD",
+    homepage="https://zenodo.org/records/10377492",
+    needs="HAD.zip and the archives in it unpacked: HAD_{train,dev,test}/HAD_*_label.txt and the "
+    "recordings below the same folders",
+    folders=("HAD", "had", "HalfTruth", "Half-Truth", ""),
+    marks=tuple(f"{home}HAD_{subset}" for home in _HAD_HOMES for subset in _HAD_SUBSETS),
+    read=_read_had,
+    subsets=_HAD_SUBSETS,
+    usual="test",
+    origin=Origin(("AISHELL-3",), "the corpus's paper"),
+)
+
+_LLAMA_HOMES = ("", "LlamaPartialSpoof/")
+# dev01-yourtts-partial-cf_8842_304647_000034_000001: the system, how much of it is spoofed, and
+# how the parts are joined; then the speaker.
+_SPOOF = re.compile(
+    r"dev01-(?P<attack>.+)-(?P<kind>full|partial)(?:-(?P<joint>\w+?))?_(?P<rest>.*)"
+)
+
+
+def _read_llama(tree: Tree, subset: str) -> Reading:
+    part = "R01TTS.0.b" if subset == "b" else "R01TTS.0.a"
+    file = f"label_{part}.txt"
+    advice = f"It lies next to the archive {part}.tgz: put it next to the folder {part}."
+    label_file = find_labels(tree, [home + file for home in _LLAMA_HOMES], advice)
+    trials, notes = read_parts(tree, label_file, _columns_of)
+    audio = (label_file.removesuffix(file) + part,)
+    trials = with_files(trials, tree, audio, ".wav")
+    if subset in ("a", "b"):
+        return Reading(trials, audio, notes=notes)
+    kinds = trials.columns["kind"]
+    chosen = [index for index, kind in enumerate(kinds) if kind in ("-", subset)]
+    selected = trials.select(np.array(chosen, np.intp))
+    others = frozenset(trials.ids) - frozenset(selected.ids)
+    return Reading(selected, audio, others=others, notes=notes)
+
+
+def _columns_of(names: list[str]) -> dict[str, list[str]]:
+    columns: dict[str, list[str]] = {"speaker": [], "attack": [], "kind": [], "joint": []}
+    for name in names:
+        match = _SPOOF.fullmatch(name)
+        rest = match["rest"] if match else name.partition("_")[2]
+        columns["speaker"].append(rest.partition("_")[0])
+        columns["attack"].append(match["attack"] if match else "-")
+        columns["kind"].append(match["kind"] if match else "-")
+        columns["joint"].append((match["joint"] if match else "") or "-")
+    return columns
+
+
+LLAMA_PARTIAL_SPOOF = KnownCorpus(
+    name="llama-partial-spoof",
+    title="LlamaPartialSpoof",
+    homepage="https://zenodo.org/records/14214149",
+    needs="R01TTS.0.a.tgz and R01TTS.0.b.tgz unpacked: the folders R01TTS.0.a and R01TTS.0.b, and "
+    "next to them label_R01TTS.0.{a,b}.txt",
+    folders=("LlamaPartialSpoof", "llamapartialspoof", "LPS", ""),
+    marks=tuple(f"{home}label_R01TTS.0.{part}.txt" for home in _LLAMA_HOMES for part in "ab"),
+    read=_read_llama,
+    subsets=("a", "b", "full", "partial"),
+    usual="a",
+    published={
+        "a": Published(76_228, 10_573),
+        "b": Published(64_388, 0),
+        "full": Published(44_034, 10_573),
+        "partial": Published(42_767, 10_573),
+    },
+    source="the paper's table; its sums are the lines of the label files",
+    origin=Origin(("LibriTTS",), "the corpus's paper"),
+)

@@ -1,0 +1,115 @@
+"""What corpora share with each other: speech that a network was trained on is not a test of it.
+
+Invariant: only what a source states is known here, from the corpora's `origin` and `taken`. It is
+about corpora, not recordings: what a training set shares with an evaluation set is a warning, and
+may be what the experiment is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from asdf.corpora.known_corpus import Taken
+from asdf.corpora.registry import KNOWN, Chosen
+
+# LibriTTS was cut from the recordings of LibriSpeech.
+_SAME_SPEECH = {"LibriTTS": "LibriSpeech"}
+
+# Whose speakers the challenges keep apart: those of train and dev from those of eval.
+_ONE_CHALLENGE = ("asvspoof19", "asvspoof19-pa", "partial-spoof")
+_ONLY_EVAL = ("asvspoof21-la", "asvspoof21-df", "asvspoof21-pa")
+# What the sets of the Arena are here.
+_OF_ARENA = {
+    "ASVspoof2019_LA": Chosen("asvspoof19", "eval"),
+    "ASVspoof2019_PA": Chosen("asvspoof19-pa", "eval"),
+    "ASVspoof2021_LA": Chosen("asvspoof21-la", "all"),
+    "ASVspoof2021_DF": Chosen("asvspoof21-df", "all"),
+    "ASVspoof5": Chosen("asvspoof5", "eval"),
+    "InTheWild": Chosen("in-the-wild", ""),
+    "CFAD": Chosen("cfad", ""),
+    "DFADD": Chosen("dfadd", "test"),
+    "ODSS": Chosen("odss", ""),
+    "DECRO": Chosen("decro", ""),
+}
+
+
+def describe_overlaps(trained: Sequence[Chosen], scored: Sequence[Chosen]) -> list[str]:
+    """Return a sentence for each of the `scored` that shares speech with one of the `trained`."""
+    sentences: list[str] = []
+    for training in trained:
+        for evaluation in scored:
+            sentences += _describe_pair(training, evaluation)
+    return list(dict.fromkeys(sentences))
+
+
+def describe_origin(key: str) -> str:
+    """Return whose speech a corpus has, with the source of it; '' where it is not known."""
+    origin = KNOWN[key].origin
+    if origin is None:
+        return ""
+    return f"{', '.join(origin.speech)} (says {origin.source})"
+
+
+def sharing(key: str) -> list[str]:
+    """Return the corpora that share speech with one."""
+    names = []
+    for other in KNOWN:
+        # Of any subset.
+        taken = [name.split(":")[0] for name in KNOWN[other].taken]
+        taken_from = [name.split(":")[0] for name in KNOWN[key].taken]
+        is_listed = key in taken or other in taken_from
+        if other != key and (is_listed or _shared_speech(key, other)):
+            names.append(other)
+    return names
+
+
+def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
+    one, other = _resolved(training), _resolved(evaluation)
+    if one == other and one.key in KNOWN and one.key not in ("arena", "parquet"):
+        yield f"{evaluation.name} is trained on as {training.name}: its results are not a test"
+        return
+    # Parts of one corpus are as far apart as its makers wanted them.
+    parts = {_part_of(one), _part_of(other)}
+    are_apart = "" not in parts and "eval" in parts and len(parts) > 1
+    if one.key == other.key or are_apart:
+        return
+    beginning = f"{evaluation.name} shares speech with the training set {training.name}"
+    taken = _taken(one, other) or _taken(other, one)
+    if taken:
+        yield f"{beginning}: {taken.reason} (says {taken.source})"
+        return
+    speech = _shared_speech(one.key, other.key)
+    if speech:
+        origin = KNOWN[other.key].origin
+        assert origin is not None  # it has speech of it
+        yield f"{beginning}: both have that of {', '.join(speech)} (says {origin.source})"
+
+
+def _resolved(chosen: Chosen) -> Chosen:
+    """Return what a set of the Arena is by its own name; others are returned as they are."""
+    if chosen.key == "arena":
+        return _OF_ARENA.get(chosen.subset, chosen)
+    return chosen
+
+
+def _taken(holder: Chosen, other: Chosen) -> Taken | None:
+    """Return why `holder` has recordings of the other set, or of all of its corpus."""
+    taken = KNOWN[holder.key].taken
+    return taken.get(other.name) or taken.get(other.key)
+
+
+def _part_of(chosen: Chosen) -> str:
+    """Return the part of ASVspoof 2019's speakers that a set has; '' for other corpora."""
+    if chosen.key in _ONLY_EVAL:
+        return "eval"
+    return chosen.subset if chosen.key in _ONE_CHALLENGE else ""
+
+
+def _shared_speech(one: str, other: str) -> list[str]:
+    return sorted(_speech_of(one) & _speech_of(other))
+
+
+def _speech_of(key: str) -> set[str]:
+    origin = KNOWN[key].origin
+    speech = () if origin is None else origin.speech
+    return {_SAME_SPEECH.get(name, name) for name in speech}

@@ -1,0 +1,34 @@
+"""The sections of the settings that say what is trained on, and in which order.
+
+`Sections` has them all; this room sees no others.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from asdf.settings.sections import (
+    Augmentation,
+    Declared,
+    Network,
+    Recipe,
+    SpeechActivity,
+    Vocoding,
+)
+
+
+class DataSections(Protocol):
+    """The sections that a training list and its clips depend on."""
+
+    @property
+    def network(self) -> Network: ...
+    @property
+    def recipe(self) -> Recipe: ...
+    @property
+    def sad(self) -> SpeechActivity: ...
+    @property
+    def vocoding(self) -> Vocoding: ...
+    @property
+    def augmentation(self) -> Augmentation: ...
+    def section_of(self, kind: type[Declared]) -> Declared:
+        """Return the section that a user's class declares."""

@@ -1,0 +1,135 @@
+"""The sampler of a run, and its orders, checked: nothing that it returns is used unseen.
+
+Invariant: what is returned for an epoch is one array for as long as that epoch is trained on; it
+has `size` indices into the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from asdf.data.data_sections import DataSections
+from asdf.data.samplers import SETTING, Indices, Sampler, name_of
+from asdf.data.vocoded_copies import join_with_copies
+from asdf.errors import AsdfError
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import UserErrors, find_class
+from asdf.trials.trial_list import TrialList
+
+
+class Orders:
+    """The orders of the epochs of `sampler`.
+
+    Attributes:
+        size: turns of an epoch.
+
+    Raises:
+        AsdfError: the sampler fails, or its orders are none.
+    """
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._name = f"{SETTING}: {name_of(type(sampler))}"
+        self._epoch = 1
+        self._order = self._request(1)
+        self.size = len(self._order)
+        # Ranks, and a run that goes on, request it anew: it would differ by earlier draws.
+        if not np.array_equal(self._order, self._request(1)):
+            raise AsdfError(
+                f"{self._name}.order(1) returned two different orders. An order must follow from "
+                "self.seed and the epoch alone: draw it with "
+                "asdf.runs.seeds.generator(self.seed, 'a purpose of yours', epoch)."
+            )
+
+    def of(self, epoch: int) -> Indices:
+        """Return the order of `epoch`, (size,), int64.
+
+        Raises:
+            AsdfError: the sampler fails, or its order is none, or of another size.
+        """
+        if epoch == self._epoch:
+            return self._order
+        order = self._request(epoch)
+        if len(order) != self.size:
+            raise AsdfError(
+                f"{self._name}.order({epoch}) has {len(order)} turns, and order(1) has "
+                f"{self.size}. All epochs must have the same number: schedules and the progress "
+                "of a run count on it."
+            )
+        self._epoch = epoch
+        self._order = order
+        return order
+
+    def digest(self, epoch: int) -> str:
+        """Return a name for the order of `epoch`."""
+        return hashlib.sha256(self.of(epoch).tobytes()).hexdigest()[:16]
+
+    def describe(self) -> str:
+        """Return what the sampler says of an epoch; '' for nothing."""
+        return self._sampler.describe()
+
+    def _request(self, epoch: int) -> Indices:
+        called = f"{self._name}.order({epoch})"
+        with UserErrors(f"{called} failed"):
+            order = np.asarray(self._sampler.order(epoch))
+        if order.ndim != 1 or not len(order) or not np.issubdtype(order.dtype, np.integer):
+            raise AsdfError(
+                f"{called} returned an array of shape {order.shape} and type {order.dtype}; it "
+                "must be a vector of whole numbers, at least one: indices into the training list."
+            )
+        count = len(self._sampler.utterances)
+        outside = order[(order < 0) | (order >= count)]
+        if len(outside):
+            raise AsdfError(
+                f"{called} has the index {outside[0]}, and the training list has the utterances 0 "
+                f"to {count - 1}."
+            )
+        # A copy: a sampler may go on with its array.
+        return np.array(order, np.int64)
+
+
+def find_sampler(settings: DataSections, folder: Path | None) -> type[Sampler]:
+    """Return the class that `recipe.sampler` names.
+
+    Args:
+        folder: Folder of the recipe, where a user's own modules lie.
+
+    Raises:
+        UsageError: there is none, or it is not derived from `Sampler`.
+        AsdfError: its module fails when it is imported.
+    """
+    path = class_path_of(SETTING, settings.recipe.sampler)
+    return find_class(path, folder, SETTING, Sampler)  # type: ignore[type-abstract]
+
+
+def build_sampler(settings: DataSections, utterances: TrialList, folder: Path | None) -> Sampler:
+    """Return the sampler of `utterances` that `recipe.sampler` names.
+
+    Raises:
+        UsageError, AsdfError: as `find_sampler`, or it does not fit the list, or its constructor
+            fails.
+    """
+    kind = find_sampler(settings, folder)
+    failed = f"{SETTING}: {name_of(kind)}(settings, utterances) failed"
+    with UserErrors(failed, "Training has not begun. Fix the sampler, or choose another."):
+        return kind(settings, utterances)
+
+
+def check_sampler(settings: DataSections, parts: Sequence[TrialList], folder: Path | None) -> int:
+    """Return the turns of an epoch of these training sets, once the sampler is known to fit them.
+
+    Raises:
+        UsageError, AsdfError: as `build_sampler`, or its order is none.
+    """
+    is_shuffled = settings.recipe.sampler == "shuffled"
+    # Without a look at the lists: to join millions of trials takes seconds.
+    if is_shuffled and not settings.vocoding.vocoders:
+        return sum(map(len, parts))
+    utterances = join_with_copies(parts, settings)
+    if is_shuffled:
+        return len(utterances)
+    return Orders(build_sampler(settings, utterances, folder)).size

@@ -1,0 +1,257 @@
+"""Detectors that others have published: what their sources say of them, and nothing else.
+
+Invariant: each fact is in the source that its entry names; what no source says is None, and shown
+as not known. None of the numbers was measured with ASDF.
+
+Sources, read in November 2026: the READMEs and licences of the named repositories on GitHub; for
+AntiDeepfake `protocols/README.md` and the table of EERs in its README up to 16 October 2025
+(commit dca72e0 removed it when the authors corrected how they compute EERs); the model cards and
+result files of the Speech Anti-Spoofing Arena for In-the-Wild; digests are of the files in
+clovaai/aasist at commit a04c986.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from asdf.hub.hub_names import PREFIX
+from asdf.text import did_you_mean
+
+
+@dataclass(frozen=True)
+class PublishedEer:
+    """An equal error rate as it was published.
+
+    Attributes:
+        percent: in %.
+        remark: who measured it or how, where that is not the detector's `protocol`.
+    """
+
+    evaluation_set: str
+    percent: float
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class KnownDetector:
+    """A detector that can be had, and what is known of it; None where the sources say nothing.
+
+    Attributes:
+        name: Name of the repository on the hub, or what its authors call it.
+        on_hub: whether it is downloaded by its name.
+        trained_on, trained_on_short: the sets, in words, and in few words for a table.
+        overlap: Sets that are training data, so that EERs on them mean little, in words.
+        protocol: Part of a recording that the authors score.
+        parameters: their number as stated.
+        licence: Licence of the weights.
+        size_bytes, sha256: Size and SHA-256 of the file with the weights.
+        weights: where they are.
+        command: Command by which ASDF takes them.
+        paper: its arXiv number, or the conference.
+    """
+
+    name: str
+    trained_on: str
+    trained_on_short: str
+    protocol: str
+    weights: str
+    command: str
+    paper: str
+    on_hub: bool = False
+    overlap: str | None = None
+    eers: tuple[PublishedEer, ...] = ()
+    parameters: str | None = None
+    licence: str | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+
+
+_ORGANISATION = "nii-yamagishilab"
+_ANTI_DEEPFAKE_SETS = (
+    "ADD2023",
+    "DEEP-VOICE",
+    "FakeOrReal",
+    "FakeOrReal-norm",
+    "In-the-Wild",
+    "Deepfake-Eval-2024",
+)
+# Name, parameters, EERs on these sets, EER on In-the-Wild by the Arena (None: not seen).
+_ANTI_DEEPFAKE: tuple[tuple[str, str, tuple[float, ...], float | None], ...] = (
+    ("wav2vec-small", "95 M", (13.02, 9.80, 21.94, 17.85, 4.24, 33.33), 5.31),
+    ("wav2vec-large", "317 M", (13.25, 4.53, 0.63, 0.97, 1.91, 33.38), 2.89),
+    ("mms-300m", "317 M", (7.93, 2.27, 1.35, 5.92, 2.90, 32.80), 4.83),
+    ("mms-1b", "965 M", (9.06, 2.56, 1.22, 1.73, 1.82, 27.70), 3.30),
+    ("xls-r-1b", "965 M", (5.39, 2.52, 5.74, 12.14, 1.35, 26.76), 4.24),
+    ("xls-r-2b", "2.2 B", (4.67, 2.30, 2.62, 1.65, 1.23, 27.77), 2.81),
+    ("hubert-xlarge", "964 M", (18.90, 5.67, 2.49, 3.17, 5.23, 34.08), 3.46),
+)
+# The same networks trained without data augmentation.
+_ANTI_DEEPFAKE_NDA: tuple[tuple[str, str, tuple[float, ...], float | None], ...] = (
+    ("wav2vec-small", "95 M", (19.41, 16.22, 1.05, 6.47, 4.65, 31.97), 4.95),
+    ("wav2vec-large", "317 M", (12.67, 5.01, 0.80, 1.44, 2.25, 30.05), 2.94),
+    ("mms-300m", "317 M", (11.22, 3.04, 0.46, 2.71, 2.00, 31.38), 3.77),
+    ("mms-1b", "965 M", (9.46, 2.27, 0.89, 1.10, 1.86, 27.55), 3.83),
+    ("xls-r-1b", "965 M", (6.58, 2.96, 3.16, 10.91, 1.36, 26.17), 3.95),
+    ("xls-r-2b", "2.2 B", (6.84, 2.63, 1.18, 1.73, 1.31, 25.78), 2.99),
+    ("hubert-xlarge", "964 M", (35.34, 14.87, 3.67, 15.52, 17.99, 47.72), None),
+)
+_BEFORE_CORRECTION = (
+    "by the authors, before they corrected how they compute EERs (October 2025); the corrected one "
+    "differs slightly"
+)
+_BY_THE_ARENA = "by the Speech Anti-Spoofing Arena, all 31,779 trials; the score is the real logit"
+_ANTI_DEEPFAKE_TRAINING = (
+    "post-trained on 56,000 h of genuine and 18,000 h of fake or processed speech in over 100 "
+    "languages"
+)
+_ANTI_DEEPFAKE_OVERLAP = (
+    "ASVspoof 2019 LA, 2021 LA, 2021 DF and 5, MLAAD, SpoofCeleb, WaveFake, Codecfake, CodecFake, "
+    "CFAD, CVoiceFake, DECRO, DFADD, Diffuse or Confuse, DiffSSD, DSD, HABLA, VoiceMOS and vocoded "
+    "LibriTTS and VoxCeleb2 are training data, as are AIShell3, CNCeleb2, FLEURS, LibriTTS, "
+    "LJSpeech, MLS and VoxCeleb2: EERs on these, and on sets made from them, say nothing of new "
+    "recordings"
+)
+# By the end of the name.
+_AUGMENTED = {
+    "": ("with RawBoost", "RawBoost"),
+    "-nda": ("without data augmentation", "no augmentation"),
+}
+
+
+def _make_anti_deepfake(
+    row: tuple[str, str, tuple[float, ...], float | None], suffix: str
+) -> KnownDetector:
+    size, parameters, percents, by_the_arena = row
+    name = f"{_ORGANISATION}/{size}-anti-deepfake{suffix}"
+    eers = []
+    for evaluation_set, percent in zip(_ANTI_DEEPFAKE_SETS, percents, strict=True):
+        eers.append(PublishedEer(evaluation_set, percent, _BEFORE_CORRECTION))
+    if by_the_arena is not None:
+        eers.append(PublishedEer("In-the-Wild", by_the_arena, _BY_THE_ARENA))
+    augmented, short = _AUGMENTED[suffix]
+    return KnownDetector(
+        name=name,
+        on_hub=True,
+        trained_on=f"{_ANTI_DEEPFAKE_TRAINING}, {augmented}",
+        trained_on_short=f"74,000 h, {short}",
+        overlap=_ANTI_DEEPFAKE_OVERLAP,
+        protocol="whole recordings",
+        eers=tuple(eers),
+        parameters=parameters,
+        licence="CC BY-NC-SA 4.0",
+        weights=f"https://huggingface.co/{name}",
+        command=f'asdf.Detector("{PREFIX}{name}")',
+        paper="arXiv 2506.21090",
+    )
+
+
+_of_2019_la = partial(
+    KnownDetector,
+    trained_on="ASVspoof 2019 LA, training part",
+    trained_on_short="19LA",
+    protocol="first 64,600 samples (4.04 s)",
+)
+_BY_THEIR_AUTHORS = (
+    _of_2019_la(
+        name="AASIST",
+        eers=(PublishedEer("ASVspoof 2019 LA", 0.83),),
+        parameters="297,866",
+        licence="MIT",
+        size_bytes=1_281_532,
+        sha256="51d2d9cf0738172f61e2a384ec50a54a55363240f67c971ed55a92435bc1a1c0",
+        weights="https://github.com/clovaai/aasist/blob/main/models/weights/AASIST.pth",
+        command="python -m asdf import AASIST.pth net.pt",
+        paper="arXiv 2110.01200",
+    ),
+    _of_2019_la(
+        name="AASIST-L",
+        eers=(PublishedEer("ASVspoof 2019 LA", 0.99),),
+        parameters="85,306",
+        licence="MIT",
+        size_bytes=426_428,
+        sha256="814331d088032bb4c3fa61cc014789eadeed464209dd094ab3a2dd6ffbdce27a",
+        weights="https://github.com/clovaai/aasist/blob/main/models/weights/AASIST-L.pth",
+        command="python -m asdf import AASIST-L.pth net.pt",
+        paper="arXiv 2110.01200",
+    ),
+    _of_2019_la(
+        name="SSL_Anti-spoofing",
+        eers=(
+            PublishedEer("ASVspoof 2021 LA", 0.82, "the best run"),
+            PublishedEer("ASVspoof 2021 DF", 2.85, "the best run"),
+            PublishedEer("In-the-Wild", 10.46, "by the authors of Nes2Net"),
+        ),
+        parameters="XLS-R 300M + 447 k",
+        licence="MIT",
+        weights="https://drive.google.com/drive/folders/1c4ywztEVlYVijfwbGLl9OEa1SNtFKppB",
+        command="python -m asdf import best_SSL_model_LA.pth net.pt",
+        paper="arXiv 2202.12233",
+    ),
+    _of_2019_la(
+        name="SLS",
+        eers=(
+            PublishedEer("ASVspoof 2021 LA", 2.87),
+            PublishedEer("ASVspoof 2021 DF", 1.92),
+            PublishedEer("In-the-Wild", 7.46),
+        ),
+        parameters="XLS-R 300M + 23,399 k",
+        weights="https://drive.google.com/drive/folders/13vw_AX1jHdYndRu1edlgpdNJpCX8OnrH",
+        command="python -m asdf import sls.pth net.pt",
+        paper="ACM MM 2024",
+    ),
+    _of_2019_la(
+        name="Nes2Net-X",
+        eers=(PublishedEer("ASVspoof 2021 DF", 1.65, "of this file"),),
+        parameters="XLS-R 300M + 511 k",
+        weights="https://drive.google.com/file/d/1tjuSdbzgCnJSfy_eE_P52jRAonHY4YUT",
+        command="python -m asdf import nes2net_x.pth net.pt",
+        paper="arXiv 2504.05657",
+    ),
+    _of_2019_la(
+        name="Nes2Net-X, mean of 5 checkpoints",
+        eers=(PublishedEer("ASVspoof 2021 DF", 1.49, "of this file"),),
+        parameters="XLS-R 300M + 511 k",
+        weights="https://drive.google.com/file/d/1JFGv_2TONMnTLGbiOIuHFfMvuo4SIIpg",
+        command="python -m asdf import nes2net_x.pth net.pt",
+        paper="arXiv 2504.05657",
+    ),
+    _of_2019_la(
+        name="TCM",
+        protocol="first 66,800 samples (4.18 s)",
+        eers=(
+            PublishedEer("ASVspoof 2021 LA", 1.03, "mean of 5 checkpoints"),
+            PublishedEer("ASVspoof 2021 DF", 2.06, "mean of 5 checkpoints"),
+            PublishedEer("In-the-Wild", 7.79, "by the table of Nes2Net"),
+        ),
+        parameters="XLS-R 300M + 2,383 k",
+        licence="MIT",
+        weights="https://github.com/ductuantruong/tcm_add (OneDrive)",
+        command="python -m asdf import tcm.pth net.pt",
+        paper="doi 10.21437/Interspeech.2024-659",
+    ),
+    _of_2019_la(
+        name="RawNet2 of ASVspoof 2021",
+        licence="MIT",
+        weights="https://www.asvspoof.org/asvspoof2021/pre_trained_DF_RawNet2.zip",
+        command="python -m asdf import pre_trained_DF_RawNet2.pth net.pt",
+        paper="arXiv 2011.01108",
+    ),
+)
+
+
+def known_detectors() -> list[KnownDetector]:
+    """Return the detectors, those that are downloaded by their names first."""
+    detectors = [_make_anti_deepfake(row, "") for row in _ANTI_DEEPFAKE]
+    detectors += [_make_anti_deepfake(row, "-nda") for row in _ANTI_DEEPFAKE_NDA]
+    return [*detectors, *_BY_THEIR_AUTHORS]
+
+
+def known_names() -> list[str]:
+    """Return the names of the repositories of the hub among them."""
+    return [detector.name for detector in known_detectors() if detector.on_hub]
+
+
+def nearest_known(repository: str) -> str:
+    """Return " Did you mean 'hub:ORG/NAME'?" for the known name nearest to it, or ''."""
+    return did_you_mean(repository, known_names(), prefix=PREFIX)

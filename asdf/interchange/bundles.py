@@ -1,0 +1,191 @@
+"""The pretrained networks that torchaudio publishes, fetched once into torch's own cache.
+
+Invariant: the cache holds whole networks only. torchaudio publishes no checksums, so a file enters
+the cache when as many bytes came as the server announced, its records have their checksums, and it
+holds the bundle's layers in their shapes. Its SHA-256 is then noted next to it, as `sha256sum`
+writes and checks it, and compared whenever the file is used: about a second for XLS-R 300M.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+from pickle import UnpicklingError
+from tempfile import TemporaryDirectory
+
+import torch
+import torchaudio
+from torchaudio.pipelines import Wav2Vec2Bundle
+
+from asdf.checkpoint.fitting import compare_layers
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import load_plain
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange.fairseq_names import torchaudio_names
+from asdf.interchange.receiving import NotTheFileError, receive
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.runs.files import one_at_a_time, sha256_of, write_text
+from asdf.runs.log import LOG
+from asdf.text import did_you_mean
+
+BASE_URL = "https://download.pytorch.org/torchaudio/models/"
+
+
+def download_bundle(name: str) -> Path:
+    """Return the path of the bundle `torchaudio.pipelines.NAME` in torch's cache.
+
+    It is fetched if it is missing there, or damaged.
+
+    Raises:
+        UsageError: there is no such bundle.
+        AsdfError: it cannot be fetched.
+    """
+    bundle = _find_bundle(name)
+    url = BASE_URL + bundle._path
+    path = Path(torch.hub.get_dir()) / "checkpoints" / Path(bundle._path).name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(path) as is_alone:
+            if is_alone:
+                # What killed processes left: each may be as large as the file.
+                for folder in path.parent.glob(f".{escape(path.name)}.*.part"):
+                    shutil.rmtree(folder, ignore_errors=True)
+            if not _is_usable(name, path):
+                _fetch(name, url, path)
+    except OSError as error:  # of the disk, and urllib's, which derive from it
+        raise AsdfError(_advice(name, url, path, error)) from error
+    return path
+
+
+def bundle_architecture(name: str) -> Architecture:
+    """Return the architecture of the bundle `torchaudio.pipelines.NAME`.
+
+    Raises:
+        UsageError: there is no such bundle.
+    """
+    bundle = _find_bundle(name)
+    # torchaudio states these in private attributes only.
+    sizes = bundle._params
+    relative_positions = None
+    if bundle._model_type == "WavLM":
+        relative_positions = (sizes["encoder_num_buckets"], sizes["encoder_max_distance"])
+    return Architecture(
+        conv_layers=tuple(tuple(layer) for layer in sizes["extractor_conv_layer_config"]),
+        extractor_mode=sizes["extractor_mode"],
+        conv_bias=sizes["extractor_conv_bias"],
+        dimension=sizes["encoder_embed_dim"],
+        layers=sizes["encoder_num_layers"],
+        heads=sizes["encoder_num_heads"],
+        feed_forward=sizes["encoder_ff_interm_features"],
+        layer_norm_first=sizes["encoder_layer_norm_first"],
+        pos_conv_kernel=sizes["encoder_pos_conv_kernel"],
+        pos_conv_groups=sizes["encoder_pos_conv_groups"],
+        relative_positions=relative_positions,
+    )
+
+
+def bundle_normalizes(name: str) -> bool:
+    """Whether the bundle's network expects waveforms of zero mean and unit variance.
+
+    Raises:
+        UsageError: there is no such bundle.
+    """
+    return bool(_find_bundle(name)._normalize_waveform)
+
+
+def _find_bundle(name: str) -> Wav2Vec2Bundle:
+    bundles = {}
+    for key, value in vars(torchaudio.pipelines).items():
+        if isinstance(value, Wav2Vec2Bundle):
+            bundles[key] = value
+    if name not in bundles:
+        hint = did_you_mean(name, bundles, prefix="torchaudio:")
+        raise UsageError(
+            f"front_end.weights: 'torchaudio:{name}' is not known.{hint} Known are "
+            f"{', '.join(sorted(bundles))}."
+        )
+    return bundles[name]
+
+
+def _is_usable(name: str, path: Path) -> bool:
+    """Whether the bundle's file is in the cache, and undamaged; warns of a damaged one."""
+    if not path.is_file():
+        return False
+    damage = _find_damage(name, path)
+    if damage:
+        LOG.warning(
+            "%s, the download of torchaudio:%s, is damaged and fetched again: %s",
+            path,
+            name,
+            damage,
+        )
+    return not damage
+
+
+def _fetch(name: str, url: str, path: Path) -> None:
+    """Put the file at its path if it is the bundle's network, and its SHA-256 next to it."""
+    LOG.info("fetching torchaudio:%s from %s to %s", name, url, path)
+    # Next to its path: a rename is atomic only within a file system.
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as folder:
+        part = Path(folder) / path.name
+        receive(url, part)
+        fault = _find_fault(name, part)
+        if fault:
+            raise NotTheFileError(f"the server sent something else than this network: {fault}")
+        # Without the digest of an older file a kill right here leaves a file that is checked anew.
+        _digest_path(path).unlink(missing_ok=True)
+        part.replace(path)
+    _write_digest(path)
+
+
+def _find_damage(name: str, path: Path) -> str:
+    """Return what is wrong with the cached file of a bundle; empty where nothing is."""
+    noted = _digest_path(path)
+    if noted.is_file():
+        digest, *_ = noted.read_text(encoding="utf-8", errors="replace").split() or [""]
+        if digest == sha256_of(path):
+            return ""
+        return f"its SHA-256 is not the one in {noted.name}"
+    fault = _find_fault(name, path)
+    if not fault:
+        # torchaudio itself, or an older ASDF, has fetched it. A cache of others cannot be written.
+        with suppress(AsdfError):
+            _write_digest(path)
+    return fault
+
+
+def _find_fault(name: str, path: Path) -> str:
+    """Return why a file is not the network of a bundle; empty where it is."""
+    try:
+        content = load_plain(path, mapped=True)
+        layers, _ = torchaudio_names(state_dict_in(content, path))
+    except (UnpicklingError, ValueError, TypeError, AttributeError, AsdfError) as error:
+        return str(error)
+    # The names of a network are no proof: another bundle's layers have the same ones.
+    shapes = bundle_architecture(name).shapes()
+    # Layers that only the file has, such as those of a fine-tuned head, do no harm.
+    differences = compare_layers(shapes, layers, ignored=layers).describe()
+    return f"its layers are not the bundle's: {differences}" if differences else ""
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _write_digest(path: Path) -> None:
+    """Write the file's SHA-256 as `sha256sum` does."""
+    write_text(_digest_path(path), f"{sha256_of(path)}  {path.name}\n")
+
+
+def _advice(name: str, url: str, path: Path, error: OSError) -> str:
+    damaged = ""
+    if path.is_file():
+        damaged = " What is at that path is a damaged download of it."
+    return (
+        f"cannot fetch front_end.weights = 'torchaudio:{name}' from {url} to {path}: "
+        f"{error}.{damaged} Compute nodes often have no way out to the net: run the following "
+        "where there is one, such as a login node, with the same home folder or TORCH_HOME: python "
+        f"-c \"from asdf.interchange import download_bundle; download_bundle('{name}')\""
+    )

@@ -1,0 +1,147 @@
+"""The networks that a user names: by a path, or by a name of the hub.
+
+Invariant: whatever takes a network takes the same names: a file or folder on this machine, or a
+repository of the hub, which is downloaded once; of ASDF, or in another layout that `recognise`
+knows.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from torch import nn
+
+from asdf.checkpoint.fused_file import is_fused_file
+from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
+from asdf.checkpoint.network_reading import rebuild_network
+from asdf.errors import AsdfError
+from asdf.hub import download_network, name_of, parse_name
+from asdf.interchange.importing import import_detector
+from asdf.interchange.pretrained import build_pretrained
+from asdf.runs.evaluations import best_network
+from asdf.runs.layout import Layout
+from asdf.runs.log import LOG
+from asdf.runs.network_names import RESUME, NetworkName, in_order
+from asdf.text import AnyPath
+from asdf.trials.run_folder import open_run_folder
+
+
+def find_network(named: AnyPath) -> Path:
+    """Return the path of a network: as it is named, or where it was downloaded to from the hub.
+
+    Of the folder of a run it is the best network, which `report` and `evaluate` are about.
+
+    Raises:
+        UsageError: it begins with 'hub:' and is no name, or huggingface_hub is not installed.
+        AsdfError: it cannot be downloaded.
+    """
+    name = parse_name(os.fspath(named))
+    if name is not None:
+        return download_network(name)
+    path = Path(named)
+    return _best_of_run(path) if path.is_dir() and Layout(path).settings.is_file() else path
+
+
+def _best_of_run(folder: Path) -> Path:
+    """Return the path of a run's best network.
+
+    Raises:
+        AsdfError: it has none yet.
+    """
+    run = open_run_folder(folder)
+    names = [NetworkName.parse(path.name) for path in run.layout.networks.glob("*.pt")]
+    networks = [str(name) for name in in_order(names) if name != RESUME]
+    best = best_network(run.training(), networks)
+    if best is None:
+        raise AsdfError(f"the run in {folder} has no network yet. Run its stage 1 first.")
+    # As the user named the folder: the result is shown.
+    return Layout(folder).network_file(NetworkName(best))
+
+
+def describe_source(named: AnyPath, path: Path) -> str:
+    """Return where a network is from: its path, or the repository with its commit.
+
+    Args:
+        path: Path that `find_network` returned.
+    """
+    name = name_of(path)
+    if name is not None:
+        return str(name)
+    return str(named) if Path(named) == path else str(path)
+
+
+def note_source(file: NetworkFile, path: Path) -> None:
+    """Note in a network's file which commit of the hub it was downloaded from, if it was.
+
+    Args:
+        path: Path that `find_network` returned.
+    """
+    name = name_of(path)
+    if name is not None:
+        file.others["source"] = str(name)
+
+
+def read_network(
+    path: str | Path, folder: Path | None = None, base: str | None = None
+) -> tuple[nn.Module, NetworkFile]:
+    """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
+
+    Updates of LoRA are merged into the weights, and layers that the file leaves out are read from
+    its base: what is returned describes the network as it is then.
+
+    Args:
+        path: Network file; or a safetensors file or a folder, as `export` writes them.
+        folder: Folder that holds the module of a user's own network class; without it only the
+            project's classes are built.
+        base: Pretrained weights of a file that holds only what was trained; None: where they
+            were when it was trained.
+
+    Raises:
+        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
+            network it describes; its base is missing or another.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.interchange import read_network
+        >>> network, file = read_network("network.pt")
+        >>> embeddings_BE, logits_B2 = network(torch.zeros(1, 16000))
+        >>> logits_B2.shape, network.training
+        (torch.Size([1, 2]), False)
+    """
+    return rebuild_network(Path(path), build_pretrained, folder, base)
+
+
+def read_detector(
+    named: AnyPath, folder: Path | None = None, base: str | None = None
+) -> tuple[nn.Module, NetworkFile]:
+    """Read the network that a user names, in eval mode on the CPU, and what its file holds.
+
+    A detector of another program is read as `python -m asdf import` reads it, to be scored as its
+    authors score it; what was set for that is logged.
+
+    Args:
+        named: a path, or a name of the hub.
+        folder, base: as of `read_network`.
+
+    Raises:
+        UsageError: as `find_network`.
+        AsdfError: it cannot be downloaded or read, or is no detector.
+    """
+    path = find_network(named)
+    if is_fused_file(path):
+        raise AsdfError(
+            f"{path} is a fused system, of several networks: this needs a single one. Name one of "
+            "its networks."
+        )
+    try:
+        network, file = read_network(path, folder, base)
+    except OtherLayoutError:
+        imported = import_detector(path, None, folder)
+        network, file = imported.network, imported.file
+        file.path = path
+        LOG.info("%s: %s", describe_source(named, path), imported.recognised.layout)
+        for note in imported.recognised.notes:
+            LOG.info("%s", note)
+    note_source(file, path)
+    return network, file

@@ -1,0 +1,112 @@
+"""Several systems on one set: what keeps them from being compared, and which of them is the best.
+
+Invariant: the lowest number alone is never called the best. A system leads only where the paired
+bootstrap, drawn over speakers where they are known, says at 5 % that the next one is worse on the
+same trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from asdf.errors import AsdfError
+from asdf.metrics.bootstrap import SIGNIFICANT, paired_test
+from asdf.metrics.results import Result
+from asdf.metrics.score_checks import Finding
+from asdf.metrics.summary import Summary
+from asdf.trials.how_scored import ScoredLength, different_precisions
+from asdf.trials.score_file import Scores
+from asdf.trials.trial_list import TrialList
+
+TESTED = ("eer", "min_dcf")
+"""The metrics that `paired_test` compares."""
+
+ScoresOf = Callable[[int], tuple[Scores, Sequence[str] | None]]
+"""Returns the scores of a system, by its index, and the speaker of each trial if they are known."""
+
+
+def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> dict[str, int]:
+    """Return the index of the system that leads by each of `TESTED`.
+
+    A metric is left out where the lowest value is shared, where the systems were not scored on the
+    same trials, where the next system is not worse for sure, and without `replicates`.
+    """
+    if len(results) < 2 or not replicates:
+        return {}
+    leading = {}
+    for metric in TESTED:
+        values = [getattr(result, metric) for result in results]
+        # Who is better than the second lowest is taken to be better than all that lie above it.
+        first, second = sorted(range(len(results)), key=values.__getitem__)[:2]
+        if values[first] == values[second]:
+            continue
+        try:
+            scores, speakers = scores_of(first)
+            others, _ = scores_of(second)
+            tested = paired_test(scores, others, speakers=speakers, replicates=replicates)
+        except AsdfError:
+            continue
+        p_value = getattr(tested, metric).p_value
+        if p_value is not None and p_value < SIGNIFICANT:
+            leading[metric] = first
+    return leading
+
+
+def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
+    """Return the speaker of each scored trial; None unless all are known and some differ."""
+    if trials is None or "speaker" not in trials.columns:
+        return None
+    column = trials.columns["speaker"]
+    speakers = []
+    for utterance in scores.ids:
+        index = trials.index_of(utterance)
+        # A test over the speakers that are known would leave out the trials of the others.
+        if index is None or not column[index]:
+            return None
+        speakers.append(column[index])
+    if len(set(speakers)) < 2:
+        return None
+    return speakers
+
+
+def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored on different numbers of its trials."""
+    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
+    if len(sizes) < 2:
+        return []
+    numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
+    message = (
+        f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
+        "numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
+
+
+def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set are known to be scored from different lengths of recordings."""
+    lengths: list[ScoredLength] = []
+    for summary in summaries:
+        length = summary.scored.length
+        if length is not None and length not in lengths:
+            lengths.append(length)
+    # What agrees with the first agrees with each other: the first stands for all.
+    if all(length.agrees_with(lengths[0]) for length in lengths):
+        return []
+    described_lengths = "; ".join(length.describe() for length in lengths)
+    message = (
+        f"the systems were scored from different lengths of the recordings "
+        f"({described_lengths}), so their numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
+
+
+def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored in different precisions."""
+    precisions = different_precisions(summary.scored for summary in summaries)
+    if not precisions:
+        return []
+    message = (
+        f"the systems were scored in different precisions ({precisions}), which moves scores a "
+        "little: score all in fp32 where a small difference counts."
+    )
+    return [Finding("warning", message)]

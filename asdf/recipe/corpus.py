@@ -1,0 +1,354 @@
+"""A corpus as a recipe knows it: a name, and here what the name stands for.
+
+A recipe declares its own corpora; all recipes know those of the field (`asdf.corpora`) by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Literal
+
+from asdf.corpora import (
+    KNOWN,
+    Columns,
+    as_list,
+    choose,
+    differences,
+    find_tree,
+    is_known,
+    is_there,
+    known_names,
+    read_from,
+    read_known,
+    read_parquet,
+    read_parquet_list,
+    read_protocol,
+)
+from asdf.data.vocoded_copies import join_with_copies
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.leaving_out import training_lists
+from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
+from asdf.runs.log import LOG
+from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
+from asdf.text import did_you_mean
+from asdf.trials.lists import (
+    check_both_classes,
+    read_asvspoof2019_protocol,
+    read_list,
+)
+from asdf.trials.trees import open_tree
+from asdf.trials.trial_list import TrialList, same_recording
+
+_SHOWN = 5
+# Where a training list has bona fide speech alone.
+WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
+_CLASS_NAMES = {1: "bona fide", 0: "spoof"}
+
+
+@dataclass(frozen=True)
+class CorpusReading:
+    """The utterances of a corpus, and what the user should know of them."""
+
+    utterances: TrialList
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Where the utterances of a corpus are: a list, or a corpus of the field in your own folder.
+
+    Attributes:
+        list: the list file, relative to `folder`: ASDF's own format, a table in parquet, or, with
+            `audio`, a protocol of ASVspoof 2019 whose recordings are `audio/UTT.flac`.
+        folder: relative to paths.database_folder; the paths in the list are relative to it.
+        audio: see `list`; relative to `folder`.
+        make: makes the corpus in paths.database_folder when it does not exist (the demo corpus).
+        protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
+            `list`; without it the list has no such columns.
+        reader: instead of `list`: a name of `asdf.corpora`, with its subset.
+        columns, bona_fide: Names of the columns of parquet, as in {'label': 'is_fake'},
+            and the label's value that means bona fide.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from asdf.recipe import Corpus
+        >>> corpus = Corpus("train.txt", folder="mine")
+        >>> corpus.path(Path("data")).as_posix()
+        'data/mine/train.txt'
+        >>> corpus.read("mine", Path("data")).labels
+        array([1, 0], dtype=int8)
+        >>> Corpus(reader="asvspoof5:train").reader  # one that ASDF knows, as it is distributed
+        'asvspoof5:train'
+    """
+
+    list: str = ""
+    folder: str = ""
+    audio: str | None = None
+    make: Callable[[Path], None] | None = None
+    protocol: str = ""
+    reader: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    bona_fide: str | int = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.list) == bool(self.reader):
+            raise UsageError(
+                f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py."
+            )
+        is_parquet = self.reader.split(":")[0] == "parquet" or self.list.endswith(".parquet")
+        if (self.columns or self.bona_fide != "") and not is_parquet:
+            raise UsageError(
+                f"{self}: columns and bona_fide are for parquet. Leave them out at the "
+                "top of run.py."
+            )
+
+    def path(self, database_folder: Path) -> Path:
+        """Return where it is looked for."""
+        return database_folder / self.folder / self.list
+
+    def read(self, name: str, database_folder: Path) -> TrialList:
+        """Read the utterances of this corpus; what the user should know of them goes to the log.
+
+        Raises:
+            AsdfError: the list or the corpus is missing, empty or malformed.
+        """
+        reading = self.read_with_notes(name, database_folder)
+        for note in reading.notes:
+            # Not as a warning: those are shown by every process, and each of them reads the list.
+            LOG.info("warning: %s", note)
+        return reading.utterances
+
+    def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
+        """Read the utterances, and what the user should know of them; errors as for `read`."""
+        folder = database_folder / self.folder
+        if self.reader:
+            return self._read_known(name, folder)
+        if self.audio is not None:
+            protocol = folder / self.list
+            return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
+        if self.list.endswith(".parquet"):
+            columns = Columns(self.columns, str(self.bona_fide))
+            utterances = read_parquet_list(folder / self.list, columns)
+            return CorpusReading(replace(utterances, name=name, folder=folder))
+        # The list decides which utterances there are; the protocol only adds columns.
+        utterances = read_list(folder / self.list, folder, name)
+        trials = self._read_trials(folder)
+        if trials is not None:
+            utterances = _with_columns(utterances, trials, folder / self.protocol)
+        return CorpusReading(utterances)
+
+    def _read_known(self, name: str, folder: Path) -> CorpusReading:
+        chosen = choose(self.reader)
+        tree = find_tree(chosen.corpus, folder, bool(self.folder))
+        if chosen.key == "parquet":
+            columns = Columns(self.columns, str(self.bona_fide))
+            reading = read_parquet(tree, chosen.subset, columns)
+            utterances = as_list(reading.trials, tree, name)
+        else:
+            utterances, reading = read_known(chosen, tree, name)
+        notes = [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
+        rest = len(reading.notes) - _SHOWN
+        # There may be one per system or book, hundreds in all.
+        if rest > 0:
+            notes.append(
+                f"and {rest} more of the kind: 'python -m asdf corpora {self.reader} FOLDER' lists "
+                "all"
+            )
+        return CorpusReading(utterances, notes)
+
+    def _read_trials(self, folder: Path) -> TrialList | None:
+        """Read `protocol`; None where there is none."""
+        if not self.protocol:
+            return None
+        path = folder / self.protocol
+        if path.is_file():
+            return read_protocol(path)
+        tree = open_tree(folder)
+        if not is_there(tree, self.protocol):
+            return None
+        return read_from(tree, self.protocol)
+
+
+def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
+    """Return the corpus of that name: one of the recipe's own `corpora`, or one of the field.
+
+    Raises:
+        UsageError: there is none; the message names the nearest one, or the subsets to choose from.
+    """
+    # A recipe's own corpus hides one of the field of the same name.
+    if name in corpora:
+        if corpora[name].reader:
+            choose(corpora[name].reader)
+        return corpora[name]
+    if is_known(name):
+        choose(name)
+        return Corpus(reader=name)
+    hint = did_you_mean(name, [*corpora, *known_names()])
+    if not hint:
+        hint = f" It knows {', '.join([*corpora, *KNOWN])}."
+    raise UsageError(
+        f"the recipe knows no corpus {name!r}.{hint} Your own are declared at the top of its "
+        "run.py; 'python -m asdf corpora' lists the others."
+    )
+
+
+def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
+    """Return the corpora of an evaluation set: of 'mlaad+m-ailabs' both, else the name itself.
+
+    A corpus of spoofs alone has an EER only together with one of bona fide speech.
+    """
+    parts = name.split("+")
+    # A '+' may also belong to the name of a corpus of the recipe, or to a path.
+    if name in corpora or not all(part in corpora or is_known(part) for part in parts):
+        return [name]
+    return parts
+
+
+def validation_sets(recipe: Recipe) -> tuple[str, ...]:
+    """Return the names of the corpora that are scored during training."""
+    if recipe.validation_sets is None:
+        return recipe.evaluation_sets
+    return recipe.validation_sets
+
+
+def reaches_callbacks(recipe: Recipe) -> bool:
+    """Whether a chosen stage has something to say to callbacks."""
+    return any(map(recipe.execute_stage, (1, 2, 3)))
+
+
+def scores_only(network: Network) -> bool:
+    """Whether network.resume_epoch = -N requests the scores of epoch N without training."""
+    return isinstance(network.resume_epoch, int) and network.resume_epoch < 0
+
+
+def sets_in_use(settings: Sections) -> list[str]:
+    """Return the names of the corpora that the chosen stages read."""
+    recipe = settings.recipe
+    measures = recipe.execute_stage(0)
+    trains = recipe.execute_stage(1)
+    scores = recipe.execute_stage(2)
+    names: list[str] = []
+    if measures or (trains and not scores_only(settings.network)):
+        names += recipe.training_sets
+    if measures or trains:
+        names += validation_sets(settings.recipe)
+    if measures or scores:
+        names += recipe.evaluation_sets
+    # Not for their recordings: what is left out depends on their lists.
+    if names and needs_training_lists(settings.recipe):
+        names += recipe.training_sets
+    return list(dict.fromkeys(names))
+
+
+def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
+    """Whether each recording of the corpus `name` is decoded to its end before training starts.
+
+    'once': without looking each file up again at later starts.
+    """
+    recipe = settings.recipe
+    trains = recipe.execute_stage(0) or recipe.execute_stage(1)
+    if not recipe.check_recordings or not trains or scores_only(settings.network):
+        return False
+    return recipe.check_recordings if name in recipe.training_sets else False
+
+
+def learns_detection(settings: Sections) -> bool:
+    """Whether training is to separate bona fide trials from spoofs, for which it needs both."""
+    return settings.source.column is None or settings.loss.detection_weight > 0
+
+
+def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
+    """Check that each of `lists` has the classes that the stages need, and is trained on once.
+
+    Raises:
+        AsdfError: a list lacks a class, or shares recordings with another training set.
+    """
+    recipe = settings.recipe
+    by_name = {utterances.name: utterances for utterances in lists}
+    training = [by_name[name] for name in recipe.training_sets if name in by_name]
+    has_training = len(training) == len(recipe.training_sets)
+    whole = tuple(training)
+    if training and recipe.execute_stage(1) and not scores_only(settings.network):
+        # Of a dry run, which may lack some of them, the values in the others are not known.
+        if has_training:
+            training = training_lists(settings.recipe, training)
+        utterances = join_with_copies(training, settings)
+        if learns_detection(settings):
+            check_both_classes(utterances, "training", WITHOUT_SPOOFS)
+        _check_trained_once(training)
+    validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
+    scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
+    if needs_training_lists(settings.recipe) and not has_training:
+        return
+    if recipe.execute_stage(1):
+        validated = validation_lists(settings.recipe, validated, whole)
+    if recipe.execute_stage(2):
+        scored = evaluation_lists(settings.recipe, scored, whole)
+    # Sources are traced in lists of spoofs alone as well.
+    traces = settings.source.column is not None
+    needs_eer = [] if traces else [*scored]
+    if not (traces and settings.network.validation_metric in SOURCE_METRICS):
+        needs_eer += validated
+    for utterances in needs_eer:
+        check_both_classes(utterances, "an EER")
+
+
+def _check_trained_once(training: Sequence[TrialList]) -> None:
+    """Refuse lists that share recordings, such as 'asvspoof19' and 'asvspoof19:train'.
+
+    Raises:
+        AsdfError: two of the lists do.
+    """
+    for first, second in combinations(training, 2):
+        shared = count_shared(first, second)
+        if shared:
+            raise AsdfError(
+                f"{shared} utterances are both in {first.name} and in {second.name}, and would be "
+                "trained on twice: name one of the two in recipe.training_sets."
+            )
+
+
+def count_shared(first: TrialList, second: TrialList) -> int:
+    """Count the recordings that two lists have in common, in whatever way they are spelled."""
+    # Paths with '..' may lead from one folder into another.
+    climbs = any(".." in utterance for utterance in chain(first.ids, second.ids))
+    if first.folder == second.folder and not climbs:
+        known = set(map(same_recording, first.ids))
+        return len(known.intersection(map(same_recording, second.ids)))
+    first_inside = first.folder.is_relative_to(second.folder)
+    second_inside = second.folder.is_relative_to(first.folder)
+    if not (first_inside or second_inside or climbs):
+        # Millions of paths need not be spelled out to see that they lie in different folders.
+        return 0
+    return len(set(_paths(first)).intersection(_paths(second)))
+
+
+def _paths(utterances: TrialList) -> Iterator[str]:
+    """Yield the paths of a list's recordings, each spelled in one way."""
+    for utterance in utterances.ids:
+        yield same_recording(f"{utterances.folder}/{utterance}")
+
+
+def _with_columns(utterances: TrialList, trials: TrialList, protocol: Path) -> TrialList:
+    """Return `utterances` with the columns of `trials`; '' where these have no such utterance.
+
+    Args:
+        protocol: the file of `trials`, for messages.
+
+    Raises:
+        AsdfError: an utterance is bona fide in one and spoof in the other.
+    """
+    indices = [trials.index_of(utterance) for utterance in utterances.ids]
+    for utterance, label, index in zip(utterances.ids, utterances.labels, indices, strict=True):
+        if index is not None and trials.labels[index] != label:
+            raise AsdfError(
+                f"{utterance} is {_CLASS_NAMES[int(label)]} in the list {utterances.name}, and "
+                f"{_CLASS_NAMES[int(trials.labels[index])]} in {protocol}. One of them is wrong."
+            )
+    columns = dict(utterances.columns)
+    for name, values in trials.columns.items():
+        columns[name] = ["" if index is None else values[index] for index in indices]
+    return replace(utterances, columns=columns)

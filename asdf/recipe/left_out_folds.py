@@ -1,0 +1,195 @@
+"""Folds over the attacks of training sets: each is left out once, with some of the speakers.
+
+Invariant: every value of the column is left out by one fold, and every genuine speaker by one; both
+follow from the lists alone, so that every machine makes the same folds. A fold is a few settings,
+with which any run of a recipe is one: what is left out, and that all of it is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from asdf.errors import UsageError
+from asdf.recipe.corpus import Corpus, check_classes, find_corpus, set_parts, validation_sets
+from asdf.recipe.leaving_out import SPEAKER, bona_fide_speakers, values_in
+from asdf.settings.sections import Sections
+from asdf.trials.trial_list import TrialList, join
+
+FOLD_SETTINGS = (
+    "recipe.leave_out",
+    "recipe.leave_out_speakers",
+    "recipe.evaluate_left_out",
+    "recipe.evaluation_sets",
+)
+"""What a fold sets; it also sets `recipe.validation_sets` where they were the evaluation sets."""
+
+_REQUEST = re.compile(r"(\w[\w.-]*):([1-9]\d{0,5})")
+_SAFE = re.compile(r"[^A-Za-z0-9.+_]+")
+_MAX_NAME = 40
+_NO_SPEAKERS = ("", "-")
+
+
+@dataclass(frozen=True)
+class FoldRequest:
+    """The column whose values are left out, and how many at a time: 'attack:2'."""
+
+    column: str
+    size: int
+
+    @classmethod
+    def parse(cls, text: str) -> FoldRequest:
+        """Read 'attack:2'.
+
+        Raises:
+            UsageError: it is something else.
+        """
+        match = _REQUEST.fullmatch(text.strip())
+        if match is None:
+            raise UsageError(
+                f"--folds {text}: write a column and how many of its values are left out at a "
+                "time, such as attack:2."
+            )
+        return cls(match[1], int(match[2]))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One of the folds, the `number`-th of `count`: the values and speakers that it leaves out."""
+
+    column: str
+    values: tuple[str, ...]
+    speakers: tuple[str, ...]
+    number: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        """'attack_A01_A02-fold1of4', a part of the name of a folder."""
+        # The number tells apart what is cut or not spelled in full, and other divisions.
+        values = _SAFE.sub("_", "_".join((self.column, *self.values)))[:_MAX_NAME]
+        return f"{values}-fold{self.number}of{self.count}"
+
+
+@dataclass
+class CorpusLists:
+    """The lists of a recipe's corpora, each read once.
+
+    Attributes:
+        corpora: those that the recipe declares.
+        database: the folder that they lie in.
+    """
+
+    corpora: Mapping[str, Corpus]
+    database: Path
+    _lists: dict[str, TrialList] = field(default_factory=dict)
+
+    def read(self, name: str) -> TrialList:
+        """Return the list of a corpus, or of several, 'a+b'; a corpus that can be made is made.
+
+        Raises:
+            AsdfError: there is no such corpus, or it cannot be read.
+        """
+        if name not in self._lists:
+            parts = set_parts(name, self.corpora)
+            if len(parts) > 1:
+                self._lists[name] = join([self.read(part) for part in parts])
+            else:
+                self._lists[name] = self._read_part(name)
+        return self._lists[name]
+
+    def _read_part(self, name: str) -> TrialList:
+        corpus = find_corpus(name, self.corpora)
+        if corpus.make is not None:
+            corpus.make(self.database)
+        return corpus.read(name, self.database)
+
+
+def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> list[Fold]:
+    """Return the folds of training sets.
+
+    The values that spoofs have are sorted and taken in turn. The speakers of bona fide utterances
+    are divided so that the folds have about as many utterances: the one with most goes first, each
+    to the fold that has the fewest, and among equals names and numbers decide.
+
+    Raises:
+        UsageError: there are fewer than two folds, or fewer speakers than folds.
+    """
+    groups = _groups_of_values(training, request)
+    speakers = bona_fide_speakers(training)
+    for unknown in _NO_SPEAKERS:
+        speakers.pop(unknown, None)
+    if len(speakers) < len(groups):
+        raise UsageError(
+            f"--folds {request.column}:{request.size}: {len(groups)} folds need as many genuine "
+            f"speakers, and {_names(training)} know {len(speakers)}, in the column {SPEAKER!r}. "
+            "Leave more values out at a time, or give the list its speakers: Corpus(protocol=...)."
+        )
+    shares: list[list[str]] = [[] for _ in groups]
+    sizes = [0] * len(groups)
+    for speaker in sorted(speakers, key=lambda name: (-speakers[name], name)):
+        lowest = sizes.index(min(sizes))
+        shares[lowest].append(speaker)
+        sizes[lowest] += speakers[speaker]
+    folds = []
+    for index, (values, share) in enumerate(zip(groups, shares, strict=True)):
+        fold = Fold(request.column, values, tuple(sorted(share)), index + 1, len(groups))
+        folds.append(fold)
+    return folds
+
+
+def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]) -> list[str]:
+    """Return what makes a run of these settings the fold.
+
+    All of its training and validation sets is evaluated as far as it is left out. Networks are
+    chosen as the settings say, by the rest of the validation sets.
+    """
+    validated = validation_sets(settings.recipe)
+    parts: dict[str, None] = {}
+    for name in (*settings.recipe.training_sets, *validated):
+        parts.update(dict.fromkeys(set_parts(name, corpora)))
+    values = [(fold.column, *fold.values), fold.speakers, True, ("+".join(parts),)]
+    overrides = [f"{name}={value!r}" for name, value in zip(FOLD_SETTINGS, values, strict=True)]
+    if settings.recipe.validation_sets is None:
+        overrides.append(f"recipe.validation_sets={validated!r}")
+    return overrides
+
+
+def check_fold(settings: Sections, lists: CorpusLists) -> None:
+    """Check that a fold has what training, validation and evaluation need.
+
+    Raises:
+        AsdfError: a list cannot be read, or a part of it lacks a class.
+    """
+    recipe = settings.recipe
+    names = (*recipe.training_sets, *validation_sets(settings.recipe), *recipe.evaluation_sets)
+    check_classes([lists.read(name) for name in dict.fromkeys(names)], settings)
+
+
+def _groups_of_values(training: Sequence[TrialList], request: FoldRequest) -> list[tuple[str, ...]]:
+    """Return the values of each fold.
+
+    Raises:
+        UsageError: there are fewer than two folds.
+    """
+    spoofs = [part.select(np.flatnonzero(part.labels == 0)) for part in training]
+    values = values_in(spoofs, request.column)
+    groups = []
+    for start in range(0, len(values), request.size):
+        groups.append(tuple(values[start : start + request.size]))
+    if len(groups) < 2:
+        known = ", ".join(values) or "none"
+        raise UsageError(
+            f"--folds {request.column}:{request.size}: two folds at least are needed, and the "
+            f"spoofs of {_names(training)} have {len(values)} values of {request.column!r}: "
+            f"{known}."
+        )
+    return groups
+
+
+def _names(lists: Sequence[TrialList]) -> str:
+    return ", ".join(part.name for part in lists)

@@ -1,0 +1,190 @@
+"""From a command line to runs: every config is checked first, then one runs after another.
+
+The parts: `command_line.py` reads the arguments, `problems.py` finds what is wrong before any
+start, `starting.py` brings up the processes, `ending.py` turns what ends them into a message and
+an exit status.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from asdf.distributed.determinism import workspace
+from asdf.distributed.launchers import check_local_rank, read_launch
+from asdf.distributed.stopping import StopRequest
+from asdf.recipe.command_line import answer_with, parse_command_line
+from asdf.recipe.corpus import Corpus
+from asdf.recipe.dry_run import dry_run
+from asdf.recipe.ending import exit_status, skip_shutdown
+from asdf.recipe.next_steps import describe_next_steps
+from asdf.recipe.problems import find_problems, raise_problems
+from asdf.recipe.recording import end_recorded, end_reported, start_run
+from asdf.recipe.run import Run
+from asdf.recipe.run_folders import Folders, folders_of
+from asdf.recipe.stage_list import Stage, read_stages
+from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
+from asdf.runs.layout import check_layout, remove_leftovers
+from asdf.runs.log import LOG, log_to_file, log_to_screen
+from asdf.runs.owner import owner_mark
+from asdf.runs.streams import open_streams
+from asdf.settings import Configs, Settings, list_configs
+from asdf.settings.explaining import explain
+from asdf.text import printable
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe and what its command line names.
+
+    Attributes:
+        folder: where run.py lies.
+        stages: as run.py writes them; None where it does not write them out.
+        configs: those named, in their order; read once and free of mistakes.
+        next_config: Config to try after a demo.
+    """
+
+    folder: Path
+    corpora: Mapping[str, Corpus]
+    stages: Mapping[int, Stage] | None
+    configs: Configs
+    next_config: str
+    _ending: ExitStack
+
+    def runs(self) -> Iterator[Run]:
+        """Yield a run per config; the settings are init_config.py's again after each."""
+        runs = self._runs()
+        # Left by an exception, a generator cleans up when it is collected: too late for the other
+        # processes.
+        self._ending.push(partial(_end_runs, runs))
+        return runs
+
+    def _runs(self) -> Generator[Run, None, None]:
+        from asdf.distributed.world import open_world
+
+        names = [config.name for config in self.configs]
+        stop = StopRequest()
+        turns = Settings().apply_each(self.configs)
+        self._ending.callback(turns.close)
+        for name, account in zip(names, turns, strict=True):
+            settings = Settings().snapshot()
+            folders = folders_of(settings.paths, self.folder)
+            with ExitStack() as stack:
+                world = stack.enter_context(open_world(settings.computing))
+                log_to_screen(world.is_main)
+                check_same_run(world, names, settings)
+                stack.enter_context(stop.listening())
+                run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
+                # One process owns the folder; that it cannot be had ends all of them.
+                world.run_on_main(partial(_claim_folder, folders, stack))
+                start_run(run, account)
+                with end_recorded(run), end_reported(run):
+                    yield run
+                if world.is_main:
+                    for line in describe_next_steps(run, self.next_config):
+                        LOG.info("%s", line)
+
+
+def _end_runs(
+    runs: Generator[Run, None, None],
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Leave the run that is open, if any; the `error` that ends it is raised inside it."""
+    if error is None:
+        runs.close()
+        return
+    try:
+        runs.throw(error)
+    except BaseException as raised:
+        if raised is not error:
+            raise
+
+
+def _claim_folder(folders: Folders, stack: ExitStack) -> None:
+    """Make the system folder this run's, until the stack is closed, and log to a file there."""
+    check_layout(folders.layout)
+    # The mark first: what is removed and logged below belongs to its owner.
+    stack.enter_context(owner_mark(folders.system))
+    remove_leftovers(folders.layout, folders.sad)
+    stack.enter_context(log_to_file(folders.layout.log))
+
+
+@contextmanager
+def open_recipe(
+    file: str,
+    corpora: Mapping[str, Corpus],
+    description: str | None = None,
+    next_config: str = "",
+) -> Iterator[Recipe]:
+    """Read the command line of the recipe whose run.py is `file`, and check what it names.
+
+    --list, --explain and --dry-run are answered here. An error that a user can mend ends the
+    program with its message and its exit status, without a traceback; a requested stop, with
+    status 0.
+
+    Args:
+        next_config: is named at the end of a run whose corpora the recipe made itself.
+
+    Examples:
+        >>> import sys
+        >>> from asdf.recipe import Corpus, open_recipe
+        >>> corpora = {"mine": Corpus("train.txt", folder="mine")}
+        >>> sys.argv = ["run.py", "small", "network.max_epochs=2"]  # the words of the command line
+        >>> with open_recipe("run.py", corpora) as recipe:  # doctest: +ELLIPSIS
+        ...     for run in recipe.runs():
+        ...         epochs = run.settings.network.max_epochs
+        ...         utterances = len(run.utterances("mine"))
+        config small, system folder ...
+        >>> epochs, utterances
+        (2, 2)
+    """
+    answer_with(corpora)
+    with ExitStack() as ending, exit_status() as statuses:
+        open_streams()
+        # Before the arguments: a launcher whose variables contradict each other is refused first.
+        launch = read_launch()
+        command = parse_command_line(sys.argv[1:], description or "")
+        check_local_rank(launch, command.local_rank)
+
+        folder = Path(file).resolve().parent
+        run_configs = folder / "configs" / "run_configs.py"
+        settings = Settings(folder / "configs" / "init_config.py", folder)
+        # --list needs no config, and works while the values of some do not fit.
+        if command.show_list:
+            print(printable(list_configs(run_configs)))
+            raise SystemExit(0)
+        configs = settings.read_configs(run_configs, command.configs, command.overrides)
+        if command.explain is not None:
+            for config in configs:
+                print(printable(explain(config, command.explain)))
+            raise SystemExit(0)
+
+        stages = read_stages(Path(file))
+        recipe = Recipe(folder, corpora, stages, configs, next_config, ending)
+        problems = find_problems(configs, folder, corpora, recipe.stages, launch)
+        if command.dry_run:
+            problems += dry_run(configs, folder, corpora, recipe.stages, launch)
+        # After the plans are printed, so that a dry run shows all that it could find out.
+        raise_problems(problems, command.configs)
+        if command.dry_run:
+            raise SystemExit(0)
+
+        # Nothing is started for configs that are wrong: from here on there are processes.
+        snapshots = [config.sections() for config in configs]
+        become_torchrun(snapshots, launch)
+        # Before any run computes on a GPU: what is set then is set for all of them.
+        deterministic = any(snapshot.computing.deterministic for snapshot in snapshots)
+        ending.enter_context(workspace(deterministic))
+        # Last: it takes seconds, and nothing above needs it.
+        announce(launch)
+        import_torch()
+        if launch.size > 1:
+            skip_shutdown(statuses)
+        yield recipe

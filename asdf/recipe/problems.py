@@ -1,0 +1,167 @@
+"""What can be known to be wrong with a run before it starts.
+
+Invariant: a problem that the settings alone show is found in every config of a command before the
+first one runs, and all problems are in one message, each once. What needs the disk is found by
+`--dry-run` and, as the first thing that it does, by the run itself, with the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from asdf.distributed.determinism import check_workspace
+from asdf.distributed.devices import check_one_process
+from asdf.distributed.launchers import Launch
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.corpus import Corpus, find_corpus, scores_only, set_parts, validation_sets
+from asdf.recipe.leaving_out import left_out_of
+from asdf.recipe.run_folders import folders_of
+from asdf.recipe.stage_list import Stage, check_stages, check_work
+from asdf.settings import Configs
+from asdf.settings.sections import Sections
+
+Check = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a config."""
+
+    config: str
+    error: AsdfError
+
+
+def failures(checks: Iterable[Check]) -> list[AsdfError]:
+    """Do all checks and return what they raise, in their order."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except AsdfError as error:
+            errors.append(error)
+    return errors
+
+
+def find_problems(
+    configs: Configs,
+    folder: Path,
+    corpora: Mapping[str, Corpus],
+    stages: Mapping[int, Stage] | None,
+    launch: Launch,
+) -> list[Problem]:
+    """Return what the settings, and how many processes were started, show to be wrong.
+
+    Args:
+        folder: the recipe's.
+        stages: Stages of the recipe; None where they are not known.
+    """
+    problems = []
+    process_counts = set()
+    for config in configs:
+        settings = config.sections()
+        # The processes are started once and stay for all configs.
+        process_counts.add(settings.computing.processes)
+        # All configs are checked, though only the first runs now: hours later is too late.
+        errors = settings_failures(settings, folder, corpora, stages)
+        errors += failures(
+            [
+                partial(check_workspace, settings.computing.deterministic),
+                partial(check_processes, settings, launch.size),
+            ]
+        )
+        problems += [Problem(config.name, error) for error in errors]
+    if len(process_counts) > 1:
+        error = UsageError(
+            "configs of one command need the same computing.processes: name them in separate "
+            "commands."
+        )
+        problems += [Problem(config.name, error) for config in configs]
+    return problems
+
+
+def settings_failures(
+    settings: Sections,
+    folder: Path,
+    corpora: Mapping[str, Corpus],
+    stages: Mapping[int, Stage] | None,
+) -> list[AsdfError]:
+    """Return what is wrong with the settings of a run, without a look at the disk.
+
+    Args:
+        folder: the recipe's.
+    """
+    recipe = settings.recipe
+    names = list(recipe.training_sets)
+    for scored in (*validation_sets(settings.recipe), *recipe.evaluation_sets):
+        names += set_parts(scored, corpora)
+    checks: list[Check] = [partial(folders_of, settings.paths, folder)]
+    checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
+    if stages is not None:
+        checks.append(partial(check_stages, recipe, stages))
+        checks.append(partial(check_work, settings, stages))
+    checks.append(partial(check_choices, settings))
+    checks.append(partial(left_out_of, settings.recipe))
+    return failures(checks)
+
+
+def check_choices(settings: Sections) -> None:
+    """Refuse to choose a network that training with these settings will not make.
+
+    Raises:
+        UsageError: says which one, and what it would need.
+    """
+    recipe = settings.recipe
+    average = settings.network.average_best_networks
+    # Without training here the networks of earlier runs count, which `select_networks` looks for.
+    if not recipe.execute_stage(1) or scores_only(settings.network):
+        return
+    chosen: Sequence[int | str] = ()
+    if recipe.execute_stage(2):
+        chosen = recipe.selected_epochs or ()
+    if "average" in chosen and not average:
+        raise UsageError(
+            "recipe.selected_epochs names 'average', but network.average_best_networks is 0."
+        )
+    if not validation_sets(settings.recipe) and (average or "best" in chosen):
+        what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
+        raise UsageError(
+            f"{what} chooses among networks by their validation, but recipe.validation_sets is "
+            "empty: name one."
+        )
+
+
+def check_processes(settings: Sections, processes: int) -> None:
+    """Refuse to train in as many processes as a launcher started, where the settings need one.
+
+    Raises:
+        UsageError: the settings need one process.
+    """
+    if settings.recipe.execute_stage(1) and not scores_only(settings.network):
+        check_one_process(settings.computing, processes)
+
+
+def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
+    """Raise one error that names all problems, if any; with several `configs` also whose they are.
+
+    Raises:
+        UsageError: one of them is a mistake in a config.
+        AsdfError: all of them are of another kind, such as a file that is not there.
+    """
+    if not problems:
+        return
+    configs_of: dict[str, list[str]] = {}
+    for problem in problems:
+        # A mistake that configs share is shown once, with the names of all of them.
+        configs_of.setdefault(str(problem.error), []).append(problem.config)
+    messages = []
+    for message, names in configs_of.items():
+        if len(configs) > 1:
+            message = f"config {', '.join(dict.fromkeys(names))}: {message}"
+        messages.append(message)
+    text = "\n  ".join(messages)
+    if any(isinstance(problem.error, UsageError) for problem in problems):
+        raise UsageError(text)
+    raise AsdfError(text)

@@ -1,0 +1,146 @@
+"""The folders of a run, below paths.output_folder, and the weights that it starts from."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.errors import AsdfError, UsageError
+from asdf.hub import parse_name
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import NetworkName
+from asdf.settings.sections import Paths, Sections
+from asdf.settings.weights_names import BUNDLE, missing_weights
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Absolute folders of one system.
+
+    Relative paths in a config are relative to the recipe's folder.
+    """
+
+    recipe: Path
+    output: Path
+    database: Path
+    system: Path
+    sad: Path
+
+    @property
+    def layout(self) -> Layout:
+        """The paths in the system folder."""
+        return Layout(self.system)
+
+    @property
+    def networks(self) -> Path:
+        return self.layout.networks
+
+    @property
+    def results(self) -> Path:
+        return self.layout.results
+
+    @property
+    def features(self) -> Path:
+        return self.output / "features"
+
+    def weights(self, weights: str | None) -> str | None:
+        """Return `front_end.weights` as it is read.
+
+        A path is one from the recipe's folder; a bundle of torchaudio and a repository of the hub
+        keep their names.
+
+        Raises:
+            UsageError: it begins with 'hub:', but no name of a repository follows.
+        """
+        if weights is None or weights.startswith(BUNDLE):
+            return weights
+        path = self.recipe / weights
+        name = parse_name(weights)
+        # As in any folder: what lies here, or should lie in a folder here, is no name of the hub.
+        is_here = path.exists() or path.parent.exists()
+        if name is not None and (name.is_explicit or not is_here):
+            return weights
+        return str(path)
+
+    def describe_download(self, weights: str | None) -> str:
+        """Return what a run downloads from the hub for `front_end.weights`; empty for nothing.
+
+        Raises:
+            UsageError, AsdfError: the hub has no such repository, or gives no answer.
+        """
+        from asdf.interchange import bytes_to_fetch
+
+        named = self.weights(weights)
+        size = 0 if named is None else bytes_to_fetch(named)
+        return f"the run downloads {size / _MEGABYTE:,.1f} MB of {named}" if size else ""
+
+    def build_network(self, settings: Sections) -> nn.Module:
+        """Build the network of the settings with the pretrained weights that they name.
+
+        Raises:
+            UsageError: the network's class is not there.
+            AsdfError: the weights are not there, cannot be read or do not fit; the constructor of
+                the class fails.
+        """
+        from asdf.interchange import build_pretrained, names_path
+
+        weights = self.weights(settings.front_end.weights)
+        if weights is not None and names_path(weights) and not Path(weights).exists():
+            raise AsdfError(missing_weights(Path(weights)))
+        front_end = replace(settings.front_end, weights=weights)
+        return build_pretrained(replace(settings, front_end=front_end), self.recipe)
+
+    def scores(self, network: str, corpus: str) -> Path:
+        """Return the score file of a network (a file name in `networks`) on a corpus."""
+        return self.layout.score_file(NetworkName.parse(network), corpus)
+
+    def frames(self, network: str, corpus: str) -> Path:
+        """Return the file of the scores of frames of a network on a corpus."""
+        return self.layout.frames_file(NetworkName.parse(network), corpus)
+
+    def trials(self, corpus: str) -> Path:
+        """Return the file of what is known of a corpus's trials, for results by attack and such."""
+        return self.layout.trials_file(corpus)
+
+
+def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
+    """Return the folders that `paths` means.
+
+    Raises:
+        UsageError: the output or the database folder is not set, or a relative path of one of the
+            others leads out of the output folder.
+    """
+    for name in ("output_folder", "database_folder"):
+        if getattr(paths, name) is None:
+            raise UsageError(
+                f"paths.{name} is not set. Set it in the recipe's configs/init_config.py, or add "
+                f"paths.{name}=/your/folder to the command."
+            )
+    output = (recipe_folder / str(paths.output_folder)).resolve()
+    database = (recipe_folder / str(paths.database_folder)).resolve()
+    return Folders(
+        recipe_folder,
+        output,
+        database,
+        _below(output, "system_folder", paths.system_folder),
+        _below(output, "sad_folder", paths.sad_folder),
+    )
+
+
+def _below(output: Path, name: str, folder: str) -> Path:
+    """Return `folder` in the output folder; one elsewhere must be written as an absolute path."""
+    path = output / folder
+    # By the names alone: a link in the output folder may well lead to another disk.
+    if not Path(folder).is_absolute() and not Path(os.path.normpath(path)).is_relative_to(output):
+        raise UsageError(
+            f"paths.{name} = {folder!r} leaves paths.output_folder ({output}). "
+            "Write it without '..', or as an absolute path if it is meant to lie elsewhere."
+        )
+    return path

@@ -1,0 +1,3 @@
+startTheme(document.querySelector('nav'));
+document.querySelectorAll('figure.plot').forEach(startFigure);
+document.querySelectorAll('table[data-tools]').forEach(startTable);

@@ -1,0 +1,113 @@
+"""Labels per frame from spoofed parts, and spoofed parts from scores per frame.
+
+Invariant, the rule for frames that straddle a boundary: a frame is spoofed if any sample of it is.
+It is PartialSpoof's rule (Zhang et al., IEEE/ACM TASLP 2023: the label of a coarse segment is the
+lowest of those inside it) and that of the converters of HAD and LlamaPartialSpoof. So labels of
+different resolutions never contradict each other: a frame of 160 ms is bona fide exactly if all
+eight frames of 20 ms in it are. It costs a boundary up to a frame of precision, towards spoof.
+
+Frame i of a recording has its samples [i * hop, (i + 1) * hop); the last one may be shorter, so
+that every sample is in one frame. Boundaries are rounded to samples first: in floating point,
+0.58 s is not the end of the 29th frame of 20 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.arrays import Flags, Labels
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.segments.spoofed_seconds import Segment, clipped, merged
+
+_DIGITS = 6
+"""Decimals of a boundary that was computed: a microsecond, a sixtieth of a sample."""
+
+
+def frame_count(samples: int, hop_samples: int) -> int:
+    """Return how many frames a recording has: every sample is in one."""
+    return -(-samples // hop_samples)
+
+
+def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> Labels:
+    """Return the labels of a recording's frames, (frames,): 1 bona fide, 0 spoof.
+
+    Args:
+        spoofed: Spoofed parts in seconds; what lies behind its end does not count.
+        samples: Length at 16 kHz.
+        hop_samples: Length of a frame, 320 for 20 ms.
+    """
+    if hop_samples < 1:
+        raise ValueError(f"a frame must have a sample at least, not {hop_samples}")
+    labels = np.ones(frame_count(samples, hop_samples), np.int8)
+    for start, end in _sample_ranges(spoofed, samples):
+        labels[start // hop_samples : frame_count(end, hop_samples)] = 0
+    return labels
+
+
+def sample_mask(spoofed: Iterable[Segment], samples: int) -> Flags:
+    """Return whether each sample of a recording is spoofed, (samples,).
+
+    It can be cut, repeated and turned round with the waveform; `labels_of_mask` then gives the
+    labels of the clip's frames.
+    """
+    mask = np.zeros(samples, np.bool_)
+    for start, end in _sample_ranges(spoofed, samples):
+        mask[start:end] = True
+    return mask
+
+
+def labels_of_mask(mask: Flags, hop_samples: int) -> Labels:
+    """Return the labels of the frames of a `sample_mask`, (frames,): 1 bona fide, 0 spoof."""
+    starts = np.arange(0, len(mask), hop_samples)
+    if not len(starts):
+        return np.ones(0, np.int8)
+    is_spoofed = np.logical_or.reduceat(mask, starts)
+    return (~is_spoofed).astype(np.int8)
+
+
+def _sample_ranges(spoofed: Iterable[Segment], samples: int) -> Iterable[tuple[int, int]]:
+    """Yield first and last sample, the last one not included, of each part that has a sample."""
+    for start_s, end_s in clipped(spoofed, samples / SAMPLE_RATE):
+        start = round(start_s * SAMPLE_RATE)
+        end = round(end_s * SAMPLE_RATE)
+        if start < end:
+            yield start, end
+
+
+def segments_from_scores(
+    scores: npt.ArrayLike,
+    hop_s: float,
+    threshold: float,
+    *,
+    duration_s: float | None = None,
+    min_s: float = 0.0,
+) -> tuple[Segment, ...]:
+    """Return the parts that scores per frame mark as spoofed: runs of frames below the threshold.
+
+    As for whole recordings, a score that equals the threshold is bona fide.
+
+    Args:
+        scores: (frames,), of frames that follow each other; the higher, the more bona fide.
+        hop_s: Length of a frame in seconds.
+        duration_s: Length of the recording, which ends the last frame; None: whole frames.
+        min_s: Length below which parts are left out.
+
+    Raises:
+        AsdfError: a score is NaN.
+    """
+    scores = np.asarray(scores, np.float64)
+    if np.isnan(scores).any():
+        raise AsdfError("scores of frames are NaN. Score in fp32.")
+    is_spoofed = np.concatenate([[False], scores < threshold, [False]])
+    # Positions where a run begins and where it ends take turns.
+    changes = np.flatnonzero(is_spoofed[1:] != is_spoofed[:-1]).tolist()
+    segments = []
+    for first, end in zip(changes[0::2], changes[1::2], strict=True):
+        segments.append(Segment(round(first * hop_s, _DIGITS), round(end * hop_s, _DIGITS)))
+    if duration_s is not None:
+        segments = list(clipped(segments, duration_s))
+    return merged(segment for segment in segments if segment.duration_s >= min_s)

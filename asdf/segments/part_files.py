@@ -1,0 +1,260 @@
+"""Files of spoofed parts: RTTM, the texts of HAD and LlamaPartialSpoof, and plain ones.
+
+A line of an RTTM (NIST, Rich Transcription 2009), with the labels of PartialSpoof and WeDefense, is
+`SPEAKER NAME CHANNEL START DURATION <NA> <NA> LABEL <NA> <NA>`. It has no word for a recording
+without parts, so readers that know the list of recordings decide about those it lacks.
+
+A line of HAD or of LlamaPartialSpoof is a recording, with all of its parts:
+
+    HAD_train_fake_00000001 0.00-1.43-T/1.43-2.02-F/2.02-4.03-T 0
+    dev01-yourtts-partial-cf_8842_304647_000034_000001 1.9740 spoof 0.0000-0.8510-bonafide 0.8510-1.1910-spoof
+
+A line of a plain file is a part, `NAME START END LABEL`, in seconds:
+
+    call-17.wav 0.00 1.43 bonafide
+    call-17.wav 1.43 2.02 spoof
+
+Invariant: a line's own label and its parts agree: a recording is bona fide if none of them is
+spoofed. What `write_rttm` writes, `read_rttm` reads back as the same parts.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write
+from asdf.segments.spoofed_seconds import Segment, clipped, merged
+from asdf.text import AnyPath, read_number, shorten
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
+
+_MICROSECOND = 6
+# The labels of whole recordings: 1 and 0 are HAD's.
+_LABELS = {"1": False, "0": True}
+# Silence between words is bona fide or spoofed as its surroundings are: PartialSpoof's rttm says
+# so by its own labels, and where a file marks it as no speech, nobody made it.
+_BONA_FIDE = {"bonafide", "bona-fide", "genuine", "real", "t", "nonspeech", "non-speech"}
+_SPOOF = {"spoof", "spoofed", "fake", "f"}
+# PartialSpoof's rttm names the attack of ASVspoof 2019 that a part is from.
+_ATTACK = re.compile(r"A\d\d", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The parts of one recording that a file lists.
+
+    Attributes:
+        spoofed: Spoofed parts, ascending and not touching.
+        end_s: End of its last part, of either label: the recording's duration, where the file
+            covers all of it.
+    """
+
+    spoofed: tuple[Segment, ...]
+    end_s: float
+
+
+class TimedCollector:
+    """The parts of the recordings of a file, added line by line.
+
+    Args:
+        path: Path of the file, for messages.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._spoofed: dict[str, list[Segment]] = {}
+        self._end_s: dict[str, float] = {}
+
+    def add(self, line: int, name: str, segment: Segment, label: str) -> None:
+        """Add a part.
+
+        Raises:
+            AsdfError: the label is unknown, or the part ends before it starts.
+        """
+        is_spoofed = is_spoof_label(label)
+        if is_spoofed is None:
+            raise AsdfError(
+                f"{self._path}, line {line}: {shorten(label)!r} is not a label of a part: known "
+                "are bonafide, spoof, nonspeech, the attacks of ASVspoof 2019 such as A07, T and F."
+            )
+        if not 0 <= segment.start_s <= segment.end_s < float("inf"):
+            raise AsdfError(
+                f"{self._path}, line {line}: a part from {segment.start_s:g} s to "
+                f"{segment.end_s:g} s ends before it starts, or is not a time. Is the line whole?"
+            )
+        self._end_s[name] = max(self._end_s.get(name, 0.0), segment.end_s)
+        spoofed = self._spoofed.setdefault(name, [])
+        if is_spoofed:
+            spoofed.append(segment)
+
+    def timed(self) -> dict[str, Timed]:
+        """Return all recordings, in the order of their first lines."""
+        result = {}
+        for name, segments in self._spoofed.items():
+            result[name] = Timed(merged(segments), self._end_s[name])
+        return result
+
+
+def is_spoof_label(label: str) -> bool | None:
+    """Return whether a part with this label is spoofed, None where the label is unknown."""
+    lower = label.lower()
+    if lower in _BONA_FIDE:
+        return False
+    if lower in _SPOOF or _ATTACK.fullmatch(label):
+        return True
+    return None
+
+
+def read_time(text: str) -> float:
+    """Return a time in seconds, NaN where the text is none, which no check lets pass."""
+    try:
+        return read_number(text)
+    except ValueError:
+        return float("nan")
+
+
+def read_text(path: AnyPath) -> dict[str, Timed]:
+    """Read a text file of HAD or LlamaPartialSpoof, or of plain lines; it may be gzipped.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit or contradicts itself.
+    """
+    return parse_text(numbered_lines(path), Path(path))
+
+
+def parse_text(lines: NumberedLines, path: Path) -> dict[str, Timed]:
+    """Read the lines of a text file, in the format of the first; raises as `read_text`."""
+    first, lines = peek(lines)
+    if _split_plain(first) is not None:
+        return _parse_plain(lines, path)
+    collector = TimedCollector(path)
+    stated: dict[str, tuple[int, bool]] = {}
+    for number, line in lines:
+        name, label, parts = _split_line(line.split())
+        is_spoof = _LABELS.get(label, is_spoof_label(label))
+        if is_spoof is None or not parts:
+            raise AsdfError(
+                f"{path}, line {number}: expected 'NAME START-END-T/START-END-F/... 0|1' as HAD "
+                "has it, or 'NAME SECONDS bonafide|spoof START-END-bonafide START-END-spoof ...' "
+                "as LlamaPartialSpoof does, or 'NAME START END LABEL' with times in seconds, found "
+                f"{line.strip()[:120]!r}."
+            )
+        if name in stated:
+            raise AsdfError(
+                f"{path}, line {number}: {name!r} stands in it before. Every recording has one "
+                "line: remove the repeated ones."
+            )
+        stated[name] = (number, is_spoof)
+        for part in parts:
+            times, _, part_label = part.rpartition("-")
+            start, _, end = times.partition("-")
+            segment = Segment(read_time(start), read_time(end))
+            collector.add(number, name, segment, part_label)
+    recordings = collector.timed()
+    for name, (number, is_spoof) in stated.items():
+        if is_spoof != bool(recordings[name].spoofed):
+            label = "spoof, and none" if is_spoof else "bona fide, and one"
+            raise AsdfError(
+                f"{path}, line {number}: {name!r} is labelled {label} of its parts is spoofed. Is "
+                "the file damaged?"
+            )
+    return recordings
+
+
+def _parse_plain(lines: NumberedLines, path: Path) -> dict[str, Timed]:
+    """Read lines `NAME START END LABEL`, in any order."""
+    collector = TimedCollector(path)
+    for number, line in lines:
+        part = _split_plain(line)
+        if part is None:
+            raise AsdfError(
+                f"{path}, line {number}: expected 'NAME START END LABEL' with times in seconds, as "
+                f"in the first line, found {line.strip()[:120]!r}."
+            )
+        name, segment, label = part
+        collector.add(number, name, segment, label)
+    return collector.timed()
+
+
+def _split_plain(line: str) -> tuple[str, Segment, str] | None:
+    """Return name, part and label of a line `NAME START END LABEL`; None for any other line."""
+    # From the right: a name may hold spaces.
+    cells = line.rsplit(None, 3)
+    if len(cells) != 4:
+        return None
+    segment = Segment(read_time(cells[1]), read_time(cells[2]))
+    if math.isnan(segment.start_s) or math.isnan(segment.end_s):
+        return None
+    return cells[0].strip(), segment, cells[3]
+
+
+def _split_line(cells: list[str]) -> tuple[str, str, list[str]]:
+    """Return the name, the label and the parts of a line; no parts where it is of neither file."""
+    if len(cells) == 3 and cells[2] in _LABELS:
+        return cells[0], cells[2], cells[1].split("/")
+    if len(cells) >= 4:
+        return cells[0], cells[2], cells[3:]
+    return "", "", []
+
+
+def read_rttm(path: AnyPath) -> dict[str, Timed]:
+    """Read an RTTM, plain or gzipped: the parts of each recording by the name that it has there.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit.
+    """
+    return parse_rttm(numbered_lines(path), Path(path))
+
+
+def parse_rttm(lines: NumberedLines, path: Path) -> dict[str, Timed]:
+    """Read the lines of an RTTM; raises as `read_rttm`."""
+    collector = TimedCollector(path)
+    for number, line in lines:
+        cells = line.split()
+        # Comments, and what RTTM has besides turns of speakers.
+        if cells[0].startswith(";;") or cells[0] == "SPKR-INFO":
+            continue
+        # The last two columns came later: older files have eight or nine.
+        if not 8 <= len(cells) <= 10 or cells[0] != "SPEAKER":
+            raise AsdfError(
+                f"{path}, line {number}: expected 'SPEAKER NAME CHANNEL START DURATION <NA> <NA> "
+                f"LABEL <NA> <NA>', found {line.strip()[:120]!r}."
+            )
+        start_s = read_time(cells[3])
+        # A microsecond, as the sum of two decimals is rarely a decimal.
+        end_s = round(start_s + read_time(cells[4]), _MICROSECOND)
+        collector.add(number, cells[1], Segment(start_s, end_s), cells[7])
+    return collector.timed()
+
+
+def write_rttm(path: AnyPath, recordings: Mapping[str, Timed]) -> None:
+    """Write the parts of recordings, bona fide ones too, as WeDefense does.
+
+    Args:
+        recordings: Parts by the name of the recording; white space in a name becomes '_'.
+    """
+    with atomic_write(path) as file:
+        for name, timed in recordings.items():
+            # A name with a space would be two columns.
+            word = "_".join(name.split())
+            for segment, label in _all_parts(timed):
+                file.write(
+                    f"SPEAKER {word} 1 {segment.start_s:.{_MICROSECOND}f} "
+                    f"{segment.duration_s:.{_MICROSECOND}f} <NA> <NA> {label} <NA> <NA>\n"
+                )
+
+
+def _all_parts(timed: Timed) -> Iterable[tuple[Segment, str]]:
+    """Yield the spoofed parts and the bona fide ones between them, in order."""
+    reached_s = 0.0
+    for segment in clipped(timed.spoofed, timed.end_s):
+        if segment.start_s > reached_s:
+            yield Segment(reached_s, segment.start_s), "bonafide"
+        yield segment, "spoof"
+        reached_s = segment.end_s
+    if reached_s < timed.end_s:
+        yield Segment(reached_s, timed.end_s), "bonafide"

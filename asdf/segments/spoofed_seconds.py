@@ -1,0 +1,148 @@
+"""The spoofed parts of a recording, and the column of a list of trials that holds them.
+
+Invariant: the spoofed parts of a recording ascend, do not touch each other, and are longer than
+nothing; what is written to the column is read back as the same numbers. A bona fide trial has no
+spoofed part, a spoof at least one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.text import shorten
+from asdf.trials.trial_list import TrialList
+
+COLUMN = "spoofed_s"
+"""The column of a `TrialList` with the spoofed parts: '0.69-1.26 3.43-4.1', '-' for bona fide."""
+
+NO_PART = "-"
+
+UNKNOWN = "?"
+"""The value of a spoof whose corpus states its parts, but in a file that was not there."""
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
+
+
+class Segment(NamedTuple):
+    """A part of a recording, in seconds from its beginning; the end is not in it."""
+
+    start_s: float
+    end_s: float
+
+    @property
+    def duration_s(self) -> float:
+        return self.end_s - self.start_s
+
+
+WHOLE = (Segment(0.0, math.inf),)
+"""The spoofed parts of a recording that is spoofed from beginning to end."""
+
+
+def merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Return the same time as segments that ascend and do not touch; empty ones are left out."""
+    result: list[Segment] = []
+    for segment in sorted(segments):
+        if segment.end_s <= segment.start_s:
+            continue
+        if result and segment.start_s <= result[-1].end_s:
+            end_s = max(result[-1].end_s, segment.end_s)
+            result[-1] = Segment(result[-1].start_s, end_s)
+        else:
+            result.append(segment)
+    return tuple(result)
+
+
+def clipped(segments: Iterable[Segment], duration_s: float) -> tuple[Segment, ...]:
+    """Return what of the segments lies in a recording of `duration_s` seconds."""
+    result = []
+    for segment in segments:
+        if segment.start_s < duration_s:
+            result.append(Segment(segment.start_s, min(segment.end_s, duration_s)))
+    return tuple(result)
+
+
+def format_spoofed(segments: Sequence[Segment]) -> str:
+    """Return the value of the column: '0.69-1.26 3.43-4.1', '-' for no part, '' for `WHOLE`."""
+    if tuple(segments) == WHOLE:
+        return ""
+    if not segments:
+        return NO_PART
+    return " ".join(f"{_digits(start_s)}-{_digits(end_s)}" for start_s, end_s in segments)
+
+
+def parse_spoofed(text: str) -> tuple[Segment, ...]:
+    """Return the spoofed parts that a value of the column means; '' means `WHOLE`.
+
+    Raises:
+        ValueError: it is not such a value; the message says why.
+    """
+    if not text:
+        return WHOLE
+    if text == NO_PART:
+        return ()
+    if text == UNKNOWN:
+        raise ValueError("the corpus's file of segments was not there, or says nothing of it")
+    segments = []
+    for part in text.split(" "):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{part!r} is not a part in seconds such as 0.69-1.26")
+        segments.append(Segment(float(match[1]), float(match[2])))
+    # Out of order or touching, a file's author may have meant something else.
+    if merged(segments) != tuple(segments):
+        raise ValueError("the parts must ascend, not touch, and end after they start")
+    return tuple(segments)
+
+
+def spoofed_parts(trials: TrialList, index: int) -> tuple[Segment, ...]:
+    """Return the spoofed parts of a trial: none of a bona fide one, `WHOLE` where none is stated.
+
+    Raises:
+        AsdfError: the column's value is malformed or contradicts the label.
+    """
+    values = trials.columns.get(COLUMN)
+    text = "" if values is None else values[index]
+    label = int(trials.labels[index])
+    # Bona fide trials of a corpus without segments have '' as well.
+    if label == 1 and text in ("", NO_PART):
+        return ()
+    try:
+        segments = parse_spoofed(text)
+    except ValueError as error:
+        raise AsdfError(_describe(trials, index, text, str(error))) from None
+    if label == 1:
+        reason = "the trial is labelled bona fide, which has no spoofed part"
+        raise AsdfError(_describe(trials, index, text, reason))
+    if not segments:
+        reason = "the trial is labelled spoof, so some part of it is spoofed"
+        raise AsdfError(_describe(trials, index, text, reason))
+    return segments
+
+
+def spoofed_parts_of(trials: TrialList) -> list[tuple[Segment, ...]]:
+    """Return the spoofed parts of every trial, see `spoofed_parts`.
+
+    Raises:
+        AsdfError: as `spoofed_parts`.
+    """
+    return [spoofed_parts(trials, index) for index in range(len(trials))]
+
+
+def _describe(trials: TrialList, index: int, text: str, reason: str) -> str:
+    return (
+        f"{trials.name or 'the list'}, trial {trials.ids[index]!r}: {COLUMN} is "
+        f"{shorten(text)!r}: {reason}. It should hold parts in seconds such as "
+        "'0.69-1.26 3.43-4.1', '-' for a bona fide trial, or nothing for a spoof that is spoofed "
+        "as a whole."
+    )
+
+
+def _digits(seconds: float) -> str:
+    # Not repr: 1e-05 would hold the sign that separates start and end.
+    return np.format_float_positional(seconds, trim="-")

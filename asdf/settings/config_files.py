@@ -1,0 +1,298 @@
+"""The text of init_config.py and run_configs.py, taken apart into assignments and named blocks.
+
+Invariant: every line of a file ends up as exactly one thing (blank, comment, assignment, a block's
+first line) or as a mistake; none is skipped or added to a block that it does not belong to. A blank
+line ends a block. A value may go on over several lines inside its brackets; whatever is wrong with
+it, the lines after it are read as if it were right, so that one mistake does not hide or make
+others. Values are read as literals here; whether they fit their settings is checked later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from asdf.settings.literals import ASSIGNMENT_LINE, find_end, parse_literal
+from asdf.settings.mistakes import Collector, Complaint, Location, Mistake, SettingsError, shortened
+from asdf.text import AnyPath
+
+TARGET = re.compile(r"[^\W\d]\w*(\.\w+)*")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, or the several of one value; `text` is the assigned name, or the line as it is."""
+
+    kind: Literal["blank", "comment", "assignment", "other"]
+    number: int
+    text: str = ""
+    comment: str = ""
+    value: Any = None
+    value_text: str = ""
+    broken: bool = False
+
+
+def read_text(path: AnyPath, what: str) -> str:
+    """Return the text of a config file, its line ends turned into newlines.
+
+    Raises:
+        SettingsError: there is no such file, it cannot be read, or it is not UTF-8.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise _unreadable(path, f"there is no such file; the {what} should be there") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise _unreadable(path, f"the {what} cannot be read: {reason}") from None
+    try:
+        # With or without the mark that editors on Windows write in front.
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problem = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding UTF-8"
+        raise _unreadable(path, problem, line) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _unreadable(path: AnyPath, problem: str, line: int | None = None) -> SettingsError:
+    return SettingsError([Mistake(Location(str(path), line), problem)])
+
+
+def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
+    """Yield the lines of a text; a value over several lines makes one. Broken values are noted."""
+    start = 0
+    number = 1
+    while start < len(text):
+        end = _line_end(text, start)
+        raw = text[start:end]
+        bare, _, comment = raw.partition("#")
+        target, equals, _ = bare.partition("=")
+        stripped = raw.strip()
+        if not stripped:
+            yield Line("blank", number)
+        elif stripped.startswith("#"):
+            yield Line("comment", number, comment=stripped.lstrip("#").removeprefix(" "))
+        elif not equals or not TARGET.fullmatch(target.strip()):
+            yield Line("other", number, bare.strip(), comment.strip())
+        else:
+            # From the whole line, not from `bare`: a '#' inside a string begins no comment.
+            value_start = start + raw.index("=") + 1
+            line, end = _read_value(
+                text, value_start, target.strip(), Location(file, number), collector
+            )
+            yield line
+        number += text.count("\n", start, end) + 1
+        start = end + 1
+
+
+def _read_value(
+    text: str, start: int, target: str, location: Location, collector: Collector
+) -> tuple[Line, int]:
+    """Return the assignment whose value starts at `start`, and the end of its last line."""
+    assert location.line is not None
+    # Shown in the message of a value whose end cannot be found.
+    value_text = text[start : _line_end(text, start)].strip()
+    try:
+        end, comment = find_end(text, start)
+        value_text = text[start:end].strip()
+        value = parse_literal(value_text)
+    except Complaint as complaint:
+        written = f"{target} = {shortened(value_text)}"
+        collector.mistakes.append(complaint.at(location, written))
+        line = Line("assignment", location.line, target, value_text=value_text, broken=True)
+        return line, _end_of_broken(text, start)
+    line = Line("assignment", location.line, target, comment, value, value_text)
+    return line, _line_end(text, end)
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+def _end_of_broken(text: str, start: int) -> int:
+    """Return the end of the last line that may belong to the broken value at `start`.
+
+    That is where its brackets are closed; else before the next blank line or assignment.
+    """
+    try:
+        value_end, _ = find_end(text, start)
+        return _line_end(text, value_end)
+    except Complaint:
+        pass
+    end = _line_end(text, start)
+    while end < len(text):
+        next_end = _line_end(text, end + 1)
+        following = text[end + 1 : next_end]
+        if not following.strip() or ASSIGNMENT_LINE.match(following):
+            break
+        end = next_end
+    return end
+
+
+HEADER = re.compile(r"[\w.-]+(\s*<\s*[\w.-]+)*")
+NAMES = "letters, digits, '-', '_' and '.'"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One `section.name = value`; `text` is the value as it is written, `broken` if no literal."""
+
+    target: str
+    value: Any
+    text: str
+    location: Location
+    comment: str = ""
+    broken: bool = False
+
+
+@dataclass
+class Block:
+    """One config of run_configs.py.
+
+    Attributes:
+        parents: the configs that it inherits from, the nearest first.
+        assignments: its own settings by their targets, in the order of the file.
+        comments: about the config: those above its name and behind it, or else those between its
+            name and the first setting. All others are about the setting that follows.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    location: Location
+    assignments: dict[str, Assignment] = field(default_factory=dict)
+    comments: list[str] = field(default_factory=list)
+
+    @property
+    def header(self) -> str:
+        """The first line as it would be written."""
+        return " < ".join((self.name, *self.parents))
+
+
+def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mistake]]:
+    """Return the assignments of an init_config text, and what is wrong with it."""
+    collector = Collector()
+    assignments: dict[str, Assignment] = {}
+    for line in read_lines(text, file, collector):
+        location = Location(file, line.number)
+        if line.kind == "assignment":
+            _append(assignments, line, location, collector)
+        elif line.kind == "other":
+            collector.add(location, _no_assignment(line))
+    return list(assignments.values()), collector.mistakes
+
+
+def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]:
+    """Return the blocks of a run_configs text by name, in order, and what is wrong with it."""
+    reader = _BlockReader(file)
+    for line in read_lines(text, file, reader.collector):
+        reader.take(line)
+    return reader.blocks, reader.collector.mistakes
+
+
+class _BlockReader:
+    """Puts the lines of a run_configs text, one after another, where they belong."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.collector = Collector()
+        self.blocks: dict[str, Block] = {}
+        self._open: Block | None = None
+        self._ended: Block | None = None
+        # Comments since the last blank line, outside blocks: they are about the next block.
+        self._comments_above: list[str] = []
+        self._is_described = False
+
+    def take(self, line: Line) -> None:
+        """Put the next line where it belongs."""
+        if line.kind == "blank":
+            self._ended = self._open or self._ended
+            self._open = None
+            self._comments_above = []
+        elif line.kind == "comment":
+            if self._open is None:
+                self._comments_above.append(line.comment)
+            # Comments further down are about the settings that follow them.
+            elif not self._open.assignments and not self._is_described:
+                self._open.comments.append(line.comment)
+        elif line.kind == "assignment":
+            location = self._location(line)
+            if self._open is None:
+                self.collector.add(location, _no_config(line, self._ended))
+                # The rest of the paragraph is part of the same mistake.
+                self._open = Block("", (), location)
+            _append(self._open.assignments, line, location, self.collector)
+        elif HEADER.fullmatch(line.text):
+            self._begin_block(line)
+        else:
+            self._refuse(line)
+
+    def _location(self, line: Line) -> Location:
+        return Location(self.file, line.number, self._open.name if self._open else "")
+
+    def _begin_block(self, line: Line) -> None:
+        if self._open is not None and self._open.name:
+            self.collector.add(
+                self._location(line),
+                f"'{shortened(line.text)}' stands inside config '{shortened(self._open.name)}'; a "
+                "config begins after a blank line",
+            )
+        name, *parents = (part.strip() for part in line.text.split("<"))
+        location = Location(self.file, line.number)
+        block = Block(name, tuple(parents), Location(self.file, line.number, name))
+        block.comments += self._comments_above
+        if line.comment:
+            block.comments.append(line.comment)
+        # The lines of a second block of the name are read too, so that their mistakes are found.
+        first = self.blocks.setdefault(name, block)
+        if first is not block:
+            self.collector.add(
+                location,
+                f"config '{shortened(name)}' is there twice; the first is in line "
+                f"{first.location.line}",
+            )
+        self._open = block
+        self._comments_above = []
+        self._is_described = bool(block.comments)
+
+    def _refuse(self, line: Line) -> None:
+        location = self._location(line)
+        if self._open is None:
+            form = f"names hold {NAMES}, optionally followed by < parent < grandparent"
+            problem = f"'{shortened(line.text)}' is no name of a config; {form}"
+            self.collector.add(location, problem)
+            self._open = Block("", (), location)
+        else:
+            self.collector.add(location, _no_assignment(line))
+
+
+def _no_assignment(line: Line) -> str:
+    return f"'{shortened(line.text)}' is no line of the form section.name = value"
+
+
+def _no_config(line: Line, ended: Block | None) -> str:
+    text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' belongs to no config"
+    if ended is None or not ended.name:
+        return f"{text}; begin the block with a line that holds its name"
+    return (
+        f"{text}: a blank line above ended '{shortened(ended.name)}' (line {ended.location.line}); "
+        "remove that line, or begin a block with a name"
+    )
+
+
+def _append(
+    assignments: dict[str, Assignment], line: Line, location: Location, collector: Collector
+) -> None:
+    target = line.text
+    if target in assignments:
+        first = assignments[target].location.line
+        problem = f"{shortened(target)} is set twice; the first is in line {first}"
+        collector.add(location, problem)
+        return
+    assignments[target] = Assignment(
+        target, line.value, line.value_text, location, line.comment, line.broken
+    )

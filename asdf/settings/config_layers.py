@@ -1,0 +1,228 @@
+"""The values of one config from its layers: defaults, init_config, blocks, the command line.
+
+Invariants: a log only grows, in the order in which values are applied, and the last step of a
+setting is its value. So what a value is and where it comes from can never contradict each other.
+Environment variables and `~` are expanded in the path that a config ends up with alone, so that a
+variable which is not set in one layer does no harm where a later layer overrides it. An empty
+variable counts as not set: '$SCRATCH/LA' must not turn into '/LA' in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from asdf.settings.catalogue import Catalogue, Known, our_catalogue
+from asdf.settings.config_files import Assignment
+from asdf.settings.literals import parse_literal
+from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, Location, Mistake, shortened
+from asdf.settings.relations import contradictions
+from asdf.settings.sections import Sections, assign
+from asdf.settings.value_checks import check_value, takes_string
+
+VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([^{}]*)\})")
+
+
+def expand(text: str) -> str:
+    """Return `text` with `$NAME`, `${NAME}` and a leading `~` replaced.
+
+    Raises:
+        Complaint: a variable is not set, or is empty; names all of these.
+    """
+    names = [plain or braced for plain, braced in VARIABLE.findall(text)]
+    # Several variables of one path are reported together, each once.
+    missing = [name for name in dict.fromkeys(names) if not os.environ.get(name)]
+    if missing:
+        listed = shortened(", ".join(f"${name}" for name in missing), 200)
+        unset = f"variable {listed} is" if len(missing) == 1 else f"variables {listed} are"
+        raise Complaint(
+            f"the environment {unset} not set; export {shortened(missing[0])}=... first, or write "
+            "the folder out"
+        )
+    filled = VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], text)
+    return os.path.expanduser(filled)  # noqa: PTH111 - a Path would also drop a leading './'
+
+
+@dataclass(frozen=True)
+class Step:
+    """A value that a layer gives a setting; `broken` if it does not fit.
+
+    Attributes:
+        location: where it is written; None for the default.
+    """
+
+    setting: str
+    value: Any
+    location: Location | None = None
+    comment: str = ""
+    broken: bool = False
+
+
+Log = Sequence[Step]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config with all layers applied.
+
+    Attributes:
+        header: Description of it, with the place where it is written, for a user.
+        values: each setting's value by its full name, with environment variables expanded.
+        unset: the mistakes of paths whose variables are not set; `values` has these as written.
+    """
+
+    header: str
+    log: Log
+    values: Mapping[str, Any]
+    unset: Mapping[str, Mistake] = field(default_factory=dict)
+    name: str = ""
+    catalogue: Catalogue = field(default_factory=our_catalogue)
+
+    def sections(self) -> Sections:
+        """Return the values as plain dataclasses, a new copy each time."""
+        return _sections_of(self.catalogue, self.values)
+
+
+def _sections_of(catalogue: Catalogue, values: Mapping[str, Any]) -> Sections:
+    declared = {name: kind() for name, kind in catalogue.declared.items()}
+    sections = Sections(declared=declared)
+    assign(sections, values)
+    return sections
+
+
+def defaults(catalogue: Catalogue, sections: Iterable[str] | None = None) -> list[Step]:
+    """Return the lowest layer, of some sections or of all."""
+    chosen = catalogue.sections if sections is None else set(sections)
+    known = [known for known in catalogue.settings.values() if known.section in chosen]
+    return [Step(entry.full, entry.default) for entry in known]
+
+
+def steps_of(
+    assignments: Iterable[Assignment], catalogue: Catalogue, collector: Collector
+) -> list[Step]:
+    """Return the layer of these assignments; note unknown settings and values that do not fit."""
+    steps = []
+    for assignment in assignments:
+        try:
+            known = catalogue.look_up(assignment.target)
+        except Complaint as complaint:
+            collector.mistakes.append(complaint.at(assignment.location))
+        else:
+            steps.append(_step_of(known, assignment, collector))
+    return steps
+
+
+def _step_of(known: Known, assignment: Assignment, collector: Collector) -> Step:
+    value = assignment.value
+    broken = assignment.broken
+    if not broken:
+        try:
+            value = check_value(known, value)
+        except Complaint as complaint:
+            written = f"{known.full} = {shortened(assignment.text)}"
+            collector.mistakes.append(complaint.at(assignment.location, written))
+            broken = True
+    return Step(known.full, value, assignment.location, assignment.comment, broken)
+
+
+def read_overrides(
+    overrides: Iterable[str], catalogue: Catalogue, collector: Collector
+) -> list[Assignment]:
+    """Read the command line's `section.name=value`, each setting's once.
+
+    A command with two values for one setting may be meant as two runs: the mistake is noted.
+    """
+    assignments: dict[str, Assignment] = {}
+    for text in overrides:
+        assignment = _read_override(text, catalogue, collector)
+        if assignment is None:
+            continue
+        # The same value twice is harmless: scripts add overrides to a command that has them.
+        earlier = assignments.setdefault(assignment.target, assignment)
+        if earlier.text != assignment.text:
+            collector.add(
+                COMMAND_LINE,
+                f"{shortened(assignment.target)} is set to {shortened(earlier.text, 30)} and to "
+                f"{shortened(assignment.text, 30)}: leave one of them out; for a run with each "
+                "write a config for each",
+            )
+    return list(assignments.values())
+
+
+def _read_override(override: str, catalogue: Catalogue, collector: Collector) -> Assignment | None:
+    target, equals, text = (part.strip() for part in override.partition("="))
+    if not equals:
+        problem = f"'{shortened(override)}' is no override of the form section.name=value"
+        collector.add(COMMAND_LINE, problem)
+        return None
+    # An unknown setting is reported once, by `steps_of`, together with the nearest name.
+    known = catalogue.settings.get(target)
+    try:
+        return Assignment(target, parse_literal(text), text, COMMAND_LINE)
+    except Complaint as complaint:
+        # The shell took its quotes, or nobody wrote any; what begins with a quote or a bracket is a
+        # literal with a mistake in it.
+        is_bare = text != "" and text[0] not in "'\"([{"
+        if known is not None and is_bare and takes_string(known.annotation):
+            return Assignment(target, text, text, COMMAND_LINE)
+        # Of an unknown setting nobody can say whether it takes a bare string.
+        if known is not None:
+            written = f"{target} = {shortened(text)}"
+            collector.mistakes.append(complaint.at(COMMAND_LINE, written))
+        return Assignment(target, None, text, COMMAND_LINE, broken=True)
+
+
+def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Config:
+    """Apply the steps of a log, which has a default for every setting of the catalogue."""
+    latest = _latest_steps(log)
+    values = {}
+    unset = {}
+    for known in catalogue.settings.values():
+        step = latest[known.full]
+        values[known.full] = step.value
+        if known.metadata["check"] == "path" and not step.broken:
+            try:
+                if isinstance(step.value, str):
+                    values[known.full] = expand(step.value)
+                elif isinstance(step.value, tuple):
+                    values[known.full] = tuple(map(expand, step.value))
+            except Complaint as complaint:
+                written = f"{known.full} = {shortened(repr(step.value))}"
+                unset[known.full] = complaint.at(step.location or Location("default"), written)
+    return Config(header, log, values, unset, name, catalogue)
+
+
+def _latest_steps(log: Log) -> dict[str, Step]:
+    return {step.setting: step for step in log}
+
+
+def final_mistakes(config: Config) -> list[Mistake]:
+    """Return what is wrong with a config's final values: unset variables and contradictions."""
+    latest = _latest_steps(config.log)
+    mistakes = list(config.unset.values())
+    # What is broken is noted already; its default stands in for it.
+    sound = {name: config.values[name] for name in latest if not latest[name].broken}
+    sections = _sections_of(config.catalogue, sound)
+    for contradiction in contradictions(sections):
+        first = latest[contradiction.first]
+        second = latest[contradiction.second]
+        if first.broken or second.broken:
+            continue
+        # The mistake is shown at the line that came last: without it there was no contradiction.
+        written = [
+            step.location
+            for step in config.log
+            if step.setting in (first.setting, second.setting) and step.location
+        ]
+        location = written[-1] if written else Location("default")
+        text = f"{_describe(first, config)} {contradiction.relation} {_describe(second, config)}"
+        mistakes.append(Mistake(location, text))
+    return mistakes
+
+
+def _describe(step: Step, config: Config) -> str:
+    value = shortened(repr(config.values[step.setting]))
+    return f"{step.setting} = {value} ({step.location or 'default'})"

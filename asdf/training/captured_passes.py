@@ -1,0 +1,234 @@
+"""The passes over a minibatch as CUDA graphs (`computing.cuda_graphs`): one launch, not thousands.
+
+Invariants: the numbers are those of the same passes without graphs. Dropout draws from the
+generator of the device, of which a replay takes the seed of its step. What a network draws on the
+host would be the same in each replay, so it is refused. A network's weights, its buffers and its
+gradients stay where they were when it was captured.
+
+The forward and the backward pass are two graphs, so that the loss is on its way to the host while
+the backward pass computes. If several minibatches make a step, two more graphs add to the gradient.
+
+One process only. DistributedDataParallel's exchange during the backward pass could be captured as
+well, but NCCL's watchdog does not see what a replay sends: if one process fails, the others would
+wait for it without end.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asdf.data.training_plan import Window, minibatch_per_process
+from asdf.distributed.world import World
+from asdf.errors import UsageError
+from asdf.runs.log import LOG
+from asdf.training.compiling import compile_network
+from asdf.training.exchange import exchange_gradients
+from asdf.training.losses import Targets, TermTargets
+from asdf.training.minibatch_passes import Passes
+from asdf.training.objective import Objective
+from asdf.training.training_precision import Precision
+from asdf.training.training_sections import TrainingSections
+
+# These build what a capture must find: handles of libraries, the loss scale, the optimiser's
+# moments.
+EAGER_STEPS = 3
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The captured passes over a minibatch; `losses_B` is written by the forward pass."""
+
+    forward: torch.cuda.CUDAGraph
+    backward: torch.cuda.CUDAGraph
+    losses_B: Tensor
+
+
+class GraphedPasses:
+    """`Passes` with graphs for the windows whose minibatches are all whole.
+
+    Args:
+        whole: the utterances of a whole minibatch.
+    """
+
+    def __init__(self, eager: Passes, whole: int) -> None:
+        self._eager = eager
+        self._whole = whole
+        self._steps = 0
+        self._pairs: dict[bool, _Pair] = {}
+        self._gradients: list[tuple[nn.Parameter, Tensor]] = []
+        self._adds = False
+
+    @property
+    def model(self) -> nn.Module:
+        """The network as training calls it."""
+        return self._eager.model
+
+    def for_window(self, window: Window) -> Passes | GraphedPasses:
+        """Return these passes, or those without graphs for a shorter window or one of the first."""
+        for share in window.shares:
+            if not len(share.utterances) == share.counted == self._whole:
+                return self._eager
+        self._steps += 1
+        self._adds = False
+        if self._steps <= EAGER_STEPS:
+            return self._eager
+        return self
+
+    def forward(self, clips: Tensor, targets: Targets) -> Tensor:
+        """Return the losses of a whole minibatch, as `Passes.forward`.
+
+        Raises:
+            UsageError: the passes cannot be captured.
+        """
+        if not self._pairs:
+            self._prepare(clips, targets)
+        if self._adds not in self._pairs:
+            self._pairs[self._adds] = self._capture_checked()
+        self._clips.copy_(clips)
+        _copy_targets(targets, self._targets)
+        pair = self._pairs[self._adds]
+        pair.forward.replay()
+        # The next replay writes others there.
+        return pair.losses_B.clone()
+
+    def backward(self, losses_B: Tensor, factor: float) -> None:
+        """Add the gradient of the last minibatch, as `Passes.backward`."""
+        self._factor.fill_(factor)
+        self._pairs[self._adds].backward.replay()
+        if not self._adds:
+            # The step before has taken the gradients off the parameters; the tensors are still
+            # there, and each replay writes them.
+            for parameter, gradient in self._gradients:
+                parameter.grad = gradient
+        self._adds = True
+
+    def _prepare(self, clips: Tensor, targets: Targets) -> None:
+        LOG.info("the passes over a minibatch are captured as CUDA graphs")
+        self._clips = torch.empty_like(clips)
+        self._targets = _empty_like(targets)
+        self._factor = torch.empty((), device=clips.device)
+        self._stream = _capturing_stream(clips.device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def _capture_checked(self) -> _Pair:
+        # A step before this one must have left nothing of its own autograd graph.
+        gc.collect()
+        before = _host_draws()
+        try:
+            pair = self._capture()
+        except RuntimeError as error:
+            # What broke a capture: its end fails as well then, and does not say why.
+            cause = error
+            while isinstance(cause.__context__, RuntimeError):
+                cause = cause.__context__
+            if isinstance(cause, torch.OutOfMemoryError):
+                # Nothing is wrong with the network, and the advice would mislead.
+                raise cause from None
+            raise UsageError(_refusal(cause)) from error
+        if _host_draws() != before:
+            raise UsageError(
+                "computing.cuda_graphs = True: in training the network draws random numbers on the "
+                "host (of torch, numpy or Python), which a graph would repeat in each step. Draw "
+                "them on the device, or set computing.cuda_graphs = False."
+            )
+        return pair
+
+    def _capture(self) -> _Pair:
+        forward = torch.cuda.CUDAGraph()
+        backward = torch.cuda.CUDAGraph()
+        with self._capturing(forward):
+            losses_B = self._eager.forward(self._clips, self._targets)
+        with self._capturing(backward):
+            self._eager.backward(losses_B, self._factor)
+        if not self._adds:
+            # Parameters had no gradient at the capture, so the graph writes it, and does not add.
+            self._gradients = []
+            for parameter in self._eager.model.parameters():
+                if parameter.grad is not None:
+                    self._gradients.append((parameter, parameter.grad))
+        return _Pair(forward, backward, losses_B.detach())
+
+    def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
+        # Only this thread's work is captured: the loader's threads use the device meanwhile.
+        return torch.cuda.graph(
+            graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+        )
+
+
+@cache
+def _capturing_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of all captures: cuBLAS allocates 64 MiB for each that it is used on."""
+    return torch.cuda.Stream(device)
+
+
+def _empty_like(targets: Targets) -> Targets:
+    """Return targets of the same shapes, which `_copy_targets` fills."""
+    terms = {}
+    for name, term in targets.terms.items():
+        terms[name] = TermTargets(torch.empty_like(term.values), torch.empty_like(term.factor))
+    partners = None if targets.partners is None else _empty_like(targets.partners)
+    weights_B = None if targets.weights_B is None else torch.empty_like(targets.weights_B)
+    return Targets(
+        torch.empty_like(targets.labels_B), terms=terms, partners=partners, weights_B=weights_B
+    )
+
+
+def _copy_targets(source: Targets, destination: Targets) -> None:
+    destination.labels_B.copy_(source.labels_B)
+    for name, term in source.terms.items():
+        destination.terms[name].values.copy_(term.values)
+        destination.terms[name].factor.copy_(term.factor)
+    if source.partners is not None and destination.partners is not None:
+        _copy_targets(source.partners, destination.partners)
+    if source.weights_B is not None and destination.weights_B is not None:
+        destination.weights_B.copy_(source.weights_B)
+
+
+def _host_draws() -> tuple[object, ...]:
+    """Return the states of the host's random numbers, to be compared."""
+    # As text: the state is a dictionary with an array, and comparing those gives an array.
+    numpy_state = repr(np.random.get_state(legacy=False))
+    return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
+
+
+def _refusal(cause: RuntimeError) -> str:
+    reason = str(cause).partition("\n")[0].rstrip(".")
+    return (
+        f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. "
+        "A network must not wait for the device in training, nor send it numbers of the host. Set "
+        "computing.cuda_graphs = False to train without."
+    )
+
+
+def prepare_passes(
+    network: nn.Module,
+    settings: TrainingSections,
+    world: World,
+    objective: Objective,
+    precision: Precision,
+    scaler: torch.amp.GradScaler,
+) -> Passes | GraphedPasses:
+    """Return the passes over a minibatch of this rank, as `settings.computing` describes them.
+
+    All ranks call this together.
+    """
+    whole_minibatch = minibatch_per_process(settings.network, world.size)
+    model = network
+    if settings.computing.compile:
+        LOG.info("the network is compiled in the next step, which takes its time")
+        model = compile_network(model, settings.computing.compile, whole_minibatch)
+    model = exchange_gradients(model, world)
+    passes = Passes(model, precision, scaler, objective)
+    if not settings.computing.cuda_graphs:
+        return passes
+    if world.device.type != "cuda":
+        LOG.info("CUDA graphs not used: no GPU")
+        return passes
+    return GraphedPasses(passes, whole_minibatch)

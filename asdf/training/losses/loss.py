@@ -1,0 +1,189 @@
+"""What a loss is: a value per utterance, parameters if it has any, and what is scored.
+
+Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from asdf.networks.outputs import Outputs
+from asdf.networks.trained_loss import ScoringLoss
+from asdf.training.training_sections import TrainingSections
+
+# Values of the trial list by the names of its columns, one per utterance.
+Columns = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class TermTargets:
+    """What a network is to learn of the utterances of a minibatch by a further term of the loss.
+
+    Attributes:
+        values: (batch, ...), whatever the term learns; on the network's device.
+        factor: (), of the term's value of an utterance next to that of the detection loss.
+    """
+
+    values: Tensor
+    factor: Tensor
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a network is to learn of the utterances of a minibatch.
+
+    Attributes:
+        labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
+        columns: Columns that the loss needs.
+        terms: Targets of the further terms of the loss, by their names (`asdf.training.terms`).
+        partners: Partners of the utterances that these are mixed with (`asdf.data.mixup`); None:
+            with none.
+        weights_B: Weights of the utterances themselves, float32; the partners' are the rest.
+    """
+
+    labels_B: Tensor
+    columns: Columns = field(default_factory=dict)
+    terms: Mapping[str, TermTargets] = field(default_factory=dict)
+    partners: Targets | None = None
+    weights_B: Tensor | None = None
+
+    def first(self, utterances: int) -> Targets:
+        """Return the targets of the first utterances."""
+        columns = {name: values[:utterances] for name, values in self.columns.items()}
+        terms = {}
+        for name, term in self.terms.items():
+            terms[name] = replace(term, values=term.values[:utterances])
+        partners = None if self.partners is None else self.partners.first(utterances)
+        weights_B = None if self.weights_B is None else self.weights_B[:utterances]
+        return Targets(self.labels_B[:utterances], columns, terms, partners, weights_B)
+
+
+class Loss(ScoringLoss, ABC):
+    """A loss per utterance: the base class of the project's, and of your own.
+
+    Name yours in `network.loss = 'my_loss.MyLoss'`, with `my_loss.py` in the recipe's folder.
+
+    Parameters and buffers are saved with the network's, under `trained_loss`. The parameters are
+    trained like the network's, with `network.initial_learning_rate`.
+
+    Attributes:
+        columns: Columns of the trial list, whose values `per_utterance` gets, such as ('attack',).
+        needs_embeddings: True if the loss is computed from the embeddings; it then gets their
+            dimension, and parameters of the network that it does not depend on are frozen.
+        is_joint: True if an utterance's value depends on the others: `per_utterance` then gets all
+            utterances of the optimiser step, of all minibatches and processes.
+        class_weights_2: `network.class_weights`, which the values are multiplied by.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.settings import Sections
+        >>> from asdf.training.losses import Loss
+        >>> class MyLoss(Loss):
+        ...     def __init__(self, settings, dimension):
+        ...         super().__init__(settings, dimension)
+        ...         self.centre_E = torch.nn.Parameter(torch.zeros(dimension))
+        ...
+        ...     def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        ...         distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
+        ...         return torch.where(labels_B == 1, distances_B, 1 / (1 + distances_B))
+        ...
+        ...     def logits(self, embeddings_BE, logits_B2):
+        ...         distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
+        ...         return torch.stack([distances_B, -distances_B], dim=1)
+        >>> loss = MyLoss(Sections(), dimension=2)
+        >>> embeddings_BE = torch.tensor([[3.0, 4.0], [3.0, 4.0]])
+        >>> loss.per_utterance(embeddings_BE, None, torch.tensor([1, 0]), {}).tolist()[0]
+        5.0
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    needs_embeddings: ClassVar[bool] = True
+    is_joint: ClassVar[bool] = False
+    class_weights_2: Tensor
+
+    def __init__(self, settings: TrainingSections, dimension: int) -> None:
+        """Build the loss; random weights are drawn from torch's default generator.
+
+        Args:
+            settings: TrainingSections, as plain dataclasses.
+            dimension: numbers in an embedding; 0 for a class that needs none.
+        """
+        super().__init__(settings, dimension)
+        self._options = settings.loss
+        self._class_weights = settings.network.class_weights
+        weights_2 = torch.tensor(self._class_weights, dtype=torch.float32)
+        self.register_buffer("class_weights_2", weights_2, persistent=False)
+
+    @abstractmethod
+    def per_utterance(
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+    ) -> Tensor:
+        """Return a value per utterance, (batch,), before class weights; the step takes their mean.
+
+        Args:
+            embeddings_BE: Embeddings of the network, in the number format of training.
+            logits_B2: Logits that `logits` returns, column 1 for bona fide.
+            labels_B: 1 bona fide, 0 spoof.
+            columns: Columns of the trial list, those that the attribute `columns` names.
+        """
+
+    def begin_training(self, labels: Tensor) -> None:
+        """Do what must be done before the first step of a run, new or resumed.
+
+        Args:
+            labels: Labels of the utterances that have a turn in the first epoch, on the CPU.
+        """
+
+    def begin_step(self, epochs: float) -> None:
+        """Do what must be done before a step, such as to set a margin.
+
+        A resumed run calls this only for the steps that it takes.
+
+        Args:
+            epochs: Epochs that are trained so far, as 1.5 in the middle of the second one.
+        """
+
+    def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
+        """Return the weighted values of the utterances, (batch,); mixed ones' are mixed."""
+        values_B = self._weighted(outputs, targets)
+        if targets.partners is None or targets.weights_B is None:
+            return values_B
+        others_B = self._weighted(outputs, targets.partners)
+        return targets.weights_B * values_B + (1 - targets.weights_B) * others_B
+
+    def _weighted(self, outputs: Outputs, targets: Targets) -> Tensor:
+        embeddings_BE, logits_B2 = outputs
+        labels_B = targets.labels_B
+        values_B = self.per_utterance(embeddings_BE, logits_B2, labels_B, targets.columns)
+        return values_B * self.class_weights_2[labels_B]
+
+    def normaliser(self, labels: Tensor) -> float:
+        """Return the denominator of a step's mean: the sum of the weights of `labels`.
+
+        PyTorch's weighted mean divides by this sum within one minibatch, so there the gradient
+        would depend on the division into minibatches.
+
+        Args:
+            labels: Labels of all utterances of the step, on the CPU.
+        """
+        weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
+        return float(weights_2[labels.long()].sum())
+
+    def mixed_normaliser(self, labels: Tensor, partners: Tensor, weights: Tensor) -> float:
+        """Return the denominator of a step's mean over mixed utterances, all (utterances,).
+
+        Args:
+            partners: the labels of those that they are mixed with.
+            weights: Weights of the utterances themselves.
+        """
+        classes = [self.normaliser(torch.tensor([label])) for label in (0, 1)]
+        per_class = torch.tensor(classes, dtype=torch.float64)
+        exact = weights.double()
+        mixed = exact * per_class[labels] + (1 - exact) * per_class[partners]
+        return float(mixed.sum())

@@ -1,0 +1,282 @@
+"""The loss that `network.loss` names, built for a network and checked on noise.
+
+Invariants: nothing of the run changes by it but what is logged: no random state, mode or buffer.
+Every parameter that still requires a gradient gets one in each step: what the loss does not depend
+on, such as the network's last layer where the loss has cosines for logits, is frozen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.output_check import compute_on_noise, left_unchanged
+from asdf.networks.outputs import as_outputs
+from asdf.networks.trained_loss import attach_loss
+from asdf.runs.log import LOG
+from asdf.runs.seeds import derived_seed
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.sections import Network
+from asdf.text import and_more
+from asdf.training.losses.cross_entropy import CrossEntropy, LikelihoodRatio
+from asdf.training.losses.loss import Loss, Targets
+from asdf.training.training_sections import TrainingSections
+from asdf.trials.trial_list import TrialList, values_at
+
+SETTING = "network.loss"
+_SHOWN = 4
+_ADVICE = (
+    "It has to return a finite number per utterance; see asdf.training.losses.Loss. This was seen "
+    "on noise, before the first step; nothing was written."
+)
+
+
+def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Loss]:
+    """Return the class of the loss.
+
+    Args:
+        folder: Folder of the recipe, where a user's own modules lie.
+
+    Raises:
+        UsageError: no such class exists, it is not derived from `Loss`, lacks a method, gives no
+            likelihood ratios where `network.score` is 'llr', or cannot be mixed where clips are.
+        AsdfError: its module fails when it is imported.
+    """
+    path = class_path_of(SETTING, settings.network.loss)
+    kind = find_class(path, folder, SETTING, Loss)  # type: ignore[type-abstract]
+    mixed = settings.augmentation.mixup_probability
+    if kind.is_joint and mixed:
+        raise UsageError(
+            f"augmentation.mixup_probability = {mixed}: {SETTING} = {settings.network.loss!r} "
+            "compares utterances with each other, and a mixed one is of no class. Set "
+            "augmentation.mixup_probability = 0, or choose another loss."
+        )
+    if settings.network.score != "llr":
+        return kind
+    if kind is not CrossEntropy or settings.loss.label_smoothing:
+        raise UsageError(
+            "network.score = 'llr': only a network that learns by cross-entropy, without label "
+            f"smoothing, estimates probabilities; {SETTING} = {settings.network.loss!r}, "
+            f"loss.label_smoothing = {settings.loss.label_smoothing}. Set network.score to "
+            "'bona_fide' or 'difference', and calibrate the network for likelihood ratios."
+        )
+    return LikelihoodRatio
+
+
+def build_loss(
+    network: nn.Module,
+    utterances: TrialList,
+    settings: TrainingSections,
+    folder: Path | None = None,
+) -> Loss:
+    """Build the loss; one that has learnt something or scores becomes a part of `network`.
+
+    Raises:
+        UsageError: as `find_loss_class`; or the training list lacks a column that it needs.
+        AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
+    """
+    kind = find_loss_class(settings, folder)
+    missing = [name for name in kind.columns if name not in utterances.columns]
+    if missing:
+        raise UsageError(
+            f"{SETTING}: {kind.__qualname__} needs the column {missing[0]!r} of the training "
+            f"list, which has {', '.join(utterances.columns) or 'no columns'}."
+        )
+    parameter = next(network.parameters())
+    device = parameter.device
+    # Parts of a divided network have one number format.
+    form = torch.promote_types(parameter.dtype, torch.float32)
+    _check_computing(kind, settings)
+    takes_embeddings = kind.needs_embeddings or kind.is_joint
+    if is_ours(f"{kind.__module__}.") and not takes_embeddings:
+        loss = _construct(kind, settings, 0).to(device, form)
+        _attach_if_needed(network, loss)
+        return loss
+    with left_unchanged(network):
+        embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
+        dimension = _dimension_of(embeddings_BE, settings.network) if takes_embeddings else 0
+        loss = _construct(kind, settings, dimension).to(device, form)
+        # The targets of the first spoof and of the first bona fide utterance.
+        labels = np.arange(2)
+        # The first of each label; the first of all, if a list has one label only.
+        indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
+        columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
+        targets = Targets(torch.from_numpy(labels).to(device), columns)
+        name = settings.network.loss
+        values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, name)
+        _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, name)
+        # What computes nothing here, such as a vector that masks frames in training, stays trained.
+        unused = _inputs_of(logits_B2) - _inputs_of(values_B)
+        _freeze(network, unused)
+    _attach_if_needed(network, loss)
+    return loss
+
+
+def outline_loss(
+    network: nn.Module, waveforms_BT: Tensor, settings: TrainingSections, folder: Path | None = None
+) -> Loss:
+    """Build the loss for a network without numbers, as `build_loss` does for one with them.
+
+    Args:
+        waveforms_BT: a few utterances, which the network takes.
+
+    Raises:
+        UsageError, AsdfError: as `build_loss`, but for the values of the loss.
+    """
+    kind = find_loss_class(settings, folder)
+    if not (kind.needs_embeddings or kind.is_joint):
+        loss = _construct(kind, settings, 0)
+        _attach_if_needed(network, loss)
+        return loss
+    outputs = as_outputs(network(waveforms_BT))
+    embeddings_BE, logits_B2 = outputs
+    loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings.network))
+    targets = targets_without_list(loss, len(waveforms_BT))
+    scored_B2 = loss.logits(embeddings_BE, logits_B2)
+    values_B = loss.of_minibatch(replace(outputs, logits_B2=scored_B2), targets)
+    _freeze(network, _inputs_of(logits_B2) - _inputs_of(values_B))
+    _attach_if_needed(network, loss)
+    return loss
+
+
+def targets_without_list(loss: Loss, utterances: int) -> Targets:
+    """Return targets of utterances of which nothing is known."""
+    columns = {name: ["-"] * utterances for name in loss.columns}
+    return Targets(torch.zeros(utterances, dtype=torch.long), columns)
+
+
+def list_of_two(kind: type[Loss]) -> TrialList:
+    """Return a list of a spoof and a bona fide utterance with the columns that the loss asks for.
+
+    For a trial of the loss before the training list is known.
+    """
+    columns = {name: ["A01", "-"] for name in kind.columns}
+    return TrialList(
+        ["spoof", "bona fide"], np.arange(2, dtype=np.int8), columns=columns, name="trial"
+    )
+
+
+def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
+    """Make sure that a gradient of the loss reaches the network, if anything in it is trained."""
+    # Behind a frozen front end the loss may be all that learns.
+    if not isinstance(outputs, Tensor) or not outputs.requires_grad:
+        return
+    if not _inputs_of(outputs) & _inputs_of(values_B):
+        raise _describe_mistake(
+            name,
+            "does not depend on the network: a gradient reaches nothing of it. Mind .detach(), "
+            ".item() and torch.no_grad()",
+        )
+
+
+def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
+    computing = settings.computing
+    reasons = []
+    if kind.is_joint and computing.compile:
+        reasons.append("computing.compile: the two passes of its steps may draw other numbers")
+    if kind.is_joint and computing.cuda_graphs:
+        reasons.append("computing.cuda_graphs: its steps have two passes")
+    if kind.columns and computing.cuda_graphs:
+        reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
+    if reasons:
+        raise UsageError(
+            f"{SETTING} = {settings.network.loss!r} cannot be combined with {reasons[0]}. Set it "
+            "to False, or choose another loss."
+        )
+
+
+def _construct(kind: type[Loss], settings: TrainingSections, dimension: int) -> Loss:
+    """Return the loss, whose random weights follow from the seed alone."""
+    failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
+    advice = (
+        "A loss's constructor takes the settings and the dimension of an embedding; see "
+        "asdf.training.losses.Loss."
+    )
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
+        torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
+        return kind(settings, dimension)
+
+
+def _dimension_of(embeddings: Any, training: Network) -> int:
+    if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
+        return embeddings.shape[1]
+    raise UsageError(
+        f"{SETTING} = {training.loss!r} is computed from embeddings (batch, numbers), "
+        f"which {training.network_class} does not return. Choose another loss, or change "
+        "what its forward returns first."
+    )
+
+
+def _compute_values(
+    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, name: str
+) -> Tensor:
+    """Return the values of two utterances of noise, a spoof and a bona fide one.
+
+    Raises:
+        AsdfError: the loss fails, or its results are not what they should be.
+    """
+    with UserErrors(f"{SETTING}: {name} fails", _ADVICE):
+        scored_B2 = loss.logits(embeddings_BE, logits_B2)
+        values_B = loss.per_utterance(embeddings_BE, scored_B2, targets.labels_B, targets.columns)
+    _check_numbers(name, "logits", scored_B2, (2, 2))
+    _check_numbers(name, "per_utterance", values_B, (2,))
+    if not values_B.requires_grad:
+        raise _describe_mistake(name, "depends on nothing that is trained")
+    return values_B
+
+
+def _check_numbers(name: str, method: str, result: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(result, Tensor):
+        raise _describe_mistake(name, f"gives a {type(result).__name__} as {method}")
+    if tuple(result.shape) != shape:
+        raise _describe_mistake(
+            name,
+            f"gives a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}",
+        )
+    if not result.isfinite().all():
+        numbers = ", ".join(f"{number:.4g}" for number in result.flatten().tolist())
+        raise _describe_mistake(name, f"gives {numbers} as {method}, which are not all finite")
+
+
+def _describe_mistake(name: str, what: str) -> AsdfError:
+    return AsdfError(f"{SETTING}: {name} {what}. {_ADVICE}")
+
+
+def _inputs_of(results: Tensor) -> set[int]:
+    """Return the ids of the parameters that a tensor is computed from."""
+    # The graph is followed, not run: a backward pass of a large network takes time and memory.
+    seen = set()
+    inputs = set()
+    waiting = [results.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            inputs.add(id(node.variable))
+        waiting.extend(next_node for next_node, _ in node.next_functions)
+    return inputs
+
+
+def _freeze(network: nn.Module, unused: set[int]) -> None:
+    """Freeze the parameters that the loss does not depend on: they would get no gradient."""
+    names = []
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad and id(parameter) in unused:
+            parameter.requires_grad_(False)
+            names.append(name)
+    if names:
+        LOG.info("not trained, as the loss does not depend on them: %s", and_more(names, _SHOWN))
+
+
+def _attach_if_needed(network: nn.Module, loss: Loss) -> None:
+    if loss.gives_logits or loss.state_dict():
+        attach_loss(network, loss)

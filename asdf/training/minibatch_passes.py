@@ -1,0 +1,115 @@
+"""The forward and the backward pass over a minibatch, and what they need besides the network.
+
+Invariants: there is one computation. Whether its operations are queued one by one, as here, or were
+captured in CUDA graphs (`asdf.training.captured_passes`), the two functions of `Passes` are what
+runs. After a forward pass each counter of a batch norm is what the norms themselves would have made
+of it, those of norms that the pass did not compute included; to a GPU each norm's own addition
+would be a launch of its own.
+
+Shapes: B utterances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from asdf.data.training_plan import Window
+from asdf.networks.outputs import as_outputs
+from asdf.training.compiling import Compiled
+from asdf.training.losses import Targets
+from asdf.training.objective import Objective
+from asdf.training.training_precision import Precision
+
+_COUNTER = "num_batches_tracked"
+
+# A search of a network's modules takes longer than the additions that it saves.
+_NORMS: WeakKeyDictionary[nn.Module, list[_BatchNorm]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes of a network; each `forward` is followed by its `backward`.
+
+    Attributes:
+        model: the network as training calls it.
+    """
+
+    model: nn.Module
+    precision: Precision
+    scaler: torch.amp.GradScaler
+    objective: Objective
+
+    def for_window(self, window: Window) -> Passes:
+        """Return the passes that compute the minibatches of `window`."""
+        return self
+
+    def forward(self, clips: Tensor, targets: Targets) -> Tensor:
+        """Return the loss of each utterance, (batch,), in float32."""
+        with self.precision.autocast(), batches_counted_together(self.model):
+            outputs = as_outputs(self.model(clips))
+        return self.objective.of_minibatch(outputs, targets)
+
+    def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
+        """Add the gradient of the sum of `losses_B` times `factor` to that of the parameters.
+
+        Args:
+            factor: a number or a 0-dimensional tensor.
+        """
+        # Of each loss at once: that of their sum is four operations that compute the same number.
+        losses_B.backward(self.scaler.scale(torch.ones_like(losses_B) * factor))
+
+
+class _Noted:
+    """What a norm finds instead of its counter; it notes that it was to be increased."""
+
+    def __init__(self, counter: Tensor, increased: dict[int, Tensor]) -> None:
+        self._counter = counter
+        self._increased = increased
+
+    def add_(self, number: int) -> None:
+        """Note an increase by `number`; a second one in the same pass is computed at once."""
+        if id(self._counter) in self._increased:
+            self._counter.add_(number)
+        else:
+            self._increased[id(self._counter)] = self._counter
+
+
+@contextmanager
+def batches_counted_together(network: nn.Module) -> Iterator[None]:
+    """Let the batch norms that `network` computes in the block be counted at its end."""
+    if network not in _NORMS:
+        _NORMS[network] = _find_norms(network)
+    increased: dict[int, Tensor] = {}
+    for norm in _NORMS[network]:
+        # Python finds an attribute of the object before a buffer of the module.
+        counter = norm._buffers[_COUNTER]
+        assert counter is not None
+        norm.__dict__[_COUNTER] = _Noted(counter, increased)
+    try:
+        yield
+    finally:
+        for norm in _NORMS[network]:
+            del norm.__dict__[_COUNTER]
+        if increased:
+            torch._foreach_add_(list(increased.values()), 1)
+
+
+def _find_norms(network: nn.Module) -> list[_BatchNorm]:
+    norms: list[_BatchNorm] = []
+    for module in network.modules():
+        if isinstance(module, Compiled):
+            # A compiler makes the additions part of its own kernels.
+            return []
+        # Without a momentum, a norm reads its counter.
+        if not isinstance(module, _BatchNorm) or module.momentum is None:
+            continue
+        if module._buffers.get(_COUNTER) is not None:
+            norms.append(module)
+    return norms

@@ -1,0 +1,82 @@
+"""What a training step is refused for before it computes, or where it does not fit into the memory.
+
+Each message says what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+import torch
+from torch import nn
+
+from asdf.errors import AsdfError, UsageError
+from asdf.networks import fixed_samples
+from asdf.scoring.computing import memory_errors_as
+from asdf.settings.sections import Network
+from asdf.training.training_sections import TrainingSections
+
+
+class StepTooLarge(AsdfError):
+    """A training step did not fit into the memory of the device."""
+
+
+def step_memory_errors_as_messages(
+    settings: TrainingSections, step: int, per_process: int, device: torch.device
+) -> AbstractContextManager[None]:
+    """Raise one message for a training step that does not fit into the device's memory.
+
+    Args:
+        step: Number of the step, from 1.
+        per_process: Utterances that this process computes at once.
+
+    Raises:
+        StepTooLarge: the step does not fit; names the settings that make it smaller.
+    """
+
+    def describe(reason: str) -> StepTooLarge:
+        return StepTooLarge(
+            f"{device} has not enough memory for step {step} of training, with {per_process} "
+            f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
+            f"{' '.join(_how_to_need_less(settings))}"
+        )
+
+    return memory_errors_as(describe)
+
+
+def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
+    network, front_end = settings.network, settings.front_end
+    whole = network.global_minibatch_size
+    name = "minibatch_size" if whole is None else "global_minibatch_size"
+    yield (
+        f"Lower network.{name} (now {whole or network.minibatch_size}) and raise "
+        f"network.optimizer_step_interval (now {network.optimizer_step_interval}) by the same "
+        "factor: steps stay as large."
+    )
+    others = []
+    if not front_end.gradient_checkpointing:
+        others.append("front_end.gradient_checkpointing=True")
+    if not settings.lora.rank:
+        others.append("lora.rank=8, which trains few weights of the front end")
+    others.append("network.train_clip_size, shorter")
+    yield f"Or set {'; or '.join(others)}."
+    yield "The same command with --dry-run computes what each of them would take of a GPU."
+    if settings.computing.use_gpu:
+        yield "If other programs use the device as well, end them or choose another device."
+
+
+def check_clip_size(network: nn.Module, training: Network) -> None:
+    """Check that the network takes clips of `network.train_clip_size` samples.
+
+    Raises:
+        UsageError: it takes recordings of another length only.
+    """
+    clip = training.train_clip_size
+    samples = fixed_samples(network)
+    if samples is not None and samples != clip:
+        raise UsageError(
+            f"network.train_clip_size is {clip}, but {training.network_class} takes "
+            f"{samples} samples only. Set network.train_clip_size = {samples}, or build the "
+            f"network for {clip} samples (see its docstring)."
+        )

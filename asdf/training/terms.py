@@ -1,0 +1,98 @@
+"""What a further term of the loss is: targets of clips, a value per utterance, and how much it
+counts.
+
+Invariant: a term is a sum over utterances, divided by a number that follows from the utterances of
+the whole optimiser step, its own one. So a step does not depend on how it is divided into
+minibatches and among processes.
+
+Shapes: B utterances.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import Tensor
+
+from asdf.networks.outputs import Outputs
+from asdf.training.losses import Targets
+
+# The epoch, or what stands for it in the random draws of a clip, and the utterance's index.
+ClipKey = tuple[int, int]
+
+
+class Term(ABC):
+    """A term of the loss next to that of detection.
+
+    The loss of a step is the mean of the detection loss, plus `weight` times the mean of this one:
+    the sum of `per_utterance` over the step, divided by that of `counts`.
+
+    Attributes:
+        name: Name of the term, under which its targets and its mean are known.
+        weight: Weight of the term.
+
+    Examples:
+        >>> import torch
+        >>> from torch.nn.functional import cross_entropy
+        >>> from asdf.networks import Outputs
+        >>> from asdf.tasks import Term
+        >>> class SpeakerTerm(Term):
+        ...     name = "speakers"
+        ...     weight = 0.1
+        ...     speakers = torch.tensor([0, 2, 1])  # of the utterances of the training list
+        ...
+        ...     def targets_of(self, keys):
+        ...         return self.speakers[[index for _, index in keys]]
+        ...
+        ...     def counts(self, targets):
+        ...         return torch.ones(len(targets), dtype=torch.float64)
+        ...
+        ...     def per_utterance(self, outputs, targets):
+        ...         return cross_entropy(outputs.extras["speakers"], targets, reduction="none")
+        >>> term = SpeakerTerm()
+        >>> targets = term.targets_of([(1, 2), (1, 0)])  # epoch and index of two utterances
+        >>> logits = torch.tensor([[-9.0, 9.0, -9.0], [9.0, -9.0, -9.0]])
+        >>> outputs = Outputs(torch.zeros(2, 8), torch.zeros(2, 2), {"speakers": logits})
+        >>> term.per_utterance(outputs, targets).shape
+        torch.Size([2])
+    """
+
+    name: ClassVar[str]
+    weight: float
+
+    @abstractmethod
+    def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return what the network is to learn of the clips of these keys, (clips, ...), on the CPU.
+
+        It follows from the training list and the keys, which all ranks know.
+
+        Args:
+            keys: Keys as of `Share.clip_keys`.
+        """
+
+    @abstractmethod
+    def counts(self, targets: Tensor) -> Tensor:
+        """Return how much each utterance counts in the mean, (utterances,) float64, on the CPU.
+
+        Args:
+            targets: Targets as of `targets_of`.
+        """
+
+    @abstractmethod
+    def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
+        """Return a value per utterance, (B,); 0 for one that does not count.
+
+        Args:
+            outputs: Outputs of the network, in the number format of training.
+            targets: Targets as of `targets_of`, on the network's device.
+        """
+
+    def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
+        """Return the values of the utterances, (B,); mixed ones' are mixed."""
+        values_B = self.per_utterance(outputs, targets.terms[self.name].values)
+        if targets.partners is None or targets.weights_B is None:
+            return values_B
+        others_B = self.per_utterance(outputs, targets.partners.terms[self.name].values)
+        return targets.weights_B * values_B + (1 - targets.weights_B) * others_B

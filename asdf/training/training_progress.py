@@ -1,0 +1,226 @@
+"""How far a run has come: all that a resume needs besides weights, optimiser and loss scale.
+
+Invariants: the random draws of a minibatch follow from the seed, its step and the rank alone
+(`seed_step`), so the random state of a run at any moment follows from the few numbers here. An
+epoch is read in one order from its start to its end, the same on all ranks. Where a checkpoint's
+order is not this run's, its epoch begins anew.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from asdf.data.sampler_orders import Orders
+from asdf.data.samplers import SETTING
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.runs.evaluations import Evaluation, evaluations_in
+from asdf.runs.log import LOG
+from asdf.runs.network_names import NetworkName
+from asdf.runs.seeds import derived_seed
+from asdf.text import shorten
+from asdf.training.training_sections import TrainingSections
+from asdf.trials.trial_list import TrialList
+
+
+@dataclass
+class Progress:
+    """Counts are of the whole run, over all processes.
+
+    Attributes:
+        epochs: whole ones.
+        position: turns of the next epoch that have been taken.
+        step: optimiser steps.
+        loss_sum, weight_sum: the first divided by the second is the mean loss of those utterances.
+        training_loss: the mean loss of the last whole epoch.
+        consecutive_lr_updates, learning_rate_factor: State of the plateau schedule.
+        finished: Reason why training ended before its limits; '' where it did not.
+        world_size, list_digest: Number of processes and digest of the training list so far.
+        order_digest: Digest of the order of the last epoch of which a turn has been taken; ''
+            where a checkpoint of an earlier version does not say.
+        printed_loss_sum, printed_weight_sum: `loss_sum` and `weight_sum` at the last progress line
+            of the epoch, 0 before its first.
+    """
+
+    epochs: int = 0
+    position: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    weight_sum: float = 0.0
+    training_loss: float | None = None
+    consecutive_lr_updates: int = 0
+    learning_rate_factor: float = 1.0
+    evaluations: list[Evaluation] = field(default_factory=list)
+    finished: str = ""
+    world_size: int = 1
+    list_digest: str = ""
+    order_digest: str = ""
+    printed_loss_sum: float = 0.0
+    printed_weight_sum: float = 0.0
+
+    def network_name(self) -> NetworkName:
+        """Return the name of the network at this point."""
+        if self.position == 0:
+            return NetworkName.after_epoch(self.epochs)
+        return NetworkName.inside_epoch(self.epochs + 1, self.step)
+
+    def evaluated(self) -> bool:
+        """Return whether the network at this step has been evaluated."""
+        return any(evaluation.step == self.step for evaluation in self.evaluations)
+
+    def begin_epoch(self) -> None:
+        """Reset what is counted within an epoch."""
+        self.position = 0
+        self.loss_sum = 0.0
+        self.weight_sum = 0.0
+        self.printed_loss_sum = 0.0
+        self.printed_weight_sum = 0.0
+
+    def loss_since_printed(self) -> float:
+        """Return the mean training loss since the last call within the epoch."""
+        loss_sum = self.loss_sum - self.printed_loss_sum
+        weight_sum = self.weight_sum - self.printed_weight_sum
+        self.printed_loss_sum = self.loss_sum
+        self.printed_weight_sum = self.weight_sum
+        return loss_sum / weight_sum
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values for a checkpoint."""
+        records = [evaluation.record() for evaluation in self.evaluations]
+        return {**asdict(self), "evaluations": records}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Progress:
+        """Return the progress of which `state` was written.
+
+        Raises:
+            ValueError: `state` is something else.
+        """
+        if not isinstance(state, dict):
+            raise ValueError(f"it is a {type(state).__name__}, not a dictionary")
+        known = {field.name: field.default for field in fields(cls)}
+        for name, value in state.items():
+            if name not in known:
+                raise ValueError(
+                    f"it has an entry {shorten(repr(name))}, which this ASDF does not know"
+                )
+            if not _fits(name, value, known[name]):
+                raise ValueError(f"its {name} is {shorten(repr(value))}")
+        # A damaged evaluation is no reason to refuse: a resumed run reads evaluations.json.
+        evaluations = evaluations_in(state.get("evaluations", []))
+        progress = cls(**{**state, "evaluations": evaluations})
+        # A checkpoint of an earlier version counts as if a progress line had just been printed.
+        if "printed_loss_sum" not in state:
+            progress.printed_loss_sum = progress.loss_sum
+            progress.printed_weight_sum = progress.weight_sum
+        return progress
+
+
+def _fits(name: str, value: Any, default: Any) -> bool:
+    """Return whether a value is of its entry's type, and a number if that is one."""
+    if name == "evaluations":
+        return isinstance(value, list)
+    if isinstance(default, str):
+        return isinstance(value, str)
+    if type(default) is int:
+        # A bool is an int by inheritance, and no count.
+        return type(value) is int and value >= 0
+    if name == "training_loss" and value is None:
+        return True
+    return isinstance(value, (int, float))
+
+
+def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
+    """Seed every source of random numbers that a network may draw from in this minibatch."""
+    number = derived_seed(seed, "step", step, minibatch, rank)
+    # As torch.manual_seed, without the stack that it formats for each kind of GPU not in use.
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
+    np.random.seed(number % 2**32)  # numpy takes 32 bits, torch 64
+    random.seed(number)
+
+
+def plan_training(settings: TrainingSections, orders: Orders, world: World) -> TrainingPlan:
+    """Return the order in which this rank reads the utterances."""
+    return TrainingPlan(
+        orders.size,
+        minibatch_per_process(settings.network, world.size),
+        settings.network.optimizer_step_interval,
+        world.size,
+        world.rank,
+        settings.recipe.seed,
+        settings.computing.sync_batch_norm,
+        orders,
+    )
+
+
+def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
+    """Return the step, and the epochs with the done part of the current one, for a record."""
+    return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}
+
+
+def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> str:
+    """Return the digest of the order of `epoch`, which must be the same on all ranks.
+
+    Args:
+        sampler: Name of the sampler in the settings.
+
+    Raises:
+        AsdfError: a rank has another order; on every rank.
+    """
+    digest = orders.digest(epoch)
+    others = world.sum([float(digest != world.agree(digest))])[0]
+    if others:
+        raise AsdfError(
+            f"{SETTING} = {sampler!r}: {others:.0f} of the "
+            f"{world.size} processes have another order of epoch {epoch} than the first. "
+            "An order must follow from the seed and the epoch alone, not from the process, the "
+            "clock or hash()."
+        )
+    return digest
+
+
+def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, world: World) -> None:
+    """Adapt a checkpoint's progress to this run's list and processes; warn of differences."""
+    if progress.list_digest != utterances.digest():
+        LOG.warning(
+            "the training list is not the one that the checkpoint was trained on: "
+            "its epoch begins anew"
+        )
+        # A position in the order of another list would skip and repeat utterances.
+        progress.begin_epoch()
+    elif progress.order_digest:
+        _adapt_to_orders(progress, orders)
+    if progress.world_size != world.size:
+        LOG.warning(
+            "trained by %d processes so far, by %d from here on: every turn of this epoch is "
+            "still taken once, but the steps differ from those of an uninterrupted run",
+            progress.world_size,
+            world.size,
+        )
+    progress.world_size = world.size
+    progress.list_digest = utterances.digest()
+
+
+def _adapt_to_orders(progress: Progress, orders: Orders) -> None:
+    """Begin an epoch anew whose order is another one now; warn of it."""
+    last = progress.epochs + bool(progress.position)
+    if progress.order_digest == orders.digest(last):
+        return
+    consequence = "epochs have another order from here on"
+    if progress.position:
+        consequence = "its epoch begins anew"
+        progress.begin_epoch()
+    LOG.warning(
+        "the order of the training utterances is not the one that the checkpoint was trained "
+        "in, as %s, recipe.seed or something else that it follows from has changed: %s",
+        SETTING,
+        consequence,
+    )

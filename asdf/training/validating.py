@@ -1,0 +1,136 @@
+"""Validation within training: when networks are scored, and what follows from the scores.
+
+Invariant: whether an evaluation is due follows from the progress, which is the same on all ranks.
+A network is whole on the disk before others are removed in its favour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import nn
+
+from asdf.data.training_plan import TrainingPlan
+from asdf.runs.evaluations import (
+    EER,
+    Evaluation,
+    ValidationResult,
+    last_improvement,
+    other_metrics,
+    other_precisions,
+    write_evaluations,
+)
+from asdf.runs.layout import Layout
+from asdf.runs.log import LOG
+from asdf.runs.network_names import NetworkName
+from asdf.scoring.agreement import agree_on_precision
+from asdf.training.callback_group import CallbackGroup
+from asdf.training.instruments.profile import StepProfile
+from asdf.training.retention import remove_networks
+from asdf.training.saving import Saving
+from asdf.training.step import Step
+from asdf.training.training_progress import Progress, position_of
+
+# Scores the validation sets with a network; all ranks call it together. It returns the same on all
+# ranks; None where there is nothing to validate on.
+Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """The evaluations of a training, and the networks that are removed by them.
+
+    Attributes:
+        step: Step whose network is scored.
+        profile: Profile, which ends before a scoring: that is not a training step.
+        saving: Saving of the networks, whose timer starts anew after a scoring.
+    """
+
+    step: Step
+    plan: TrainingPlan
+    layout: Layout
+    validate: Validate
+    callbacks: CallbackGroup
+    saving: Saving
+    profile: StepProfile
+
+    def score_if_due(self, progress: Progress, finished: str) -> None:
+        """Score the validation sets if that is due at this step and has not been done yet."""
+        intervals = self.step.settings.network
+        if progress.step == 0 or progress.evaluated():
+            return
+        ends_epochs = progress.position == 0 and (
+            progress.epochs % intervals.epochs_per_train_call == 0
+        )
+        is_requested = divides(intervals.evaluation_interval_steps, progress.step)
+        if not (ends_epochs or is_requested or finished):
+            return
+        self.profile.end()
+        # Each rank scores its share of the sets, so all must have the same running statistics.
+        self.step.world.broadcast_buffers(self.step.network)
+        with self.step.whole_network() as network:
+            result = self.validate(network, progress.network_name())
+        # Networks are removed below: the newest one has to be whole on the disk before that.
+        self.saving.settle()
+        if result:
+            evaluation = Evaluation(
+                network=progress.network_name(),
+                eers=result.eers,
+                scoring_precision=self._scoring_precision(),
+                chosen_by=result.chosen_by,
+                recordings=result.recordings,
+                losses=result.losses,
+                **position_of(progress, self.plan),
+            )
+            progress.evaluations.append(evaluation)
+            self.callbacks.call("on_evaluation", evaluation.record())
+            self.stop_early(progress)
+        self.step.world.run_on_main(partial(self._write, progress))
+        self.saving.timer.restart()
+
+    def take_up(self, progress: Progress, evaluations: list[Evaluation]) -> None:
+        """Take the evaluations of the run so far that lie before a checkpoint's step.
+
+        A warning is logged where their numbers are not comparable with those to come.
+        """
+        # The steps of later evaluations are taken again, and evaluated again.
+        progress.evaluations = [
+            evaluation for evaluation in evaluations if evaluation.step <= progress.step
+        ]
+        remarks = [
+            other_precisions(progress.evaluations, self._scoring_precision()),
+            other_metrics(progress.evaluations, self.step.settings.network.validation_metric),
+        ]
+        for remark in filter(None, remarks):
+            LOG.warning("warning: %s", remark)
+
+    def stop_early(self, progress: Progress) -> None:
+        """End training if the metric has not improved for `network.early_stop_evaluations`."""
+        patience = self.step.settings.network.early_stop_evaluations
+        metric = self.step.settings.network.validation_metric
+        improvement = last_improvement(progress.evaluations, metric)
+        if patience is None or improvement is None:
+            return
+        since = improvement.evaluations_since
+        if since >= patience:
+            best = improvement.evaluation.network.file
+            shown = "EER" if metric == EER else metric
+            progress.finished = f"{since} evaluations without a better {shown} than that of {best}"
+
+    def _write(self, progress: Progress) -> None:
+        """Write the evaluations and remove the networks that are not to be retained by them."""
+        write_evaluations(self.layout, progress.evaluations)
+        remove_networks(self.layout, self.step.settings, progress.evaluations)
+
+    def _scoring_precision(self) -> str:
+        """Return what validation scores are computed in; all ranks call this together."""
+        return agree_on_precision(
+            self.step.settings.computing.scoring_precision, self.step.world
+        ).name
+
+
+def divides(interval: int | None, step: int) -> bool:
+    """Whether a step is one of those that an interval names; None: no step is."""
+    return interval is not None and step % interval == 0

@@ -1,0 +1,90 @@
+"""Trials that are copies of others through a vocoder: rows of a list, not files.
+
+Invariant: a copy has its source's path, and an id of its own; it is a spoof, whatever its source
+is; every column says of it what it says of its source, but for the attack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from asdf.arrays import Integers
+from asdf.trials.packed_names import Names
+from asdf.trials.trial_list import Origin, TrialList, values_at
+
+ATTACK = "attack"
+# As protocols have it for bona fide trials.
+_NO_ATTACK = "-"
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Which trials are copied, and through which vocoders.
+
+    Attributes:
+        sources: (copies,), indices of trials.
+        makers: (copies,), an index into `vocoders` for each.
+        vocoders: a vocoder may be in it several times, for several copies of a trial.
+    """
+
+    sources: Integers
+    makers: Integers
+    vocoders: Sequence[str]
+
+
+def attack_of(vocoder: str) -> str:
+    """Return what the column 'attack' says of copies by `vocoder`."""
+    return f"vocoded-{vocoder}"
+
+
+def append_copies(trials: TrialList, copies: Copies) -> TrialList:
+    """Return `trials` and, after them, their copies."""
+    count = len(copies.sources)
+    # What the ids of copies begin with: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ...
+    prefixes = []
+    for position, vocoder in enumerate(copies.vocoders):
+        earlier = copies.vocoders[:position].count(vocoder)
+        number = f"-{earlier + 1}" if earlier else ""
+        prefixes.append(f"{attack_of(vocoder)}{number}:")
+    origins = trials.origins
+    if trials.origin is None:
+        origins = (Origin(trials.folder, 0, trials.name),)
+    all_origins = list(origins)
+    for vocoder, prefix in zip(copies.vocoders, prefixes, strict=True):
+        for source in origins:
+            moved = source._replace(prefix=len(prefix) + source.prefix, vocoder=vocoder)
+            all_origins.append(moved)
+    # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
+    pairs = zip(copies.sources.tolist(), copies.makers.tolist(), strict=True)
+    ids_of_copies = (prefixes[maker] + trials.ids[source] for source, maker in pairs)
+    origin = trials.origin
+    if origin is None:
+        origin = np.zeros(len(trials), np.int16)
+    # The origins of each vocoder's copies come in the order of their sources' origins.
+    origin_of_copy = origin[copies.sources] + (1 + copies.makers) * len(origins)
+    return TrialList(
+        Names(chain(trials.ids, ids_of_copies)),
+        np.concatenate([trials.labels, np.zeros(count, np.int8)]),
+        columns=_columns_with_copies(trials, copies),
+        name=trials.name,
+        folder=trials.folder,
+        origins=tuple(all_origins),
+        origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
+    )
+
+
+def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[str]]:
+    columns = {}
+    for name, values in trials.columns.items():
+        columns[name] = [*values, *values_at(values, copies.sources)]
+    if ATTACK not in columns:
+        # Without a protocol the attacks of the spoofs are not known.
+        words = {1: _NO_ATTACK, 0: ""}
+        columns[ATTACK] = [words[label] for label in trials.labels.tolist()]
+    attacks = [attack_of(vocoder) for vocoder in copies.vocoders]
+    columns[ATTACK][len(trials) :] = [attacks[maker] for maker in copies.makers.tolist()]
+    return columns

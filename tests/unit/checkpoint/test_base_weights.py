@@ -1,0 +1,207 @@
+"""Network files that hold only what was trained: they and their base give one network."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import asdf
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import fill_network, read_network_file
+from asdf.commands import export_network
+from asdf.errors import AsdfError
+from asdf.interchange import build_pretrained, model_card_text, read_network
+from asdf.networks import Wav2Vec2FrontEnd, build_network
+from asdf.networks.front_ends.trained_parts import all_parameters
+from asdf.settings.sections import Adapter, Lora, Sections
+from tests.unit.networks.test_low_rank import randomize
+
+MODEL = "front_end.model."
+
+
+def write_base(path, seed: int = 7):
+    torch.manual_seed(seed)
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    torch.save(Wav2Vec2FrontEnd(settings.front_end).model.state_dict(), path)
+    return str(path)
+
+
+@pytest.fixture
+def based(tiny, tmp_path) -> Sections:
+    """Settings of a network with updates on pretrained weights."""
+    tiny.network.network_class = "asdf.networks.SSL_ASP"
+    tiny.front_end.weights = write_base(tmp_path / "base.pt")
+    tiny.lora = Lora(rank=3, decomposed=True)
+    return tiny
+
+
+def save(settings: Sections, path):
+    torch.manual_seed(0)
+    network = build_pretrained(settings).eval()
+    randomize(network)
+    write_network_file(path, NetworkFile.from_network(network, settings))
+    return network, path
+
+
+def test_a_file_holds_what_learns_and_comes_back_merged(based, tmp_path, waveforms):
+    network, path = save(based, tmp_path / "net.pt")
+    content = torch.load(path, weights_only=True)
+    state = content["model_state_dict"]
+    learning = {name for name, weight in network.named_parameters() if weight.requires_grad}
+    buffers = {name for name, _ in network.named_buffers()}
+    assert learning <= set(state) <= learning | buffers
+    assert content["base"]["weights"] == based.front_end.weights
+    assert content["base"]["layers"] == len(network.state_dict()) - len(state)
+    read, file = read_network(path)
+    assert torch.equal(read(waveforms)[1], network(waveforms)[1])
+    assert (file.base, file.merged["rank"], file.to_sections().lora.rank) == (None, 3, 0)
+    assert file.merged["decomposed"] is True
+    assert list(read.state_dict()) == list(build_network(file.to_sections()).state_dict())
+
+
+def test_exports_are_whole_and_merged(based, tmp_path, waveforms, capsys):
+    network, path = save(based, tmp_path / "net.pt")
+    out = tmp_path / "net.safetensors"
+    assert export_network.main([str(path), "--format", "safetensors", str(out)]) == 0
+    (tmp_path / "base.pt").unlink()
+    read, file = read_network(out)
+    assert torch.equal(read(waveforms)[1], network(waveforms)[1])
+    assert (file.base, file.merged["rank"], file.settings["lora"]["rank"]) == (None, 3, 0)
+    assert str(tmp_path) not in str(file.description())
+    card = model_card_text("net", file, 1, {})
+    assert (
+        "The front end was trained by DoRA (rank 3; alpha 16.0; targets attention, feed_forward). "
+        "The updates are merged into its weights." in card
+    )
+    expected = asdf.Detector(out).score(waveforms[0].numpy(), 16000)
+    assert expected == pytest.approx(float(network(waveforms[:1].repeat(1, 2))[1][0, 1]), rel=1e-6)
+
+
+def test_a_graph_has_the_updates(based, tmp_path, waveforms, capsys):
+    network, path = save(based, tmp_path / "net.pt")
+    out = tmp_path / "net.ts"
+    options = ["--format", "torchscript", str(out), "--samples", "8000"]
+    assert export_network.main([str(path), *options]) == 0
+    with torch.no_grad():
+        graph = torch.jit.load(out)
+        torch.testing.assert_close(graph(waveforms)[1], network(waveforms)[1], rtol=1e-5, atol=1e-6)
+
+
+def test_without_its_base_a_file_is_no_network(based, tmp_path, waveforms):
+    network, path = save(based, tmp_path / "net.pt")
+    moved = (tmp_path / "base.pt").rename(tmp_path / "elsewhere.pt")
+    with pytest.raises(AsdfError, match=r"base\.pt, are not there\. Name them: base='PATH'"):
+        read_network(path)
+    read, _ = read_network(path, base=str(moved))
+    assert torch.equal(read(waveforms)[1], network(waveforms)[1])
+    detector = asdf.Detector(path, base=moved)
+    assert detector.settings.lora.alpha == 16.0
+    other = write_base(tmp_path / "other.pt", seed=8)
+    with pytest.raises(AsdfError, match="layers have other numbers: the pretrained weights are"):
+        read_network(path, base=other)
+
+
+def test_a_network_of_another_base_is_not_filled(based, tmp_path):
+    network, path = save(based, tmp_path / "net.pt")
+    file = read_network_file(path)
+    again = build_pretrained(based)
+    fill_network(again, file)
+    torch.testing.assert_close(again.state_dict(), network.state_dict(), rtol=0, atol=0)
+    with pytest.raises(AsdfError, match="other layers have other numbers"):
+        fill_network(build_network(based_without_weights(based)), file)
+
+
+def based_without_weights(settings: Sections) -> Sections:
+    settings.front_end.weights = None
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("choice", "front_end", "partial"),
+    [
+        ("auto", {"frozen": True}, False),
+        (True, {"frozen": True}, True),
+        (True, {"trained_parts": ("layers:2", "norms")}, True),
+        (True, {"layer": 1}, True),
+        ("auto", {}, False),
+        (True, {}, False),
+    ],
+)
+def test_other_fronts_are_whole_unless_the_settings_say_so(
+    choice, front_end, partial, based, tmp_path, waveforms
+):
+    based.lora.rank = 0
+    based.network.save_only_trained = choice
+    for name, value in front_end.items():
+        setattr(based.front_end, name, value)
+    network, path = save(based, tmp_path / "net.pt")
+    file = read_network_file(path)
+    assert (file.base is not None) is partial
+    absent = set(network.state_dict()) - set(file.state)
+    resting = {
+        name
+        for name, weight in network.named_parameters()
+        if name.startswith(MODEL) and not weight.requires_grad
+    }
+    assert absent == (resting if partial else set())
+    read, whole = read_network(path)
+    assert torch.equal(read(waveforms)[1], network(waveforms)[1])
+    assert whole.base is None and set(whole.state) == set(network.state_dict())
+
+
+@pytest.mark.parametrize("choice", ["auto", False])
+def test_adapters_stay_and_may_be_saved_whole(choice, based, tmp_path, waveforms):
+    based.lora.rank = 0
+    based.adapter = Adapter(width=4, positions=("before", "layers", "after"))
+    based.network.save_only_trained = choice
+    network, path = save(based, tmp_path / "net.pt")
+    assert (read_network_file(path).base is None) is (choice is False)
+    read, file = read_network(path)
+    assert torch.equal(read(waveforms)[1], network(waveforms)[1])
+    assert file.to_sections().adapter.width == 4 and file.merged is None
+
+
+def test_a_whole_file_of_other_numbers_makes_the_next_ones_whole(based, tmp_path, caplog):
+    based.network.save_only_trained = False
+    torch.manual_seed(0)
+    network = build_pretrained(based)
+    with torch.no_grad():
+        for _, parameter in all_parameters(network.front_end):
+            parameter.mul_(1.1)
+    path = tmp_path / "whole.pt"
+    write_network_file(path, NetworkFile.from_network(network, based))
+    based.network.save_only_trained = "auto"
+    again = build_pretrained(based)
+    with caplog.at_level("WARNING", logger="asdf"):
+        fill_network(again, read_network_file(path))
+    assert "networks are saved whole" in caplog.text
+    file = NetworkFile.from_network(again, based)
+    assert file.base is None and set(file.state) == set(network.state_dict())
+
+
+@pytest.mark.parametrize("entry", [3, {"weights": 4, "digest": "a"}, {"weights": "x"}, []])
+def test_a_damaged_entry_is_reported(entry, based, tmp_path):
+    _, path = save(based, tmp_path / "net.pt")
+    content = torch.load(path, weights_only=True)
+    content["base"] = entry
+    torch.save(content, path)
+    with pytest.raises(AsdfError, match="what it says of its base cannot be read"):
+        read_network(path)
+
+
+def test_a_file_asks_for_no_more_memory_than_it_and_its_base_bring(based, tmp_path):
+    _, path = save(based, tmp_path / "net.pt")
+    content = torch.load(path, weights_only=True)
+    content["settings"]["back_end"]["asp_hidden"] = 100_000
+    torch.save(content, path)
+    with pytest.raises(AsdfError, match="of another shape"):
+        read_network(path)
+
+
+def test_a_file_without_all_layers_is_not_imported_but_exported(based, tmp_path):
+    from asdf.commands import import_network
+
+    _, path = save(based, tmp_path / "net.pt")
+    with pytest.raises(AsdfError, match="python -m asdf export"):
+        import_network.main([str(path), str(tmp_path / "out.pt")])

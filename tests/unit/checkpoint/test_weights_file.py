@@ -1,0 +1,116 @@
+"""Weight files: read without running anything in them, or refused with the reason."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from asdf.checkpoint.weights_file import read_weights_file
+from asdf.errors import AsdfError
+
+
+class Malicious:
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+def save_zip(content: object, path: Path) -> None:
+    torch.save(content, path)
+
+
+def save_legacy(content: object, path: Path) -> None:
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+
+
+def save_pickle(content: object, path: Path) -> None:
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+@pytest.mark.parametrize("save", [save_zip, save_legacy, save_pickle])
+def test_code_in_a_file_is_not_run(save, tmp_path):
+    save(
+        {"model": {"weight": torch.ones(2)}, "cfg": Malicious(tmp_path / "trace")},
+        tmp_path / "weights.pt",
+    )
+    with pytest.raises(AsdfError) as caught:
+        read_weights_file(tmp_path / "weights.pt")
+    assert not (tmp_path / "trace").exists()
+    assert "weights.pt" in str(caught.value)
+    refused = "_load_from_bytes" if save is save_pickle else "mkdir"
+    assert refused in str(caught.value)
+    assert "weights_only" not in str(caught.value)
+    assert "nothing in it was run" in str(caught.value)
+
+
+def test_what_fairseq_saves_with_the_weights_is_read(tmp_path, monkeypatch):
+    dictionary = type(
+        "Dictionary", (), {"__module__": "fairseq.data.dictionary", "__qualname__": "Dictionary"}
+    )
+    modules = ("fairseq", "fairseq.data", "fairseq.data.dictionary")
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules[modules[-1]].Dictionary = dictionary
+    entry = dictionary()
+    entry.symbols = ["a"]
+    content = {
+        "args": argparse.Namespace(encoder_layers=3),
+        "task_state": {"target_dictionary": entry},
+        "extra_state": {"val_loss": np.float64(1.5), "epoch": np.int64(4)},
+        "model": {"weight": torch.tensor([1.0, 2.0])},
+    }
+    torch.save(content, tmp_path / "checkpoint.pt")
+    for name in modules:
+        monkeypatch.delitem(sys.modules, name)
+    read = read_weights_file(tmp_path / "checkpoint.pt")
+    assert vars(read["args"]) == {"encoder_layers": 3}
+    assert read["extra_state"] == {"val_loss": 1.5, "epoch": 4}
+    assert read["model"]["weight"].tolist() == [1.0, 2.0]
+
+
+def test_a_file_that_is_cut_short_is_reported(tmp_path):
+    torch.save({"weight": torch.ones(1000)}, tmp_path / "weights.pt")
+    whole = (tmp_path / "weights.pt").read_bytes()
+    (tmp_path / "weights.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(AsdfError, match=r"weights\.pt"):
+        read_weights_file(tmp_path / "weights.pt")
+
+
+@pytest.mark.parametrize("content", [b"", b"not weights at all"])
+def test_a_file_of_another_kind_is_reported(content, tmp_path):
+    (tmp_path / "weights.pt").write_bytes(content)
+    with pytest.raises(AsdfError, match=r"weights\.pt"):
+        read_weights_file(tmp_path / "weights.pt")
+
+
+def test_a_missing_file_is_reported(tmp_path):
+    with pytest.raises(AsdfError, match="there is no such file"):
+        read_weights_file(tmp_path / "weights.pt")
+    with pytest.raises(AsdfError, match="it is a folder"):
+        read_weights_file(tmp_path)
+
+
+def test_something_else_than_a_dictionary_is_reported(tmp_path):
+    torch.save([torch.ones(1)], tmp_path / "weights.pt")
+    with pytest.raises(AsdfError, match="holds a list"):
+        read_weights_file(tmp_path / "weights.pt")
+
+
+def test_a_file_without_checksums_is_named_in_the_log(tmp_path: Path, caplog) -> None:
+    save_legacy({"weight": torch.ones(3)}, tmp_path / "old.pt")
+    save_zip({"weight": torch.ones(3)}, tmp_path / "new.pt")
+    read_weights_file(tmp_path / "new.pt")
+    assert not caplog.text
+    read_weights_file(tmp_path / "old.pt")
+    assert f"{tmp_path / 'old.pt'} is in the format that torch.save had" in caplog.text
+    assert "no checksums" in caplog.text
