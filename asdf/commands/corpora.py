@@ -90,7 +90,10 @@ def main(arguments: list[str]) -> int:
         return 0
     assert args.name is not None  # it stands before the folder
     screen = text_stream([args.list, args.trials])
-    list_file = Path(args.name) if _is_list(args.name) else None
+    list_file = None
+    # A corpus's name means the corpus, even where a file has it; './asvspoof5' means the file.
+    if args.name.split(":", 1)[0] not in {*KNOWN, *ALIASES} and Path(args.name).is_file():
+        list_file = Path(args.name)
     chosen = [] if list_file else _subsets(args.name)
     if len(chosen) > 1 and outputs:
         names = ", ".join(subset.name for subset in chosen)
@@ -98,11 +101,6 @@ def main(arguments: list[str]) -> int:
     parts: list[Chosen | Path] = [list_file] if list_file else [*chosen]
     statuses = [_check(part, args, screen, alone=len(parts) == 1) for part in parts]
     return max(statuses)
-
-
-def _is_list(name: str) -> bool:
-    # A corpus's name means the corpus, even where a file has it; './asvspoof5' means the file.
-    return name.split(":", 1)[0] not in {*KNOWN, *ALIASES} and Path(name).is_file()
 
 
 def _subsets(name: str) -> list[Chosen]:

@@ -54,7 +54,11 @@ def main(arguments: list[str]) -> int:
         draw_picture(args.picture, read_embeddings(Path(args.network)), args)
         return 0
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
-        _become_torchrun(args.processes, arguments)
+        # --standalone takes a free port, so that several commands can share a machine.
+        launcher = ["-m", "torch.distributed.run", "--standalone"]
+        words = [*launcher, f"--nproc_per_node={args.processes}", "-m", "asdf", "embed", *arguments]
+        # In this process, so that its number, signals and exit status stay those of the command.
+        os.execv(sys.executable, [sys.executable, *words])
     # From here on torch is needed, which takes seconds to import.
     from asdf.commands.embed_running import embed
     from asdf.distributed.stopping import Stopped
@@ -88,10 +92,3 @@ def _once_on_screen() -> Iterator[None]:
 def _describe(path: Path, embeddings: Embeddings) -> None:
     count, dimension = embeddings.embeddings_NE.shape
     show(f"written to {path}: {count:,} embeddings of {dimension} numbers")
-
-
-def _become_torchrun(processes: int, arguments: list[str]) -> None:
-    # --standalone takes a free port, so that several commands can share a machine.
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    # In this process, so that its number, signals and exit status stay those of the command.
-    os.execv(sys.executable, [sys.executable, *launcher, "-m", "asdf", "embed", *arguments])

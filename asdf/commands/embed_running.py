@@ -30,7 +30,7 @@ from asdf.runs.systems import can_lock
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
-from asdf.settings.sections import Computing, Sections
+from asdf.settings.sections import Computing, SpeechActivity
 from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 
@@ -77,8 +77,8 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
         engine=engine,
         owns_network=True,
     )
-    known = _find_usable(args, utterances, settings, folder, world, stop)
-    how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings, known))
+    known = _find_usable(args, utterances, settings.sad, folder, world, stop)
+    how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
     scored = score_with_extras(
         scorer, known.trials, known.lengths, settings, world, stop, [EMBEDDING], folder / "trials"
     )
@@ -98,7 +98,7 @@ def _describe_work(
     args: EmbedOptions,
     path: Path,
     scorer: Scorer,
-    settings: Sections,
+    sad: SpeechActivity,
     known: _Usable,
 ) -> dict[str, Any]:
     """Return all that the embeddings depend on, as plain values."""
@@ -110,7 +110,7 @@ def _describe_work(
         # Of a file, what `sha256sum` prints.
         "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
         "scored": asdict(scorer.length),
-        "sad": settings.sad.mode,
+        "sad": sad.mode,
         "precision": scorer.precision.name,
         "engine": scorer.engine,
         "device": scorer.device.type,
@@ -138,7 +138,7 @@ class _Usable:
 def _find_usable(
     args: EmbedOptions,
     trials: TrialList,
-    settings: Sections,
+    sad: SpeechActivity,
     folder: Path,
     world: World,
     stop: StopRequest,
@@ -151,9 +151,7 @@ def _find_usable(
     """
     # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
     check = Path(args.list).is_dir()
-    lengths = measure_lengths(
-        trials, settings.sad, folder / "lengths", world, stop, check, skip_broken=True
-    )
+    lengths = measure_lengths(trials, sad, folder / "lengths", world, stop, check, skip_broken=True)
     usable = np.flatnonzero(lengths)
     if not usable.size:
         raise AsdfError(f"{trials.name}: none of its recordings can be used.")

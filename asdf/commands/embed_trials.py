@@ -45,7 +45,10 @@ def read_recordings(named: str, folder: Path | None, subset: str | None = None) 
         chosen = choose(named)
         return read_known(chosen, find_tree(chosen.corpus, folder, itself=True))[0]
     if path.is_dir():
-        return _folder_trials(path)
+        recordings = find_recordings([named])
+        ids = [Path(each).relative_to(path).as_posix() for each in recordings.paths]
+        labels = np.full(len(ids), -1, np.int8)
+        return TrialList(ids, labels, name=path.name or "recordings", folder=path)
     if not path.exists():
         raise UsageError(
             f"there is no list, folder or corpus {named}. See `python -m asdf corpora`."
@@ -61,13 +64,6 @@ def read_recordings(named: str, folder: Path | None, subset: str | None = None) 
     if folder is None:
         raise UsageError(f"{path}: --folder says where the recordings of the protocol are.")
     return _locate(read_protocol(path, subset), path, folder)
-
-
-def _folder_trials(folder: Path) -> TrialList:
-    recordings = find_recordings([str(folder)])
-    ids = [Path(path).relative_to(folder).as_posix() for path in recordings.paths]
-    labels = np.full(len(ids), -1, np.int8)
-    return TrialList(ids, labels, name=folder.name or "recordings", folder=folder)
 
 
 def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:

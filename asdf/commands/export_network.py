@@ -108,7 +108,11 @@ def main(arguments: list[str]) -> int:
     network, file = read_detector(args.network, args.network_folder, args.base)
     if args.format in _PUBLISHED:
         _check_no_loss(network, args.format)
-        _check_no_heads(network, args.format)
+        for head in _heads_of(network):
+            raise UsageError(
+                f"the network has {head}, for which {args.format} has no layer. Export it as "
+                "safetensors or hub; onnx and torchscript have the scores of utterances alone."
+            )
     remark = _WRITERS[args.format](args, network, file)
     kind = file.network_class or type(network).__name__
     parameters = summary(network).total
@@ -132,19 +136,6 @@ def _heads_of(network: nn.Module) -> dict[str, str]:
     for head in heads_of(network):
         heads[f"a head of {head.key!r}"] = f"the values of {head.key!r}"
     return heads
-
-
-def _check_no_heads(network: nn.Module, layout: str) -> None:
-    """Refuse a network with a head for frames or sources: no published layout has a layer for it.
-
-    Raises:
-        UsageError: the network is one.
-    """
-    for head in _heads_of(network):
-        raise UsageError(
-            f"the network has {head}, for which {layout} has no layer. Export it as safetensors or "
-            "hub; onnx and torchscript have the scores of utterances alone."
-        )
 
 
 def _check_no_loss(network: nn.Module, layout: str) -> None:

@@ -66,7 +66,11 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: a mistake in any config, point or option, before the first run starts.
     """
-    arguments, sbatch_options = _split_options(arguments)
+    sbatch_options = []
+    if "--" in arguments:
+        index = arguments.index("--")
+        sbatch_options = arguments[index + 1 :]
+        arguments = arguments[:index]
     args = COMMAND.read(arguments)
     if not hasattr(os, "killpg"):
         raise UsageError(
@@ -102,14 +106,6 @@ def main(arguments: list[str]) -> int:
     if plan.folds is not None and not is_written:
         show_left_out(jobs)
     return status
-
-
-def _split_options(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments of this command, and those behind `--`."""
-    if "--" not in arguments:
-        return arguments, []
-    index = arguments.index("--")
-    return arguments[:index], arguments[index + 1 :]
 
 
 def _show_plan(plan: Plan, recipe: Path) -> int:

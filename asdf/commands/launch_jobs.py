@@ -91,7 +91,12 @@ def make_jobs(
     for run in runs:
         computing = run.settings.computing
         if not slots.are_gpus:
-            _check_cpu(run.name, computing)
+            try:
+                usable_gpus(computing, look_without_torch())
+            except UsageError as error:
+                raise UsageError(
+                    f"config {run.name}: {error} A launch computes on the CPU with --slots N."
+                ) from None
         gpus = _count_gpus(run.name, computing, slots)
         overrides = list(run.overrides)
         # As counted now: a config that is edited before its run starts must not take more slots.
@@ -115,16 +120,6 @@ def plain_job(run: PlannedRun, recipe: Path) -> Job:
     job.settings = outcome_settings(run.settings.plain())
     job.modules = recipe.parent
     return job
-
-
-def _check_cpu(name: str, computing: Computing) -> None:
-    """Refuse a run on the CPU that should have a GPU."""
-    try:
-        usable_gpus(computing, look_without_torch())
-    except UsageError as error:
-        raise UsageError(
-            f"config {name}: {error} A launch computes on the CPU with --slots N."
-        ) from None
 
 
 def _count_gpus(name: str, computing: Computing, slots: Slots) -> int:

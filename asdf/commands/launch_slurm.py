@@ -47,7 +47,12 @@ def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequen
     if args.dry_run:
         show(list_runs(jobs))
         return 0
-    _show_others(jobs)
+    done = [job for job in jobs if job.state == "done"]
+    if done:
+        show(summary(done))
+    in_queue = [f"{job.label} {job.detail}" for job in jobs if job.state != "done" and job.detail]
+    if in_queue:
+        show(and_more(in_queue, _SHOWN))
     if plan.folds is not None:
         show_left_out(jobs)
     if not waiting:
@@ -58,16 +63,6 @@ def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequen
     submission = submit_array(waiting, recipe, script, args.max_running, sbatch_options)
     _show_submission(submission, len(waiting), args.max_running)
     return 0
-
-
-def _show_others(jobs: Sequence[Job]) -> None:
-    """Show the results of what is done, and what is in the queue."""
-    done = [job for job in jobs if job.state == "done"]
-    if done:
-        show(summary(done))
-    queued = [f"{job.label} {job.detail}" for job in jobs if job.state != "done" and job.detail]
-    if queued:
-        show(and_more(queued, _SHOWN))
 
 
 def _show_submission(submission: Submission, tasks: int, max_running: int | None) -> None:

@@ -40,19 +40,17 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asdf.commands.made_by import made_by, provenance_of
 from asdf.commands.options import Command
 from asdf.commands.outputs import show, text_stream
 from asdf.commands.score_options import DetectorOptions, ScoreOptions, window_option
 from asdf.errors import AsdfError, UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.streams import STREAM, show_error
 
 if TYPE_CHECKING:
     from asdf.commands.score_recordings import Recordings
-    from asdf.commands.score_result_files import Heading
     from asdf.commands.score_results import Results
     from asdf.scoring.detector import Detector
+    from asdf.scoring.document import Heading
     from asdf.scoring.scored import Scored, WindowScore
 
 _STDIN = (STREAM, "/dev/stdin")
@@ -99,6 +97,8 @@ def _score(
     from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
+    from asdf.scoring.document import make_heading
+    from asdf.scoring.made_by import made_by, provenance_of
     from asdf.trials.how_scored import HowScored
 
     recordings = find_recordings(names, args.folder)
@@ -110,10 +110,7 @@ def _score(
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()
     detector = open_detector(args, window)
-    segments = segment_outputs(args)
-    if segments is not None:
-        # Without a frame-level head it is refused here, before anything is scored or written.
-        detector.score_many([], frames=True)
+    segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = make_heading(detector, detector.source, are_trials)
@@ -269,41 +266,6 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if detector.device.type == "cpu":
         where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
-
-
-def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
-    """Return what the scores of a detector are, in words, with the threshold."""
-    from asdf.commands.score_result_files import Heading
-    from asdf.trials.how_scored import in_precision
-
-    # The column is named by it, so that no reader takes raw scores for LLRs.
-    kind = "score" if detector.calibration is None else "llr"
-    decision = ""
-    threshold = detector.threshold
-    if detector.calibration is not None and threshold == detector.calibration.threshold:
-        decision = detector.calibration.describe()
-    elif threshold is not None:
-        name = "a score" if detector.calibration is None else "an LLR"
-        decision = f"bona fide from {name} of {threshold:g} on"
-    scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
-    classes = detector.source_classes
-    column = classes.column if classes else ""
-    return Heading(scores, network, kind, threshold, decision, detector.precision, column)
-
-
-def _describe_scores(detector: Detector, are_trials: bool) -> str:
-    samples = detector.length.max_samples or 0
-    if not are_trials:
-        samples = detector.window_samples
-    length = f"{samples:,} samples ({round(samples / SAMPLE_RATE, 2):g} s)"
-    if not are_trials:
-        return (
-            f"scores of whole recordings; of those longer than {length}, the mean over windows of "
-            "that length"
-        )
-    if detector.length.min_samples == samples:
-        return f"trial scores of the first {length}, shorter recordings repeated"
-    return f"trial scores of whole recordings up to {length}, of longer ones the beginning"
 
 
 def _over_time(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 from typing import IO, Any
 
 from asdf.commands.score_pictures import svg_plot
 from asdf.runs.files import write_text
+from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.segments import Segment
 from asdf.text import csv_text
@@ -35,32 +36,6 @@ _COLUMNS_AFTER = (
 )
 # At the end, for networks that trace sources.
 _COLUMNS_OF_SOURCES = ("source", "source_probability")
-
-
-@dataclass(frozen=True)
-class Heading:
-    """What the scores of a table are.
-
-    Attributes:
-        scores: Recordings that were scored, in words: trials or whole recordings, and their length.
-        network: path of the network file, or its name on the hub with the commit.
-        kind: 'score' or 'llr'.
-        threshold: bona fide from this score on; None: no verdicts.
-        decision: the threshold in words.
-        precision: the number format that the network computed in.
-        source_column: Meaning of the classes of a network that traces sources; ''.
-        made_by: Versions, digest, date and options (`asdf.scoring.provenance`), for JSON; None:
-            left out.
-    """
-
-    scores: str
-    network: str
-    kind: str
-    threshold: float | None
-    decision: str
-    precision: str = "fp32"
-    source_column: str = ""
-    made_by: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -134,12 +109,7 @@ class JsonTable:
         self._file = file
         self._between = "\n"
         # The object is left open: entries are written as they come, in any number.
-        entries = asdict(heading)
-        if not heading.source_column:
-            del entries["source_column"]
-        if heading.made_by is None:
-            del entries["made_by"]
-        opened = json.dumps(entries, indent=2).removesuffix("\n}")
+        opened = json.dumps(heading.entries(), indent=2).removesuffix("\n}")
         file.write(opened + ',\n  "recordings": [')
 
     def add(self, line: Line) -> None:

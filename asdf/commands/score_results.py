@@ -16,14 +16,15 @@ from typing import IO, Any, TextIO
 
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
 from asdf.commands.score_recordings import Recordings
-from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line, write_pictures
+from asdf.commands.score_result_files import CsvTable, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
-from asdf.scoring.provenance import recording_digest
+from asdf.scoring.document import Heading
+from asdf.scoring.made_by import recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.segments import Segment
 from asdf.tasks.tracing.traced import Sources

@@ -10,8 +10,9 @@ import sys
 from typing import TextIO
 
 from asdf.commands.score_pictures import clock, text_plot
-from asdf.commands.score_result_files import Heading, Line
+from asdf.commands.score_result_files import Line
 from asdf.commands.score_terminal import TerminalLines
+from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
 
 # On standard error; the lines and tables have all of them.

@@ -24,6 +24,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import is_stdout
+from asdf.scoring.detector import Detector
 from asdf.scoring.scored import WindowScore
 from asdf.segments import Timed, write_rttm
 from asdf.tasks.localisation.frame_scores import FrameScores
@@ -90,11 +91,12 @@ class SegmentOutputs:
         return len(names)
 
 
-def segment_outputs(args: ScoreOptions) -> SegmentOutputs | None:
+def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | None:
     """Return the outputs that --segments names: files, or 'segments' in a folder.
 
     Raises:
-        UsageError: they cannot be written there, or another output has the same path.
+        UsageError: they cannot be written there, another output has the same path, or the network
+            scores no frames.
     """
     path = args.segments
     if path is None:
@@ -112,6 +114,8 @@ def segment_outputs(args: ScoreOptions) -> SegmentOutputs | None:
             outputs.json.resolve(),
         ):
             raise UsageError(f"{other} would be written twice, by --segments too: name another.")
+    # Before anything is scored or written.
+    detector.score_many([], frames=True)
     return outputs
 
 

@@ -16,31 +16,16 @@ It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
 
 from __future__ import annotations
 
-import io
-import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from asdf.commands.made_by import made_by, provenance_of
 from asdf.commands.options import Command, flag, option
 from asdf.commands.outputs import show
 from asdf.commands.score_options import DetectorOptions
-from asdf.facts import SAMPLE_RATE
-from asdf.hub import parse_name
 from asdf.runs.log import log_to_screen
-from asdf.service import Address, Question, ServiceLimits, check_installed, serve
-
-if TYPE_CHECKING:
-    from asdf.commands.score_result_files import Heading
-    from asdf.scoring.detector import Detector
-    from asdf.scoring.provenance import Provenance
-    from asdf.scoring.scored import Scored, WindowScore
-
-# Of scores over time on the page.
-_WINDOW_S = 4
+from asdf.service import Address, ServiceLimits, check_installed, serve
 
 
 def _limit(name: str, meaning: str) -> Any:
@@ -93,20 +78,7 @@ class ServeOptions(DetectorOptions):
     @property
     def limits(self) -> ServiceLimits:
         """The limits of the service."""
-        return ServiceLimits(
-            max_mb=self.max_mb,
-            max_seconds=self.max_seconds,
-            queue=self.queue,
-            rate=self.rate,
-            audio_rate=self.audio_rate,
-            connections=self.connections,
-            client_connections=self.client_connections,
-            readers=self.readers,
-            head_s=self.head_s,
-            upload_s=self.upload_s,
-            request_s=self.request_s,
-            stop_s=self.stop_s,
-        )
+        return ServiceLimits(**{one.name: getattr(self, one.name) for one in fields(ServiceLimits)})
 
 
 COMMAND = Command("serve", __doc__, ServeOptions)
@@ -142,76 +114,5 @@ def main(arguments: list[str]) -> int:
             f"recordings take up to {args.limits.memory_mb:,.0f} MB of memory together", sys.stderr
         )
 
-    provenance = provenance_of(detector)
-    make_document = document_maker(detector, args.network, provenance)
-    about = describe_detector(detector, args.network, args.limits, provenance)
-    serve(detector, make_document, about, address, args.limits, announce)
+    serve(detector, args.network, address, args.limits, announce)
     return 0
-
-
-def document_maker(
-    detector: Detector, network: str, provenance: Provenance
-) -> Callable[[Scored, list[WindowScore], Question], dict[str, Any]]:
-    """Return a function that makes what `score --json` writes of one recording.
-
-    Its arguments are a result, its windows, and what was asked.
-
-    Args:
-        provenance: Provenance of the detector, as of `provenance_of`.
-    """
-    from asdf.commands.score_result_files import JsonTable, Line
-
-    headings = {}
-    for is_trial in (False, True):
-        headings[is_trial] = _make_heading(detector, network, is_trial)
-
-    def make(result: Scored, windows: list[WindowScore], question: Question) -> dict[str, Any]:
-        text = io.StringIO()
-        table = JsonTable(text, headings[question.trial])
-        table.add(Line(None, result, windows))
-        table.end(complete=True)
-        document: dict[str, Any] = json.loads(text.getvalue())
-        document["made_by"] = made_by(provenance, question.trial, question.window)
-        return document
-
-    return make
-
-
-def describe_detector(
-    detector: Detector, network: str, limits: ServiceLimits, provenance: Provenance
-) -> dict[str, Any]:
-    """Return what the page shows of a detector and the limits."""
-    heading = _make_heading(detector, network, False)
-    return {
-        "asdf": provenance.asdf,
-        "torch": provenance.torch,
-        "network_sha256": provenance.network_sha256,
-        "network": heading.network,
-        "kind": heading.kind,
-        "threshold": heading.threshold,
-        "decision": heading.decision,
-        "scores": heading.scores,
-        "max_mb": limits.max_mb,
-        "max_seconds": limits.max_seconds,
-        "limits": f"{limits.max_mb:g} MB and {_describe_seconds(limits.max_seconds)}",
-        "window_s": _choose_window(detector),
-    }
-
-
-def _describe_seconds(seconds: float) -> str:
-    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"
-
-
-def _choose_window(detector: Detector) -> float:
-    """Return the seconds of a window on the page: short, but all that the network hears at once."""
-    length = detector.length
-    wanted = max(_WINDOW_S * SAMPLE_RATE, length.min_samples)
-    return min(wanted, detector.window_samples) / SAMPLE_RATE
-
-
-def _make_heading(detector: Detector, network: str, is_trial: bool) -> Heading:
-    from asdf.commands.score import make_heading
-
-    # Where it lies on the server is nobody's business; a name of the hub is, with its commit.
-    name = detector.source if parse_name(detector.source) else Path(network).name
-    return make_heading(detector, name, is_trial)

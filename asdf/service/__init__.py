@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asdf.errors import UsageError
 from asdf.service.limits import ServiceLimits
-from asdf.service.questions import Question
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
-    from asdf.service.service import Document
 
-__all__ = ["Address", "Question", "ServiceLimits", "check_installed", "serve"]
+__all__ = ["Address", "ServiceLimits", "check_installed", "serve"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,7 @@ def check_installed() -> None:
 
 def serve(
     detector: Detector,
-    make_document: Document,
-    about: dict[str, Any],
+    network: str,
     address: Address,
     limits: ServiceLimits,
     announce: Callable[[str], None],
@@ -65,8 +62,7 @@ def serve(
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
-        make_document: makes what `score --json` writes.
-        about: Facts about the detector that the page shows.
+        network: Path or name that the detector was opened by.
         announce: Function called with the service's address when it begins.
 
     Raises:
@@ -74,11 +70,11 @@ def serve(
     """
     check_installed()
     from asdf.service.app import make_app
+    from asdf.service.bearer_token import VARIABLE, read_token
+    from asdf.service.host_names import Names
     from asdf.service.listener import listen
-    from asdf.service.names import Names
     from asdf.service.server import is_local, make_server, run_server
     from asdf.service.service import Service
-    from asdf.service.tokens import VARIABLE, read_token
 
     token = read_token(address.token_file)
     if token is None and not is_local(address.host) and not address.without_token:
@@ -88,8 +84,8 @@ def serve(
         )
     limits.check()
     listener = listen(address.host, address.port)
-    service = Service(detector, make_document, limits)
+    service = Service(detector, network, limits)
     names = Names(address.host, is_local(address.host), address.names)
-    app = make_app(service, token, {**about, "token": token is not None}, names)
+    app = make_app(service, token, names)
     server = make_server(app, service, address.proxies)
     run_server(server, listener, announce)

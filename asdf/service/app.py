@@ -18,18 +18,21 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
-from asdf.service.files import PageFiles
+from asdf.service.bearer_token import Token
 from asdf.service.front import Front
+from asdf.service.host_names import Names
 from asdf.service.limits import Refusal
-from asdf.service.names import Names
+from asdf.service.page_files import PageFiles
 from asdf.service.questions import Question
 from asdf.service.service import Service
-from asdf.service.tokens import Token
 from asdf.service.uploads import read_upload
 from asdf.version import VERSION
 
 _MAX_POINTS = 4000
+# Of scores over time on the page.
+_WINDOW_S = 4
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _FORM: dict[str, Any] = {
     "schema": {
@@ -60,14 +63,14 @@ _REFUSALS = {
 }
 
 
-def make_app(service: Service, token: Token | None, about: dict[str, Any], names: Names) -> ASGIApp:
+def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
     """Make the application.
 
     Args:
         token: Bearer token required for /score and /metrics; None: no authentication.
-        about: Facts about the detector that the page shows.
         names: Names that the service is asked under.
     """
+    about = {**describe_service(service), "token": token is not None}
     app = FastAPI(
         title="ASDF",
         summary="Tells genuine speech from spoofed speech.",
@@ -119,6 +122,33 @@ def make_app(service: Service, token: Token | None, about: dict[str, Any], names
     return Front(app, service.counts, names)
 
 
+def describe_service(service: Service) -> dict[str, Any]:
+    """Return what the page shows of a detector and the limits."""
+    detector = service.detector
+    limits = service.limits
+    heading = service.documents.of_whole
+    provenance = service.documents.provenance
+    length = f"{limits.max_seconds:g} seconds"
+    if limits.max_seconds >= 120:
+        length = f"{limits.max_seconds / 60:g} minutes"
+    # A window is short, but all that the network hears at once.
+    wanted = max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples)
+    return {
+        "asdf": provenance.asdf,
+        "torch": provenance.torch,
+        "network_sha256": provenance.network_sha256,
+        "network": heading.network,
+        "kind": heading.kind,
+        "threshold": heading.threshold,
+        "decision": heading.decision,
+        "scores": heading.scores,
+        "max_mb": limits.max_mb,
+        "max_seconds": limits.max_seconds,
+        "limits": f"{limits.max_mb:g} MB and {length}",
+        "window_s": min(wanted, detector.window_samples) / SAMPLE_RATE,
+    }
+
+
 @dataclass(frozen=True)
 class _Paths:
     """What is done for each path."""
@@ -155,7 +185,12 @@ class _Paths:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         self.service.rates.count(_client_of(request))
         self._check_token(request)
-        question = Question(_make_window(window, hop), trial, outline)
+        if window is None and hop is not None:
+            raise UsageError("hop is the distance between windows: state window too.")
+        windows = None
+        if window is not None:
+            windows = (window, window / 2 if hop is None else hop)
+        question = Question(windows, trial, outline)
         self.service.check_question(question)
         return JSONResponse(await _score(self.service, request, question))
 
@@ -207,14 +242,6 @@ def _client_of(request: Request) -> str:
 async def _wait_until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _make_window(window: float | None, hop: float | None) -> tuple[float, float] | None:
-    if window is None:
-        if hop is not None:
-            raise UsageError("hop is the distance between windows: state window too.")
-        return None
-    return window, window / 2 if hop is None else hop
 
 
 def _lifespan(service: Service) -> Any:

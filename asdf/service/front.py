@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asdf.runs.log import LOG
 from asdf.service.counts import Counts
+from asdf.service.host_names import Names
 from asdf.service.limits import Refusal
-from asdf.service.names import Names
 
 # Of a client that goes on sending, and of one that does not.
 _DRAIN_S = 30.0

@@ -21,25 +21,21 @@ from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.detector import Detector
+from asdf.scoring.document import Documents
 from asdf.scoring.hearing import Pieces
-from asdf.scoring.provenance import recording_digest
-from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.made_by import recording_digest
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline
 from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
-from asdf.service.passes import SharedPasses
 from asdf.service.questions import Question
 from asdf.service.rates import Rates
+from asdf.service.shared_passes import SharedPasses
 from asdf.service.uploads import Upload
 
 Value = TypeVar("Value")
 # A second of noise: enough for any network, and for kernels to be chosen.
 _WARM_UP = 16_000
-
-
-Document = Callable[[Scored, list[WindowScore], Question], dict[str, Any]]
-"""Makes what `score --json` writes, of a result, its windows, and what was asked."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +56,17 @@ class Service:
 
     Attributes:
         limits: Limits of recordings and requests.
+        documents: What makes answers.
         counts: Counts for Prometheus.
         rates: Number of requests, and of seconds of audio, that a client may send.
         stopping: True where new recordings are refused, since the service is to end.
     """
 
-    def __init__(self, detector: Detector, make_document: Document, limits: ServiceLimits) -> None:
+    def __init__(self, detector: Detector, network: str, limits: ServiceLimits) -> None:
         """Start the threads, and warm the network up in the background.
+
+        Args:
+            network: Path or name that the detector was opened by.
 
         Raises:
             UsageError: a limit leaves nothing to serve.
@@ -77,7 +77,7 @@ class Service:
         self.counts = Counts()
         self.rates = Rates(limits.rate, limits.audio_rate)
         self.stopping = False
-        self._make_document = make_document
+        self.documents = Documents(detector, network)
         self._hearing = detector.hearing
         self._in_memory = 0
         self._lock = threading.Lock()
@@ -176,7 +176,7 @@ class Service:
                 passing.cancel()
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
-        document = self._make_document(result, windows, question)
+        document = self.documents.make(result, windows, question.trial, question.window)
         document["recordings"][0]["sha256"] = decoded.sha256
         if decoded.outline is not None:
             document["outline"] = decoded.outline
@@ -259,7 +259,7 @@ async def _wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wai
     """
     wrapped = asyncio.wrap_future(future)
     # Nobody may be there to see how it ends.
-    wrapped.add_done_callback(_see)
+    wrapped.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     remaining_s = max(0.0, wait.until_s - time.monotonic())
     waited: set[asyncio.Future[Any]] = {wrapped, gone}
     await asyncio.wait(waited, timeout=remaining_s, return_when=asyncio.FIRST_COMPLETED)
@@ -268,9 +268,3 @@ async def _wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wai
     if gone.done():
         raise Refusal(GONE, "the client has gone.")
     raise Refusal(503, "the recording was not scored in time: try again later.", 5)
-
-
-def _see(future: asyncio.Future[Any]) -> None:
-    """Mark an exception as seen, so that asyncio does not print it."""
-    if not future.cancelled():
-        future.exception()

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from asdf.__main__ import main
-from asdf.service.tokens import VARIABLE, Token, read_token
+from asdf.service.bearer_token import VARIABLE, Token, read_token
 from tests.conftest import ROOT
 
 

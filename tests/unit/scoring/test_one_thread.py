@@ -11,7 +11,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
-from asdf.service.passes import SharedPasses
+from asdf.service.shared_passes import SharedPasses
 from tests.recordings import write_recordings
 from tests.unit.conftest import small_settings, sound
 

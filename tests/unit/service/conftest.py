@@ -19,15 +19,13 @@ import pytest
 import soundfile
 
 import asdf
-from asdf.commands.made_by import provenance_of
-from asdf.commands.serve import describe_detector, document_maker
 from asdf.service import ServiceLimits
 from asdf.service.app import make_app
+from asdf.service.bearer_token import Token
+from asdf.service.host_names import Names
 from asdf.service.listener import listen
-from asdf.service.names import Names
 from asdf.service.server import Server, make_server, run_server
 from asdf.service.service import Service
-from asdf.service.tokens import Token
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, write_small_network
 
@@ -112,13 +110,9 @@ def running(
     **options: Any,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
-    provenance = provenance_of(detector)
-    about = describe_detector(detector, "plain.pt", limits, provenance)
-    service = Service(detector, document_maker(detector, "plain.pt", provenance), limits)
+    service = Service(detector, "plain.pt", limits)
     secret = Token(token) if token else None
-    app = make_app(
-        service, secret, {**about, "token": secret is not None}, Names("127.0.0.1", True, names)
-    )
+    app = make_app(service, secret, Names("127.0.0.1", True, names))
     server = make_server(app, service, **options)
     urls: list[str] = []
     thread = threading.Thread(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,9 @@ from asdf.interchange import find_network
 from asdf.runs.files import digest_of, sha256_of
 from asdf.text import AnyPath
 from asdf.version import VERSION
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
 
 _PIECE = 2**20
 # Of a folder as `export` and the hub write it.
@@ -67,6 +70,37 @@ def describe(network: AnyPath, options: Mapping[str, Any]) -> Provenance:
     """
     plain = {name: _as_plain(value) for name, value in options.items()}
     return Provenance(VERSION, str(torch.__version__), network_digest(network), _now(), plain)
+
+
+def provenance_of(detector: Detector) -> Provenance:
+    """Return the versions, the network's digest and the options of a detector.
+
+    Raises:
+        AsdfError: the network's file is gone.
+    """
+    options = {
+        "threshold": detector.threshold,
+        "precision": detector.precision,
+        "engine": detector.engine,
+        "device": detector.device.type,
+        "max_samples": detector.length.max_samples,
+    }
+    return describe(detector.source, options)
+
+
+def made_by(
+    provenance: Provenance, trial: bool, window: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Return `made_by` for scores that are made now.
+
+    Args:
+        trial: Whether they are trial scores.
+        window: Seconds of a window and from one to the next; None without windows.
+    """
+    entry = provenance.now().entry()
+    window_s, hop_s = window or (None, None)
+    options = {**entry["options"], "trial": trial, "window": window_s, "hop": hop_s}
+    return {**entry, "options": options}
 
 
 def network_digest(network: AnyPath) -> str:

@@ -11,7 +11,7 @@ import pytest
 import asdf
 from asdf.errors import AsdfError
 from asdf.scoring.hearing import Hearing
-from asdf.service.passes import SharedPasses
+from asdf.service.shared_passes import SharedPasses
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import wait_for

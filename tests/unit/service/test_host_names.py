@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from starlette.datastructures import Headers
 
+from asdf.service.host_names import Names
 from asdf.service.limits import Refusal
-from asdf.service.names import Names
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import as_file, running

@@ -17,7 +17,7 @@ import asdf
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.checkpoint.safetensors_network import write_hub_folder
 from asdf.errors import AsdfError
-from asdf.scoring.provenance import describe, network_digest, recording_digest
+from asdf.scoring.made_by import describe, network_digest, recording_digest
 from tests.unit.conftest import write_small_network
 
 

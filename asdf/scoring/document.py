@@ -1,0 +1,125 @@
+"""What is said of scores next to them: in words above a table, and as a document of one recording.
+
+Invariant: commands and the service say the same of a detector's scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from asdf.facts import SAMPLE_RATE
+from asdf.hub import parse_name
+from asdf.scoring.detector import Detector
+from asdf.scoring.made_by import made_by, provenance_of
+from asdf.scoring.scored import Scored, WindowScore
+from asdf.trials.how_scored import in_precision
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the scores of a table are.
+
+    Attributes:
+        scores: Recordings that were scored, in words: trials or whole recordings, and their length.
+        network: path of the network file, or its name on the hub with the commit.
+        kind: 'score' or 'llr'.
+        threshold: bona fide from this score on; None: no verdicts.
+        decision: the threshold in words.
+        precision: the number format that the network computed in.
+        source_column: Meaning of the classes of a network that traces sources; ''.
+        made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
+            left out.
+    """
+
+    scores: str
+    network: str
+    kind: str
+    threshold: float | None
+    decision: str
+    precision: str = "fp32"
+    source_column: str = ""
+    made_by: dict[str, Any] | None = None
+
+    def entries(self) -> dict[str, Any]:
+        """Return the fields as plain values, without those that do not apply."""
+        entries = asdict(self)
+        if not self.source_column:
+            del entries["source_column"]
+        if self.made_by is None:
+            del entries["made_by"]
+        return entries
+
+
+def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
+    """Return what the scores of a detector are, in words, with the threshold."""
+    # The column is named by it, so that no reader takes raw scores for LLRs.
+    kind = "score" if detector.calibration is None else "llr"
+    decision = ""
+    threshold = detector.threshold
+    if detector.calibration is not None and threshold == detector.calibration.threshold:
+        decision = detector.calibration.describe()
+    elif threshold is not None:
+        name = "a score" if detector.calibration is None else "an LLR"
+        decision = f"bona fide from {name} of {threshold:g} on"
+    scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
+    classes = detector.source_classes
+    column = classes.column if classes else ""
+    return Heading(scores, network, kind, threshold, decision, detector.precision, column)
+
+
+def _describe_scores(detector: Detector, are_trials: bool) -> str:
+    samples = detector.length.max_samples or 0
+    if not are_trials:
+        samples = detector.window_samples
+    length = f"{samples:,} samples ({round(samples / SAMPLE_RATE, 2):g} s)"
+    if not are_trials:
+        return (
+            f"scores of whole recordings; of those longer than {length}, the mean over windows of "
+            "that length"
+        )
+    if detector.length.min_samples == samples:
+        return f"trial scores of the first {length}, shorter recordings repeated"
+    return f"trial scores of whole recordings up to {length}, of longer ones the beginning"
+
+
+class Documents:
+    """Makes what `score --json` writes, of one recording.
+
+    Attributes:
+        provenance: Provenance of the detector.
+    """
+
+    def __init__(self, detector: Detector, network: str) -> None:
+        """`network` is the path or the name that the detector was opened by."""
+        self.provenance = provenance_of(detector)
+        # Where it lies on a server is nobody's business; a name of the hub is, with its commit.
+        name = detector.source if parse_name(detector.source) else Path(network).name
+        self.of_trials = make_heading(detector, name, True)
+        self.of_whole = make_heading(detector, name, False)
+
+    def make(
+        self,
+        result: Scored,
+        windows: Sequence[WindowScore],
+        trial: bool,
+        window: tuple[float, float] | None,
+    ) -> dict[str, Any]:
+        """Return the document of a result, with its windows.
+
+        Args:
+            trial: Whether it is a trial score.
+            window: Seconds of a window and from one to the next; None without windows.
+        """
+        entry = result.entry()
+        if windows:
+            entry["windows"] = [each.entry() for each in windows]
+        heading = self.of_trials if trial else self.of_whole
+        return {
+            **heading.entries(),
+            "recordings": [entry],
+            "complete": True,
+            "made_by": made_by(self.provenance, trial, window),
+        }
