@@ -44,11 +44,8 @@ GROUPS = {
     "measure": {
         "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals",
         "fuse": "one system of several: weights from their score files, the gain, fused scores",
-        "submission": "scores as a challenge wants them: ASVspoof, CtrSVDD, AT-ADD, arenas",
-    },
-    "look at corpora": {
         "audit": "what tells the classes of a corpus apart without speech, copies, bad files",
-        "corpora": "the corpora that are known by name, and whether one of them is whole",
+        "submission": "scores as a challenge wants them: ASVspoof, CtrSVDD, AT-ADD, arenas",
     },
     "special tasks": {
         "localise": "how well scores per frame show which parts of recordings are spoofed",
@@ -62,6 +59,7 @@ GROUPS = {
         "export": "write a network as other systems load it: ONNX, TorchScript, a hub folder",
         "publish": "push a network with its model card to a repository of the hub",
         "networks": "the networks of ASDF, with their sizes and costs",
+        "corpora": "the corpora that are known by name, and whether one of them is whole",
     },
 }
 """What each command does, by what one wants to do."""

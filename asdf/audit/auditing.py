@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -33,6 +33,7 @@ from asdf.audit.single import (
 )
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Interval
+from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
 SIGNIFICANT = 0.05
@@ -152,7 +153,7 @@ def audit_recordings(
     """
     rows = _rows(lists, measured)
     usable = [row for row in rows if row.measured.is_read and row.label in (0, 1)]
-    labels = np.array([row.label == 1 for row in usable], np.bool_)
+    labels = np.array(each(usable, "label")) == 1
     if min(int(labels.sum()), int((~labels).sum())) < 2:
         raise AsdfError(
             f"an audit compares two classes: {int(labels.sum())} bona fide and "
@@ -174,7 +175,7 @@ def audit_recordings(
         key=lambda result: result.separation.eer.value,
     )
     return Audit(
-        names=[trials.name for trials in lists],
+        names=each(lists, "name"),
         counts=(len(rows), int(labels.sum()), int((~labels).sum())),
         speakers=None if speakers is None else len(set(speakers)),
         limit=options.limit,
@@ -244,7 +245,7 @@ def _test_features(
     columns: Mapping[str, Values], labels: Flags, speakers: list[str] | None, options: Options
 ) -> list[Result]:
     """Return the result of each feature; p-values hold for all that are heard, or are not."""
-    singly = make_folds([str(index) for index in range(len(labels))])
+    singly = make_folds(list(map(str, range(len(labels)))))
     by_speaker = singly if speakers is None else make_folds(speakers)
     p_values: dict[str, float] = {}
     separations: dict[str, Separation] = {}
@@ -261,7 +262,7 @@ def _test_features(
     results = []
     for is_heard in (True, False):
         keys = [key for key in columns if column_feature(key).is_heard == is_heard]
-        adjusted = holm([p_values[key] for key in keys])
+        adjusted = holm(list(map(p_values.__getitem__, keys)))
         for key, p_value in zip(keys, adjusted, strict=True):
             feature = column_feature(key)
             separation = separations[key]
@@ -293,13 +294,13 @@ def _has_both(labels: Flags, folds: Indices) -> bool:
 
 
 def _bad_files(rows: Sequence[_Row]) -> list[Group]:
+    damaged: list[str] = []
+    poor: list[str] = []
+    for row in rows:
+        if row.measured.problem:
+            kind = poor if row.measured.is_read else damaged
+            kind.append(f"{row.id}: {row.measured.problem}")
     groups = []
-    damaged = [f"{row.id}: {row.measured.problem}" for row in rows if not row.measured.is_read]
-    poor = [
-        f"{row.id}: {row.measured.problem}"
-        for row in rows
-        if row.measured.is_read and row.measured.problem
-    ]
     if damaged:
         advice = "Make them again, or take them off the list."
         groups.append(Group("recordings that cannot be read", advice, damaged))
@@ -309,41 +310,42 @@ def _bad_files(rows: Sequence[_Row]) -> list[Group]:
     return groups
 
 
+_COPIES = {
+    "pairs of one recording under both labels": (
+        "One of the labels is wrong, or the spoof is a copy of the genuine recording: then keep "
+        "the two in one split."
+    ),
+    "pairs of one recording in two splits": (
+        "Take them out of one of the splits: a test on training recordings is none."
+    ),
+    "pairs of one recording under two names": (
+        "Take the copies off the list: they count several times."
+    ),
+}
+
+
 def _copies(rows: Sequence[_Row]) -> list[Group]:
     """Find recordings that stand in the lists more than once."""
     by_digest: defaultdict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         by_digest[row.measured.digest].append(index)
-    exact = {
-        (first, second) for indices in by_digest.values() for first, second in pairwise(indices)
-    }
-    alike = set(same_recordings([row.measured.fingerprint for row in rows])) - exact
-    pairs = sorted(exact | alike)
-    both = [pair for pair in pairs if rows[pair[0]].label != rows[pair[1]].label]
-    across = [pair for pair in pairs if rows[pair[0]].split != rows[pair[1]].split]
-    within = [pair for pair in pairs if pair not in both and pair not in across]
-
-    def describe(chosen: Iterable[tuple[int, int]]) -> list[str]:
-        lines = []
-        for first, second in chosen:
-            kind = "the same samples" if (first, second) in exact else "the same sound"
-            lines.append(f"{_where(rows[first])} and {_where(rows[second])}: {kind}")
-        return lines
-
-    groups = []
-    if both:
-        advice = (
-            "One of the labels is wrong, or the spoof is a copy of the genuine recording: then "
-            "keep the two in one split."
-        )
-        groups.append(Group("pairs of one recording under both labels", advice, describe(both)))
-    if across:
-        advice = "Take them out of one of the splits: a test on training recordings is none."
-        groups.append(Group("pairs of one recording in two splits", advice, describe(across)))
-    if within:
-        advice = "Take the copies off the list: they count several times."
-        groups.append(Group("pairs of one recording under two names", advice, describe(within)))
-    return groups
+    exact: set[tuple[int, int]] = set()
+    for indices in by_digest.values():
+        exact.update(pairwise(indices))
+    alike = set(same_recordings(each(rows, "measured.fingerprint")))
+    both, across, within = _COPIES
+    members: dict[str, list[str]] = {title: [] for title in _COPIES}
+    for pair in sorted(exact | alike):
+        first = rows[pair[0]]
+        second = rows[pair[1]]
+        title = within
+        if first.label != second.label:
+            title = both
+        elif first.split != second.split:
+            title = across
+        kind = "the same samples" if pair in exact else "the same sound"
+        members[title].append(f"{_where(first)} and {_where(second)}: {kind}")
+    return [Group(title, _COPIES[title], found) for title, found in members.items() if found]
 
 
 def _where(row: _Row) -> str:
@@ -395,7 +397,7 @@ def _contradicted(results: Sequence[Result], labels: Flags, rows: Sequence[_Row]
     ]
     if len(shortcuts) < _LEAST_DETECTORS:
         return []
-    scores: Floats = np.stack([result.separation.scores for result in shortcuts])
+    scores: Floats = np.stack(each(shortcuts, "separation.scores"))
     wrong = ((scores > 0) != labels) & (scores != 0)
     votes = wrong.sum(axis=0)
     summed = np.where(labels, -scores.sum(axis=0), scores.sum(axis=0))
@@ -424,8 +426,8 @@ def as_record(audit: Audit) -> dict[str, Any]:
         "limit": audit.limit,
         "chance_eer": [audit.chance.low, audit.chance.high],
         "is_clean": audit.is_clean,
-        "features": [_result_record(result) for result in audit.results],
-        "names": [_result_record(result) for result in audit.unheard],
+        "features": list(map(_result_record, audit.results)),
+        "names": list(map(_result_record, audit.unheard)),
         "findings": [
             {"finding": group.title, "advice": group.advice, "members": list(group.members)}
             for group in audit.groups

@@ -225,7 +225,8 @@ def as_entry(measured: Measured) -> dict[str, Any]:
 
 def from_entry(entry: dict[str, Any]) -> Measured:
     """Return what was measured."""
-    return Measured(**{name: entry[name] for name in Measured.__dataclass_fields__})
+    # A journal adds the index of a recording.
+    return Measured(**{name: value for name, value in entry.items() if name != "index"})
 
 
 def name_values(ids: Sequence[str]) -> list[dict[str, float | str]]:

@@ -10,17 +10,20 @@ import numpy as np
 from asdf.audit.auditing import Audit, Group, Result, as_record
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.page_cells import as_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
 from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, Value, rate, texts
-from asdf.text import lines_and_more, p_value_text
+from asdf.text import lines_and_more, p_value_text, shorten
 
 _SHOWN = 5
 _SHOWN_ON_PAGE = 200
 _PICTURES = 12
 _BINS = 16
 _WORDS = 12
+# So many names have room below an axis.
+_NAMED = 3
+_NAME = 12
 
 
 def audit_text(audit: Audit) -> str:
@@ -32,9 +35,12 @@ def audit_text(audit: Audit) -> str:
         lines += ["", f"shortcut: {_sentence(result)}", f"  -> {result.feature.advice}"]
         if result.feature.settings:
             lines.append(f"     {result.feature.settings}")
-    names = [result for result in audit.unheard if result.is_shortcut]
+    names = []
+    for result in audit.unheard:
+        if result.is_shortcut:
+            names.append(f"{result.feature.name} ({_percent(result)})")
     if names:
-        known = ", ".join(f"{r.feature.name} ({_percent(r)})" for r in names)
+        known = ", ".join(names)
         lines += ["", f"names tell the classes apart, which no network hears: {known}"]
     for group in audit.groups:
         members = lines_and_more(group.members, _SHOWN, indent="    ")
@@ -61,7 +67,7 @@ def audit_page(audit: Audit, facts: Sequence[str]) -> str:
             )
         )
     if audit.groups:
-        lists = [_items(group) for group in audit.groups]
+        lists = list(map(_items, audit.groups))
         sections.append(Section("recordings", "Recordings and splits", lists=lists))
     document = Document(
         f"Audit of {', '.join(audit.names)}",
@@ -114,18 +120,24 @@ def _sentence(result: Result) -> str:
 
 
 def _table(results: Sequence[Result], audit: Audit) -> Table:
-    eers = [
-        Value(result.separation.eer.value, {"trials": result.separation.eer}) for result in results
-    ]
+    names = []
+    eers = []
+    p_values = []
+    marks = []
+    for result in results:
+        eer = result.separation.eer
+        names.append(result.feature.name)
+        eers.append(Value(eer.value, {"trials": eer}))
+        p_values.append(_p_text(result.p_value))
+        marks.append("shortcut" if result.is_shortcut else "")
     over = "trials" if audit.speakers is None else "speakers"
     eer_column = rate("eer", "EER %", over={"trials": f"95 % over {over}"})
-    marks = ["shortcut" if result.is_shortcut else "" for result in results]
     columns = [
         (eer_column, eers),
-        texts("p", [_p_text(result.p_value) for result in results]),
+        texts("p", p_values),
         texts("finding", marks, is_left=True),
     ]
-    return Table([result.feature.name for result in results], columns, "feature")
+    return Table(names, columns, "feature")
 
 
 def _p_text(p_value: float | None) -> str:
@@ -150,12 +162,17 @@ def _items(group: Group) -> Items:
 
 
 def _shortcut_section(audit: Audit) -> Section:
-    settings = dict.fromkeys(result.feature.settings for result in audit.shortcuts)
-    settings.pop("", None)
+    settings: list[str] = []
+    for result in audit.shortcuts:
+        setting = result.feature.settings
+        if setting and setting not in settings:
+            settings.append(setting)
     # Those that tell most, shortcuts or not: a reader sees what little difference looks like.
-    shown = [result for result in audit.results if _has_picture(result)][:_PICTURES]
-    panels = [_picture(result, audit) for result in shown]
-    classes = [(Line((), index), name) for index, name in enumerate(("bona fide", "spoof"))]
+    panels: list[Panel] = []
+    for result in audit.results:
+        if _has_picture(result) and len(panels) < _PICTURES:
+            panels.append(_picture(result, audit))
+    classes = [(Line((), 0), "bona fide"), (Line((), 1), "spoof")]
     figure = Figure(
         "features",
         "Features",
@@ -180,7 +197,7 @@ def _published_notes(audit: Audit) -> list[str]:
 
 
 def _has_picture(result: Result) -> bool:
-    known = {value for value in result.values if value is not None}
+    known = set(result.values) - {None}
     return result.feature.key != "speaker" and len(known) > 1
 
 
@@ -225,8 +242,8 @@ def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float
         chosen = np.clip(numbers[known & (audit.labels == is_bona_fide)], low, high)
         counts = np.histogram(chosen, edges)[0]
         shares[row] = 100 * counts / max(len(chosen), 1)
-    positions = [float((end - low) / (high - low) * _BINS) for end in ends]
-    return shares, positions, [f"{end:g}".replace("-", "−") for end in ends]
+    positions = (np.array(ends) - low) / (high - low) * _BINS
+    return shares, positions.tolist(), list(map(tick_text, ends))
 
 
 def _word_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
@@ -239,7 +256,9 @@ def _word_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float],
         chosen = words[audit.labels == is_bona_fide]
         for column, name in enumerate(kept):
             shares[row, column] = 100 * float(np.mean(chosen == name))
-    short = [name if len(name) <= 12 else f"{name[:11]}…" for name in kept]
+    positions = np.arange(len(kept)) + 0.5
     # Names of many words would lie over one another.
-    labels = short if len(kept) <= 3 else [str(i + 1) for i in range(len(kept))]
-    return shares, [index + 0.5 for index in range(len(kept))], labels
+    labels = list(map(str, range(1, len(kept) + 1)))
+    if len(kept) <= _NAMED:
+        labels = [shorten(name, _NAME) for name in kept]
+    return shares, positions.tolist(), labels

@@ -66,7 +66,7 @@ def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
         smallest = totals.index(min(totals))
         fold_of[name] = smallest
         totals[smallest] += sizes[name]
-    return np.array([fold_of[group] for group in groups], np.intp)
+    return np.array(list(map(fold_of.__getitem__, groups)), np.intp)
 
 
 def score_feature(values: Values, labels: Flags, folds: Indices) -> Floats:
@@ -96,7 +96,9 @@ def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
     positions = np.searchsorted(known, tested)
     positions = np.minimum(positions, len(known) - 1)
     # A word that training has not seen says nothing.
-    scores: Floats = np.where(known[positions] == tested, ratios[positions], 0.0)
+    is_known = known[positions] == tested
+    scores: Floats = ratios[positions]
+    scores[~is_known] = 0
     return scores
 
 
@@ -181,7 +183,8 @@ def separate(
     Args:
         groups: Speaker of each recording, over whom the interval is; None: recordings.
     """
-    scored = Scores([str(i) for i in range(len(scores))], labels.astype(np.int8), scores)
+    ids = list(map(str, range(len(scores))))
+    scored = Scores(ids, labels.astype(np.int8), scores)
     curve = DetCurve.of_scores(scored)
     interval = confidence_intervals(scored, speakers=groups, replicates=replicates, curve=curve).eer
     return Separation(interval, curve.auc(), scores)
@@ -200,8 +203,9 @@ def permutation_tests(
         codes: Bin of each recording, one array per feature.
         groups: Speaker of each recording; None: recordings are permuted freely.
     """
-    names = groups if groups is not None else [str(index) for index in range(len(labels))]
-    speakers = np.unique(np.asarray(names), return_inverse=True)[1]
+    speakers = np.arange(len(labels))
+    if groups is not None:
+        speakers = np.unique(np.asarray(groups), return_inverse=True)[1]
     targets = np.argsort(speakers, kind="stable")
     observed = [_information(feature, labels) for feature in codes]
     reached = np.ones(len(codes))
