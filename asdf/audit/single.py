@@ -137,7 +137,8 @@ def _ratios(codes: Indices, labels: Flags, count: int) -> Floats:
     """Return the log-likelihood ratio of each code; half a recording is added to each count."""
     bona_fide = np.bincount(codes[labels], minlength=count) + 0.5
     spoof = np.bincount(codes[~labels], minlength=count) + 0.5
-    return np.log(bona_fide / bona_fide.sum()) - np.log(spoof / spoof.sum())
+    ratios: Floats = np.log(bona_fide / bona_fide.sum()) - np.log(spoof / spoof.sum())
+    return ratios
 
 
 def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indices) -> Floats:
