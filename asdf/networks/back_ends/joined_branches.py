@@ -94,7 +94,8 @@ class Kinds(NamedTuple):
     def between(cls, first_BNC: Tensor, second_BMC: Tensor) -> Kinds:
         """Note the kinds of two graphs' nodes; remember those of graphs that learn."""
         sizes = (first_BNC.shape[1], second_BMC.shape[1], first_BNC.device)
-        return _recall(cls.of, first_BNC, *sizes)
+        kinds: Kinds = _recall(cls.of, first_BNC, *sizes)
+        return kinds
 
     @classmethod
     def of(cls, first: int, second: int, device: torch.device) -> Kinds:
@@ -259,7 +260,8 @@ class Maps:
 
     def columns(self, group: tuple[str, ...]) -> Tensor:
         """Return the columns of a group as rows, (branches, columns, D)."""
-        return self._columns[group].unflatten(1, (len(group), -1))
+        rows_GRD: Tensor = self._columns[group].unflatten(1, (len(group), -1))
+        return rows_GRD
 
     def apply(self, group: tuple[str, ...], x: Tensor) -> Tensor:
         """Map (branches or 1, ..., C) to (branches, ..., R), the results of the group's maps."""

@@ -142,7 +142,7 @@ class Attention(torch.autograd.Function):
         # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
         mapped_GBJR = _map(x_GBJC, weights.node_GRC, weights.node_G1R)
         mapped = mapped_GBJR.split(weights.edge_GDC.shape[1], dim=-1)
-        nodes_GBJD = _gather(attention_GBJJ, mapped[0]) + mapped[1]
+        nodes_GBJD: Tensor = _gather(attention_GBJJ, mapped[0]) + mapped[1]
         ctx.choices = choices
         saved = _SavedNodes(
             x_GBJC,
@@ -186,7 +186,7 @@ class Attention(torch.autograd.Function):
         # Half of it, for `beta` below: a node is the first of its pairs and the second.
         of_x_GBJC = of_pairs.mul_(x_GBJC.unsqueeze(-3)).sum(-2)
         of_nodes = [_ungather(attention_GBJJ, gradient_GBJD), gradient_GBJD]
-        of_master: tuple[Tensor, ...] = ()
+        of_master: list[Tensor] = []
         if of_master_GB1D is not None:
             from_master = _SavedMaster(*ctx.saved_tensors[count:])
             of_products_GBJC, *of_master = _unattend_master(
@@ -248,7 +248,8 @@ def _unattend_master(
 def _map(x: Tensor, weight_GRC: Tensor, bias_G1R: Tensor) -> Tensor:
     rows_GXC = x.flatten(1, -2)
     mapped_GXR = torch.baddbmm(bias_G1R, rows_GXC, weight_GRC.mT)
-    return mapped_GXR.unflatten(1, x.shape[1:-1])
+    result: Tensor = mapped_GXR.unflatten(1, x.shape[1:-1])
+    return result
 
 
 def _unmap(gradient: Tensor, x: Tensor, weight_GRC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -271,7 +272,8 @@ def _score(edges: Tensor, column_GKD: Tensor, temperature: float) -> Tensor:
     # Its numbers are not read; a scale of its own would be an operation.
     unread = rows_GXD.new_empty(())
     scores_GXK = torch.baddbmm(unread, rows_GXD, column_GKD.mT, beta=0, alpha=1 / temperature)
-    return scores_GXK.unflatten(1, edges.shape[1:-1])
+    result: Tensor = scores_GXK.unflatten(1, edges.shape[1:-1])
+    return result
 
 
 def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tensor, Tensor]:
@@ -288,7 +290,8 @@ def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
     attention_XMJ = attention_GBMJ.flatten(0, 1)
     x_XJD = x_GBJD.flatten(0, 1)
     gathered_XMD = multiply(attention_XMJ, x_XJD)
-    return gathered_XMD.unflatten(0, x_GBJD.shape[:2])
+    result: Tensor = gathered_XMD.unflatten(0, x_GBJD.shape[:2])
+    return result
 
 
 def _ungather(attention_GBMJ: Tensor, gradient_GBMD: Tensor) -> Tensor:
