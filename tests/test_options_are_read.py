@@ -2,7 +2,8 @@
 
 An option counts as read where an attribute is taken from a variable of its dataclass: an argument
 with that annotation, what `COMMAND.read` returns, or `self`. A setting counts as read in a file
-that names its section or the section's class, and takes an attribute of the setting's name.
+that names its section or the section's class, and takes an attribute of the setting's name, or
+where a back end lists it among its sizes.
 """
 
 from __future__ import annotations
@@ -93,6 +94,10 @@ def words_of(tree: ast.Module) -> tuple[set[str], set[str]]:
             named.add(node.arg)
         if isinstance(node, ast.alias):
             named.add(node.name)
+        # A back end lists the settings that it takes.
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "size_settings":
+            attributes.update(ast.literal_eval(node.value) or ())
+            named.add("back_end")
     return attributes, named
 
 

@@ -17,7 +17,7 @@ It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,20 @@ class ServeOptions(DetectorOptions):
     @property
     def limits(self) -> ServiceLimits:
         """The limits of the service."""
-        return ServiceLimits(**{one.name: getattr(self, one.name) for one in fields(ServiceLimits)})
+        return ServiceLimits(
+            max_mb=self.max_mb,
+            max_seconds=self.max_seconds,
+            queue=self.queue,
+            rate=self.rate,
+            audio_rate=self.audio_rate,
+            connections=self.connections,
+            client_connections=self.client_connections,
+            readers=self.readers,
+            head_s=self.head_s,
+            upload_s=self.upload_s,
+            request_s=self.request_s,
+            stop_s=self.stop_s,
+        )
 
 
 COMMAND = Command("serve", __doc__, ServeOptions)

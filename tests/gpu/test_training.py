@@ -39,7 +39,7 @@ CASES: dict[str, dict[str, object]] = {
     },
 }
 ONE_WAIT = {"cudaEventSynchronize in distributed/transfer.py": 1}
-WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/host_copies.py": 1}
+WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/checkpoints.py": 1}
 
 
 @pytest.mark.slow_but("1")
