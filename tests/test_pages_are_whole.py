@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 import pytest
+from asdf.metrics.catalogue import METRICS
+from asdf.trials.submission import FORMATS as SUBMISSIONS
 
 import asdf.networks
 from asdf.__main__ import COMMANDS
 from asdf.commands.export_network import FORMATS
 from asdf.corpora.registry import KNOWN
-from asdf.metrics.catalogue import METRICS
 from asdf.settings.catalogue import section_types
-from asdf.trials.submission import FORMATS as SUBMISSIONS
 from tests.conftest import ROOT
 
 # The page that says what each name of a setting does.

@@ -140,7 +140,7 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
     contents.resolve_links()
     if contents.left_out:
         left_out = and_more(contents.left_out, _SHOWN, "; ")
-        LOG.warning("%s: left out what is no file: %s", path, left_out)
+        LOG.warning("%s: left out what is not a file: %s", path, left_out)
     return contents.files
 
 

@@ -87,7 +87,7 @@ def known_member(path: AnyPath) -> Member | None:
 
 
 def find_member(path: AnyPath) -> Member | None:
-    """Return `path`, which is no ordinary file, as a file of an archive.
+    """Return `path`, which is not an ordinary file, as a file of an archive.
 
     Raises:
         AsdfError: as `find_folder`.
@@ -148,7 +148,7 @@ def _open_ordinary(path: AnyPath) -> int:
 def not_ordinary(path: AnyPath) -> str:
     """Return the message on a path that is a pipe, a device or a socket."""
     return (
-        f"{path} is no ordinary file, but a pipe, a device or a socket, which is not read. "
+        f"{path} is not an ordinary file, but a pipe, a device or a socket, which is not read. "
         "Put a file in its place, or leave it out."
     )
 

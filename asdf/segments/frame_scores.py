@@ -91,7 +91,7 @@ def _read_json(path: Path) -> list[ScoredFrames]:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AsdfError(
-            f"{path}: these are no frame scores as `python -m asdf score --segments` writes them "
+            f"{path}: these are not frame scores as `python -m asdf score --segments` writes them "
             f"({type(error).__name__}: {error}). Is it the right file?"
         ) from None
     _check_names([recording.name for recording in recordings], path)
@@ -105,7 +105,7 @@ def _read_entry(entry: dict[str, Any]) -> ScoredFrames:
     # As texts, numbers could be written in any way.
     are_numbers = scores.dtype.kind in "fiu"
     if scores.ndim != 1 or not are_numbers or not np.isfinite(scores).all():
-        raise ValueError(f"the scores of {entry['name']!r} are no finite numbers in a row")
+        raise ValueError(f"the scores of {entry['name']!r} are not finite numbers in a row")
     if not 0 < hop_s < float("inf") or not 0 <= duration_s < float("inf"):
         raise ValueError(f"the times of {entry['name']!r} are none")
     return ScoredFrames(str(entry["name"]), scores.astype(np.float64), hop_s, duration_s)

@@ -113,7 +113,7 @@ def read_frame_table(path: AnyPath) -> FrameTable:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise AsdfError(
-            f"{path}: these are no frame scores of a run ({type(error).__name__}: {error}). Is it "
+            f"{path}: these are not frame scores of a run ({type(error).__name__}: {error}). Is it "
             "the right file?"
         ) from None
     return table

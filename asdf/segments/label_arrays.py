@@ -86,7 +86,7 @@ def _read_bytes(path: Path) -> bytes:
 def _labels_of(content: bytes) -> dict[str, Labels]:
     """Return the labels of each utterance, (frames,)."""
     if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
-        raise UnpicklingError("it is no npy file")
+        raise UnpicklingError("it is not an npy file")
     # Behind numpy's header, which only says that there is a pickle; its length is written in two
     # bytes in the first version of the format.
     begin = 10 if content[6] == 1 else 12
@@ -95,17 +95,17 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
     if isinstance(saved, Described) and len(saved.objects) == 1:
         saved = saved.objects[0]
     if not isinstance(saved, Items) or saved.kind != "dict":
-        raise UnpicklingError("it is no dictionary")
+        raise UnpicklingError("it is not a dictionary")
     result = {}
     remaining = len(content)
     for name, described in zip(saved.values[0::2], saved.values[1::2], strict=True):
         if not isinstance(name, str):
-            raise UnpicklingError("a dictionary in it has keys that are no texts")
+            raise UnpicklingError("a dictionary in it has keys that are not texts")
         labels = described.value if isinstance(described, Described) else None
         if isinstance(described, Items) and described.kind == "list":
             labels = described.values
         if not isinstance(labels, (np.ndarray, list)):
-            raise UnpicklingError(f"the labels of {name[:80]!r} are no array")
+            raise UnpicklingError(f"the labels of {name[:80]!r} are not an array")
         # An array that is named again and again would be converted again and again.
         remaining -= len(labels)
         if remaining < 0:

@@ -92,7 +92,7 @@ def parse_spoofed(text: str) -> tuple[Segment, ...]:
     for part in text.split(" "):
         match = _PART.fullmatch(part)
         if match is None:
-            raise ValueError(f"{part!r} is no part in seconds such as 0.69-1.26")
+            raise ValueError(f"{part!r} is not a part in seconds such as 0.69-1.26")
         segments.append(Segment(float(match[1]), float(match[2])))
     # Out of order or touching, a file's author may have meant something else.
     if merged(segments) != tuple(segments):

@@ -53,13 +53,13 @@ class TimedCollector:
         is_spoofed = is_spoof_label(label)
         if is_spoofed is None:
             raise AsdfError(
-                f"{self._path}, line {line}: {shorten(label)!r} is no label of a part: known are "
-                "bonafide, spoof, nonspeech, the attacks of ASVspoof 2019 such as A07, and T and F."
+                f"{self._path}, line {line}: {shorten(label)!r} is not a label of a part: known "
+                "are bonafide, spoof, nonspeech, the attacks of ASVspoof 2019 such as A07, T and F."
             )
         if not 0 <= segment.start_s <= segment.end_s < float("inf"):
             raise AsdfError(
                 f"{self._path}, line {line}: a part from {segment.start_s:g} s to "
-                f"{segment.end_s:g} s ends before it starts, or is no time. Is the line whole?"
+                f"{segment.end_s:g} s ends before it starts, or is not a time. Is the line whole?"
             )
         self._end_s[name] = max(self._end_s.get(name, 0.0), segment.end_s)
         spoofed = self._spoofed.setdefault(name, [])

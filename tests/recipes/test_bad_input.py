@@ -138,7 +138,7 @@ def test_broken_recordings_are_all_named_after_measuring(own):
     assert "3 of the 26 recordings of demo-train cannot be used:" in message
     assert f"{paths[0]} cannot be decoded to its end" in message
     assert f"{paths[1]} is empty (0 bytes)" in message and f"{paths[2]} is not audio" in message
-    assert "Mend them, or take them out of the list" in message
+    assert "Fix them, or take them out of the list" in message
 
 
 def test_recordings_that_do_not_decode_are_all_named_before_training(own):
@@ -151,7 +151,7 @@ def test_recordings_that_do_not_decode_are_all_named_before_training(own):
     message = own.refusal("network.train_clip_size=1600")
     assert "3 of the 26 recordings of demo-train cannot be used:" in message
     assert all(f"{path} cannot be decoded to its end" in message for path in paths)
-    assert f"{own.recordings('train')[6]} is no ordinary file" in message
+    assert f"{own.recordings('train')[6]} is not an ordinary file" in message
     # Sound recordings are not checked again; the table is only written whole.
     assert not list((own.recipe.output / "sad").glob("*.tsv"))
 

@@ -40,7 +40,7 @@ def read_kaldi(tree: Tree, subset: str) -> Reading:
         if label is None:
             raise AsdfError(
                 f"{label_file}: the label {word!r} of {utterance} means neither bona fide nor "
-                "spoof. Lists of attacks or of systems are no lists of labels."
+                "spoof. Lists of attacks or of systems are not lists of labels."
             )
         if utterance not in paths:
             raise AsdfError(

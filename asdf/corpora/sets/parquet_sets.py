@@ -106,7 +106,7 @@ def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
     shard = _Shard("", open_table(path), columns or Columns())
     if not shard.is_list:
         raise AsdfError(
-            f"{path} is no list: it needs columns of paths and of labels, and has "
+            f"{path} is not a list: it needs columns of paths and of labels, and has "
             f"{', '.join(shard.table.columns)}."
         )
     return _collect(path, [shard])

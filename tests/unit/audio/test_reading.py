@@ -208,7 +208,7 @@ def test_flac_of_unknown_length(tmp_path: Path) -> None:
 
 
 NOT_ORDINARY = (
-    "{} is no ordinary file, but a pipe, a device or a socket, which is not read. "
+    "{} is not an ordinary file, but a pipe, a device or a socket, which is not read. "
     "Put a file in its place, or leave it out."
 )
 
@@ -225,7 +225,7 @@ def test_what_is_no_ordinary_file_is_not_waited_for(
         bound.bind("socket.flac")
         for name in ("pipe.flac", "device.flac", "socket.flac"):
             assert message_of(tmp_path / name) == NOT_ORDINARY.format(tmp_path / name)
-    with pytest.raises(AsdfError, match="is no ordinary file"):
+    with pytest.raises(AsdfError, match="is not an ordinary file"):
         audio_length(tmp_path / "pipe.flac")
 
 

@@ -194,7 +194,7 @@ def test_a_list_in_parquet(tmp_path: Path) -> None:
     turned = Corpus("lists/train.parquet", folder="odss", bona_fide="spoof").read("odss", tmp_path)
     assert turned.labels.tolist() == [0, 1]
     pq.write_table(pa.table({"path": ["a"]}), tmp_path / "odss/lists/train.parquet")
-    with pytest.raises(AsdfError, match="is no list: it needs columns of paths and of labels"):
+    with pytest.raises(AsdfError, match="is not a list: it needs columns of paths and of labels"):
         Corpus("lists/train.parquet", folder="odss").read("odss", tmp_path)
 
 

@@ -115,5 +115,5 @@ def test_numbers_with_underscores_are_refused(tmp_path):
     saved = tmp_path / "frames.json"
     entry = {"name": "a", "hop_s": 0.02, "duration_s": 0.04, "scores": [0.5, "1_0.5"]}
     saved.write_text(json.dumps({"recordings": [entry]}))
-    with pytest.raises(AsdfError, match="are no finite numbers in a row"):
+    with pytest.raises(AsdfError, match="are not finite numbers in a row"):
         read_frame_scores(saved)

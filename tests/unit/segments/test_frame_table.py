@@ -68,7 +68,7 @@ def test_tables_that_do_not_fit_are_refused(changes, tmp_path):
     save(tmp_path / "good.npz")
     assert read_frame_table(tmp_path / "good.npz").ids == ["a"]
     save(tmp_path / "bad.npz", **changes)
-    with pytest.raises(AsdfError, match=r"bad\.npz: these are no frame scores of a run"):
+    with pytest.raises(AsdfError, match=r"bad\.npz: these are not frame scores of a run"):
         read_frame_table(tmp_path / "bad.npz")
 
 

@@ -190,5 +190,5 @@ def test_a_nul_character_in_a_list(write, tmp_path):
 
 def test_a_pipe_as_a_list_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "list.txt")
-    with pytest.raises(AsdfError, match=r"list\.txt is no ordinary file"):
+    with pytest.raises(AsdfError, match=r"list\.txt is not an ordinary file"):
         read_list(tmp_path / "list.txt", tmp_path)
