@@ -26,7 +26,7 @@ from asdf.text import did_you_mean
 GROUPS = {
     "start": {
         "quickstart": "make a demo corpus, train a small network on it, score and report: a minute",
-        "doctor": "what works on this machine, and how to mend what does not",
+        "doctor": "what works on this machine, and how to fix what does not",
         "new-recipe": "copy a recipe to a folder of your own, to change it",
     },
     "judge recordings": {
@@ -74,7 +74,7 @@ _MODULES = {"import": "import_network", "export": "export_network", "new-recipe"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit status; what a user can mend is one message.
+    """Run a command and return its exit status; what a user can fix is one message.
 
     Args:
         arguments: None for those of this process.

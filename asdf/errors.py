@@ -9,7 +9,7 @@ check_loaded()
 
 
 class AsdfError(Exception):
-    """Something that the user can mend: command lines print its text and end with `exit_status`.
+    """Something that the user can fix: command lines print its text and end with `exit_status`.
 
     Attributes:
         reported_by_main: True on a process whose main process reports the same error.

@@ -93,7 +93,7 @@ def read_fused_file(path: Path) -> FusedSystem:
     content = _read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise AsdfError(
-            f"{path} is no network and no fused system of ASDF, which `python -m asdf fuse "
+            f"{path} is neither a network nor a fused system of ASDF, which `python -m asdf fuse "
             "... --networks ... --output FILE.json` writes."
         )
     if content.get("version") != VERSION:
@@ -128,7 +128,7 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise AsdfError(f"{path} is no JSON, which the file of a fused system is.") from None
+        raise AsdfError(f"{path} is not JSON, which the file of a fused system is.") from None
 
 
 def _parse_network(entry: Any) -> FusedNetwork | None:

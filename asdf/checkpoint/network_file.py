@@ -83,7 +83,7 @@ _DESCRIPTION = (
 
 
 class OtherLayoutError(AsdfError):
-    """The file is no network of ASDF; it may be a detector of another program."""
+    """The file is not a network of ASDF; it may be a detector of another program."""
 
 
 @dataclass
@@ -186,7 +186,7 @@ class NetworkFile:
         """
         if not isinstance(content.get(OUR_KEY), dict):
             raise OtherLayoutError(
-                f"{path} is no network of ASDF: it holds no '{OUR_KEY}'. If it is a detector of "
+                f"{path} is not a network of ASDF: it holds no '{OUR_KEY}'. If it is a detector of "
                 f"another program, turn it into one first: python -m asdf import {path} OUT"
             )
         check_names(content[OUR_KEY], path)
@@ -317,7 +317,7 @@ class NetworkFile:
                 setattr(sections, name, kind(**start_values))
             else:
                 sections.declared[name] = kind(**start_values)
-        # Unlike in a config they are no error: nobody can mend a file of weights.
+        # Unlike in a config they are no error: nobody can fix a file of weights.
         unknown = []
         for full_name, value in self._values(names):
             if full_name in catalogue.settings:

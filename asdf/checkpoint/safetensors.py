@@ -30,7 +30,7 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            for name in file.keys():  # noqa: SIM118 (it is no dictionary)
+            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
                 tensors[name] = file.get_tensor(name)
     except OSError as error:
         raise AsdfError(

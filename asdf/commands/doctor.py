@@ -1,4 +1,4 @@
-"""Look at what ASDF needs on this machine: what works, and how to mend what does not.
+"""Look at what ASDF needs on this machine: what works, and how to fix what does not.
 
     python -m asdf doctor                        # Python, torch, GPUs, decoders, disk, Slurm
     python -m asdf doctor --folder /scratch/me   # a folder that runs will write to as well

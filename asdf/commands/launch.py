@@ -141,7 +141,7 @@ def _find_recipe(path: str) -> Path:
     if not recipe.is_file():
         # The folder of a recipe is what people name first.
         suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
-        raise UsageError(f"{path} is no file: name the run.py of a recipe{suggestion}")
+        raise UsageError(f"{path} is not a file: name the run.py of a recipe{suggestion}")
     return recipe
 
 

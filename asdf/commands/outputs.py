@@ -71,7 +71,9 @@ def check_file(path: Path) -> None:
         UsageError: `path` is '-'.
     """
     if str(path) == STREAM:
-        raise UsageError(f"'{STREAM}' is standard output, and this output is no text: name a file.")
+        raise UsageError(
+            f"'{STREAM}' is standard output, and this output is not text: name a file."
+        )
 
 
 def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]]) -> None:

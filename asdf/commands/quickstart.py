@@ -38,13 +38,13 @@ def main(arguments: list[str]) -> int:
     """Become the recipe's run.py, which runs the config.
 
     Raises:
-        UsageError: the folder holds something other than this recipe; a word is no override.
+        UsageError: the folder holds something other than this recipe; a word is not an override.
     """
     args = COMMAND.read(arguments)
     for word in args.overrides:
         if "=" not in word:
             raise UsageError(
-                f"'{word}' is no setting of the form section.name=value. Other configs run with "
+                f"'{word}' is not a setting of the form section.name=value. Other configs run with "
                 "python FOLDER/run.py CONFIG"
             )
     folder = Path(args.folder)

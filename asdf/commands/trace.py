@@ -120,7 +120,7 @@ def _measure(args: TraceOptions, path: Path) -> SourceResult:
         for utterance in scores.ids:
             row = trials.index_of(utterance)
             if row is None:
-                raise AsdfError(f"{path}: {utterance!r} is no trial of {args.protocol}.")
+                raise AsdfError(f"{path}: {utterance!r} is not a trial of {args.protocol}.")
             rows.append(row)
         values = values_of(trials, args.column or scores.column, args.bona_fide)
         scores = replace(scores, truths=[values[row] for row in rows])

@@ -270,7 +270,7 @@ def _save(
     )
     if broken and not skip_broken:
         raise AsdfError(
-            f"{problem}\nMend them, or take them out of the list of {utterances.name}. The others "
+            f"{problem}\nFix them, or take them out of the list of {utterances.name}. The others "
             "are not checked again."
         )
     table = np.empty((len(utterances), 3), np.int64)

@@ -98,7 +98,7 @@ def _read_rows(path: Path, utterances: TrialList) -> np.ndarray:
             values = line[len(name) :]
             numbers = [int(number) for number in values.split(b"\t")]
             if len(numbers) not in (1, 3) or numbers[0] < 0:
-                raise ValueError(f"{values.strip()!r} are no lengths")
+                raise ValueError(f"{values.strip()!r} are not lengths")
             row[: len(numbers)] = numbers
         stated = file.read(len(_CHECKSUM) + 10)
     if not stated:

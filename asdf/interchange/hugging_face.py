@@ -173,7 +173,9 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
     for part in dict.fromkeys(parts.values()):
         # An index names files of its folder; it may not lead anywhere else.
         if Path(part).name != part or part.endswith(".index.json"):
-            raise AsdfError(f"{index} is refused: it names {part!r}, which is no file next to it.")
+            raise AsdfError(
+                f"{index} is refused: it names {part!r}, which is not a file next to it."
+            )
         if not (index.parent / part).is_file():
             raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")
         state.update(read_state(index.parent / part))

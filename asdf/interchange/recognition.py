@@ -294,7 +294,7 @@ def _name_class(
         if has_stem and all(_FRONT_END_LAYER.match(name) for name in own_layers):
             text = _front_end_alone(str(path), "holds a pretrained self-supervised network")
         else:
-            text = f"{path} is no known detector: {describe_layers(own_layers)}. {_READABLE}."
+            text = f"{path} is not a known detector: {describe_layers(own_layers)}. {_READABLE}."
         raise AsdfError(text)
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:

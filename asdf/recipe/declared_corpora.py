@@ -96,7 +96,7 @@ class Corpus:
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
             raise UsageError(
-                f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py."
+                f"{self}: a Corpus has either a list or a reader. Fix it at the top of run.py."
             )
         is_parquet = self.reader.split(":")[0] == "parquet" or self.list.endswith(".parquet")
         if (self.columns or self.bona_fide != "") and not is_parquet:

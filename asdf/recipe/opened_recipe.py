@@ -125,7 +125,7 @@ def open_recipe(
 ) -> Iterator[Recipe]:
     """Read the command line of the recipe whose run.py is `file`, and check what it names.
 
-    --list, --explain and --dry-run are answered here. An error that a user can mend ends the
+    --list, --explain and --dry-run are answered here. An error that a user can fix ends the
     program with its message and its exit status, without a traceback; a requested stop, with
     status 0.
 

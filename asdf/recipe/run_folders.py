@@ -63,7 +63,7 @@ class Folders:
             return weights
         path = self.recipe / weights
         name = parse_name(weights)
-        # As in any folder: what lies here, or should lie in a folder here, is no name of the hub.
+        # As in any folder: a path that lies here, or in a folder here, is not a name of the hub.
         is_here = path.exists() or path.parent.exists()
         if name is not None and (name.is_explicit or not is_here):
             return weights

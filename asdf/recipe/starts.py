@@ -193,7 +193,9 @@ def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change
         if name not in before:
             words = f"{name} is {now[name]} from here on, and was no setting up to step {step}"
         elif name not in now:
-            words = f"{name} was {before[name]} up to step {step}, and is no setting from here on"
+            words = (
+                f"{name} was {before[name]} up to step {step}, and is not a setting from here on"
+            )
         else:
             words = f"{name} was {before[name]} up to step {step}, is {now[name]} from here"
         yield Change(words, is_warning=name not in _MEANT_TO_CHANGE)

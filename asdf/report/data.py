@@ -26,7 +26,7 @@ def as_json(value: Any) -> str:
     Raises:
         ValueError: a number is not finite.
     """
-    # A NaN is no JSON: the page's script would stop at it without a word.
+    # A NaN is not JSON: the page's script would stop at it without a word.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 

@@ -133,7 +133,7 @@ class Detector:
                 fp32 keeps scores to 1e-5; 'plain': as in training.
 
         Raises:
-            AsdfError: the file is no network of ASDF.
+            AsdfError: the file is not a network of ASDF.
             UsageError: the device, folder or precision does not exist, the GPU has no bf16, the
                 network takes one length only and is to score at full length, or the threshold or a
                 limit is no such number.

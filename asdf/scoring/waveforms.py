@@ -64,7 +64,7 @@ def as_chunk(array: Any) -> np.ndarray:
         samples = samples.mean(axis=1, dtype=np.float32)
     if samples.ndim != 1:
         raise UsageError(
-            f"an array of shape {samples.shape} is no chunk of a recording: give (samples,) or "
+            f"an array of shape {samples.shape} is not a chunk of a recording: give (samples,) or "
             f"(samples, channels) with up to {MAX_CHANNELS} channels."
         )
     if len(samples):
@@ -134,7 +134,7 @@ def check_rate(sample_rate: Any, name: str = "an array") -> int:
         raise UsageError(f"{name} needs its sample_rate in Hz, a whole number; it {problem}.")
     if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
         raise UsageError(
-            f"{name}: a sample_rate of {rate:,} Hz is none of speech: give one from "
+            f"{name}: a sample_rate of {rate:,} Hz is outside the range of speech, "
             f"{_LOWEST_RATE:,} to {_HIGHEST_RATE:,} Hz."
         )
     return rate

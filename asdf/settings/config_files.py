@@ -263,7 +263,7 @@ class _BlockReader:
         location = self._location(line)
         if self._open is None:
             form = f"names hold {NAMES}, optionally followed by < parent < grandparent"
-            problem = f"'{shortened(line.text)}' is no name of a config; {form}"
+            problem = f"'{shortened(line.text)}' is not a name of a config; {form}"
             self.collector.add(location, problem)
             self._open = Block("", (), location)
         else:
@@ -271,7 +271,7 @@ class _BlockReader:
 
 
 def _no_assignment(line: Line) -> str:
-    return f"'{shortened(line.text)}' is no line of the form section.name = value"
+    return f"'{shortened(line.text)}' is not a line of the form section.name = value"
 
 
 def _no_config(line: Line, ended: Block | None) -> str:

@@ -155,7 +155,7 @@ def read_overrides(
 def _read_override(override: str, catalogue: Catalogue, collector: Collector) -> Assignment | None:
     target, equals, text = (part.strip() for part in override.partition("="))
     if not equals:
-        problem = f"'{shortened(override)}' is no override of the form section.name=value"
+        problem = f"'{shortened(override)}' is not an override of the form section.name=value"
         collector.add(COMMAND_LINE, problem)
         return None
     # An unknown setting is reported once, by `steps_of`, together with the nearest name.

@@ -154,7 +154,9 @@ def scan(text: str) -> None:
             raise Complaint(f"is a comma missing between {between}?", line)
         prefix = token[0][: len(token[0]) - len(token[0].lstrip(ascii_letters))]
         if kind == "string" and prefix.lower() not in ("", "r", "u"):
-            raise Complaint(f"a string with the prefix {prefix} is no plain string; {KINDS}", line)
+            raise Complaint(
+                f"a string with the prefix {prefix} is not a plain string; {KINDS}", line
+            )
         previous = kind
         previous_text = token[0]
 
@@ -236,8 +238,8 @@ def _describe_other(node: ast.expr) -> str:
     if isinstance(node, ast.Name | ast.Attribute):
         return f"{text} is a name; {KINDS}"
     if isinstance(node, ast.Dict | ast.Set):
-        return f"dicts and sets are no values here; {KINDS}"
-    return f"{text} is no literal; {KINDS}"
+        return f"dicts and sets are not values here; {KINDS}"
+    return f"{text} is not a literal; {KINDS}"
 
 
 def _evaluate_number(node: ast.expr) -> int | float:
@@ -264,7 +266,7 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("the number is out of range", line) from None
     # What Python makes of (-8) ** 0.5.
     if isinstance(result, complex):
-        raise Complaint("the root of a negative number is no number", line)
+        raise Complaint("the root of a negative number is not a number", line)
     number: int | float = _bounded(result, node)
     return number
 

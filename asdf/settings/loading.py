@@ -77,7 +77,7 @@ def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
                 child = shortened(block.name)
                 collector.add(
                     block.location,
-                    f"'{child}' inherits from '{shortened(parent)}', which is no config",
+                    f"'{child}' inherits from '{shortened(parent)}', which is not a config",
                     partial(nearest, parent, [name for name in blocks if name != block.name]),
                 )
     finished: set[str] = set()

@@ -1,7 +1,7 @@
 """What is wrong in a config, and where: collected, so that one error names every mistake at once.
 
 Invariant: a mistake reaches the user with the location where it was written, and only once, however
-many of the configs to run share the line. A reader who mends what one error lists does not meet a
+many of the configs to run share the line. A reader who fixes what one error lists does not meet a
 second one. However many mistakes a file holds, a message lists `MAX_SHOWN` of them and counts the
 rest; the nearest known name is searched for only where it is shown.
 """

@@ -93,6 +93,6 @@ def _check_word(text: str, words: tuple[str, ...], others: str) -> None:
         return
     also = f", {others}" if others else ""
     raise Complaint(
-        f"'{shortened(text)}' is no part; it is one of {', '.join(words)}{also}, or a pattern of "
-        f"names such as '*.attention.*'{nearest(text, words)}"
+        f"'{shortened(text)}' is not a part; it is one of {', '.join(words)}{also}, or a pattern "
+        f"of names such as '*.attention.*'{nearest(text, words)}"
     )

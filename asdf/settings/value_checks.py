@@ -232,7 +232,7 @@ def _check_class_path(value: str | tuple[str, ...], names: Mapping[str, str]) ->
         if path in names or (len(parts) > 1 and all(map(str.isidentifier, parts))):
             continue
         if not names:
-            raise Complaint(f"'{shortened(path)}' is no class path; it is written {form}")
+            raise Complaint(f"'{shortened(path)}' is not a class path; it is written {form}")
         near = closest(path, names)
         hint = f"; the nearest is '{near}'" if near else ""
         listed = ", ".join(map(repr, names))

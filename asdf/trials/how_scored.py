@@ -88,7 +88,7 @@ def parse_scored_length(text: str) -> ScoredLength:
         samples = int(text)
         return ScoredLength(samples, samples)
     raise UsageError(
-        f"{text!r} is no scored length. Give published (64,600 samples), whole, or a number of "
+        f"{text!r} is not a scored length. Give published (64,600 samples), whole, or a number of "
         "samples."
     )
 

@@ -58,7 +58,7 @@ def write_submission(
     """
     layout = SUBMISSION_FORMATS.get(kind)
     if layout is None:
-        raise ValueError(f"{kind!r} is none of {FORMATS}")
+        raise ValueError(f"{kind!r} is not one of {FORMATS}")
     ids: Sequence[str] = scores.ids
     if trials is not None:
         indices = map(trials.index_of, scores.ids)

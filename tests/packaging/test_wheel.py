@@ -92,7 +92,9 @@ def test_the_quickstart_brings_its_recipe_to_an_empty_folder(installed, tmp_path
     }
     refused = installed.run(installed.program, "quickstart", "net", folder=folder)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("error: 'net' is no setting of the form section.name=value.")
+    assert refused.stderr.startswith(
+        "error: 'net' is not a setting of the form section.name=value."
+    )
 
 
 def test_a_copied_recipe_trains_with_other_losses_and_its_network_scores(

@@ -138,7 +138,7 @@ def test_broken_recordings_are_all_named_after_measuring(own):
     assert "3 of the 26 recordings of demo-train cannot be used:" in message
     assert f"{paths[0]} cannot be decoded to its end" in message
     assert f"{paths[1]} is empty (0 bytes)" in message and f"{paths[2]} is not audio" in message
-    assert "Mend them, or take them out of the list" in message
+    assert "Fix them, or take them out of the list" in message
 
 
 def test_recordings_that_do_not_decode_are_all_named_before_training(own):

@@ -177,7 +177,7 @@ def test_scores_are_read_from_stdin(folder):
         (("detplot", "-", "--protocol", "-", "--output", "x.pdf"), "two inputs are '-'"),
         (("detplot", "scores.txt", "--output", "-"), "'-' is standard output, and this output is"),
         (("calibrate", "net.pt", "scores.txt", "--out", "-"), "'-' is standard output, and this"),
-        (("import", "net.pt", "-"), "'-' is standard output, and this output is no text"),
+        (("import", "net.pt", "-"), "'-' is standard output, and this output is not text"),
         (("export", "net.pt", "--format", "hub", "-"), "'-' is standard output, and this output"),
     ],
 )

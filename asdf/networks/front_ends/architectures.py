@@ -27,7 +27,7 @@ from asdf.text import did_you_mean
 # (channels, kernel, stride) of each layer.
 ConvLayers = tuple[tuple[int, int, int], ...]
 _COUNTS = ("dimension", "layers", "heads", "feed_forward", "pos_conv_kernel", "pos_conv_groups")
-# What Python raises of a text that is no literal, or a literal of other fields or types.
+# What Python raises of a text that is not a literal, or a literal of other fields or types.
 _LITERAL_ERRORS = (
     ValueError,
     TypeError,

@@ -211,8 +211,8 @@ def _usual_name(model_type: str) -> str:
     if not families:
         raise UsageError(
             f"front_end.architecture: transformers has no feature extractor for the model type "
-            f"{shorten(model_type)!r}: it is no encoder of audio. Choose one that takes waveforms "
-            "or features of them, such as wav2vec2, whisper, parakeet_encoder."
+            f"{shorten(model_type)!r}: it is not an encoder of audio. Choose one that takes "
+            "waveforms or features of them, such as wav2vec2, whisper, parakeet_encoder."
         )
     return names[max(families, key=len)]
 
@@ -223,8 +223,8 @@ def _find_class(name: str) -> Any:
     extractor_class = feature_extractor_class_from_name(name)
     if extractor_class is None:
         raise UsageError(
-            f"front_end.architecture: {shorten(name)!r} is no feature extractor of transformers. "
-            "Code of other sources is not run."
+            f"front_end.architecture: {shorten(name)!r} is not a feature extractor of "
+            "transformers. Code of other sources is not run."
         )
     return extractor_class
 

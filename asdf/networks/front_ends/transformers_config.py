@@ -69,13 +69,13 @@ def read_config(text: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
         if not isinstance(config, dict):
-            raise ValueError("it is no dictionary")
+            raise ValueError("it is not a dictionary")
         if not isinstance(config.get("model_type"), str):
             raise ValueError("it has no model_type")
         chosen = _without_left_out(config)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"front_end.architecture: {shorten(text)!r} is no configuration of transformers "
+            f"front_end.architecture: {shorten(text)!r} is not a configuration of transformers "
             f"({error}). Set front_end.weights to the folder of a model, or front_end.architecture "
             'to the text of a config.json, such as \'{"model_type": "hubert"}\'.'
         ) from error

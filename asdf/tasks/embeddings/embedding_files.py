@@ -112,7 +112,7 @@ def read_embeddings(path: Path) -> Embeddings:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
         raise AsdfError(
-            f"{path} is no file of embeddings, which `python -m asdf embed` writes."
+            f"{path} is not a file of embeddings, which `python -m asdf embed` writes."
         ) from None
     is_table = embeddings_NE.ndim == 2 and scores_N.shape == (len(trials),)
     if not is_table or len(embeddings_NE) != len(trials) or embeddings_NE.dtype.kind != "f":

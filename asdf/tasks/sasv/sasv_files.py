@@ -288,8 +288,8 @@ class _Rows:
             kind = _KEYS.get(word.lower())
             if kind is None:
                 raise AsdfError(
-                    f"{self.path}, line {line}: the key '{word[:40]}' is none of target, nontarget "
-                    "and spoof."
+                    f"{self.path}, line {line}: the key '{word[:40]}' is not one of target, "
+                    "nontarget and spoof."
                 )
             kinds.append(kind)
         return np.array(kinds, np.int8)

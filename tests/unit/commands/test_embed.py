@@ -257,7 +257,7 @@ def test_mistakes_in_the_command(folder, tmp_path, capsys):
 def test_other_files_are_refused(tmp_path, content, capsys):
     (tmp_path / "e.npz").write_bytes(content)
     assert main(["embed", str(tmp_path / "e.npz"), "--picture", str(tmp_path / "p.svg")]) == 1
-    assert "is no file of embeddings" in capsys.readouterr().err
+    assert "is not a file of embeddings" in capsys.readouterr().err
 
 
 def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):

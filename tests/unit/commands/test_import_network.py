@@ -351,7 +351,7 @@ def test_back_ends_alone_and_unknown_files_are_reported(reference, run, tmp_path
     torch.save({"a": torch.ones(1)}, tmp_path / "a.pth")
     status, _, errors = run("import", tmp_path / "a.pth", tmp_path / "net.pt")
     assert status == 1
-    assert "is no known detector: it holds a (1). Readable are a network of ASDF" in errors
+    assert "is not a known detector: it holds a (1). Readable are a network of ASDF" in errors
     names = (
         "fc0.weight",
         "fc1.weight",

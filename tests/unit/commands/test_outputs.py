@@ -40,7 +40,7 @@ def test_stdin_is_read_once():
 
 def test_what_is_no_text_needs_a_file():
     check_file(Path("net.pt"))
-    with pytest.raises(UsageError, match="'-' is standard output, and this output is no text"):
+    with pytest.raises(UsageError, match="'-' is standard output, and this output is not text"):
         check_file(Path("-"))
 
 

@@ -117,7 +117,7 @@ def test_who_may_not_publish(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("net", "'hub:net' is no name of the hub"),
+        ("net", "'hub:net' is not a name of the hub"),
         ("org/net@v2", "name the branch to push to with --revision v2"),
     ],
 )

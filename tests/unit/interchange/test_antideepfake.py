@@ -293,7 +293,10 @@ def damaged(change: str) -> dict[str, Tensor]:
     ("change", "said"),
     [
         ("no proj_fc", "holds AntiDeepfake's front end (m_ssl.model.*) without proj_fc"),
-        ("no front end", "is no known detector: it holds proj_fc.weight (2x48), proj_fc.bias (2)."),
+        (
+            "no front end",
+            "is not a known detector: it holds proj_fc.weight (2x48), proj_fc.bias (2).",
+        ),
         ("no bias", "1 missing from the file: back_end.proj_fc.bias"),
         (
             "three classes",

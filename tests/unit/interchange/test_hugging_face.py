@@ -324,7 +324,7 @@ def test_what_is_missing_or_damaged_is_reported(folder, tmp_path):
         build(folder)
     index = folder / "model.safetensors.index.json"
     for content, said in (
-        ({"weight_map": {"a": "../../etc/passwd"}}, "which is no file next to it"),
+        ({"weight_map": {"a": "../../etc/passwd"}}, "which is not a file next to it"),
         ({"weight_map": {"a": "gone.safetensors"}}, "names gone.safetensors, which is missing"),
         ({"weight_map": {"a": 3}}, "holds no weight_map"),
         ([], "holds no dictionary"),

@@ -123,7 +123,7 @@ def test_a_folder_of_another_program_is_imported(hub, tmp_path):
 def test_what_is_no_detector_is_named(hub, tmp_path):
     content = saved({"layer.weight": torch.ones(2, 300)})
     hub.repository("org/net").commit({"net.pt": content})
-    refusal = r"net.pt is no known detector: it holds layer.weight \(2x300\)\."
+    refusal = r"net.pt is not a known detector: it holds layer.weight \(2x300\)\."
     with pytest.raises(AsdfError, match=refusal):
         asdf.Detector("hub:org/net")
     path = tmp_path / "net.pt"
@@ -171,7 +171,7 @@ def test_a_refused_file_is_described_by_its_own_layers(tmp_path):
     with pytest.raises(AsdfError) as caught:
         asdf.Detector(path)
     assert str(caught.value).startswith(
-        f"{path} is no known detector: it holds "
+        f"{path} is not a known detector: it holds "
         "ssl_model.model.feature_extractor.conv_layers.0.0.weight (4x1x10), "
         "mamba.layers.0.weight (3x2), head.bias (2), head.scale (a number) and 1 more. Readable"
     )

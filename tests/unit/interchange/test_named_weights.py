@@ -90,7 +90,7 @@ def test_what_the_hub_refuses_is_one_message(hub, encoder, hub_cache):
         build(weights="org/none")
     with pytest.raises(AsdfError, match="the repository has no revision 'v9'"):
         build(weights=f"hub:{NAME}@v9")
-    with pytest.raises(UsageError, match="is no name of the hub"):
+    with pytest.raises(UsageError, match="is not a name of the hub"):
         build(weights="hub:encoder")
     hub.repository(NAME).gated = True
     with pytest.raises(AsdfError, match="its owners let only those in who agreed"):

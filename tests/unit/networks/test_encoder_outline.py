@@ -111,7 +111,7 @@ def test_a_number_of_frames_that_no_formula_gives_is_measured(waveforms):
                 "model_type": "lasr_encoder",
                 "feature_extractor": {"feature_extractor_type": "os.system"},
             },
-            "'os.system' is no feature extractor of transformers",
+            "'os.system' is not a feature extractor of transformers",
         ),
         (
             {

@@ -200,8 +200,11 @@ def test_its_memory_is_known_before_there_is_a_gpu(model_type):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("wav2vec2_xlsr_300m", "is no configuration of transformers .* Set front_end.weights to"),
-        ("[1]", "it is no dictionary"),
+        (
+            "wav2vec2_xlsr_300m",
+            "is not a configuration of transformers .* Set front_end.weights to",
+        ),
+        ("[1]", "it is not a dictionary"),
         (json.dumps({"model_type": "wav2vec"}), "not known. Did you mean 'wav2vec2'"),
         (json.dumps({"model_type": "hubert", "hidden_size": 10**9}), "hidden_size = 1000000000 is"),
         (

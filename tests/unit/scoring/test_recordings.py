@@ -139,7 +139,7 @@ def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
         ({}, r"recording 1 \(dict\) cannot be scored"),
         (np.zeros(9000), r"recording 1 \(ndarray\) needs its sample_rate in Hz"),
         ((np.zeros(9000), "fast"), r"recording 1 \(ndarray\) needs its sample_rate in Hz"),
-        ((np.zeros(9000), 1), r"recording 1 \(ndarray\): a sample_rate of 1 Hz is none of speech"),
+        ((np.zeros(9000), 1), r"recording 1 \(ndarray\): a sample_rate of 1 Hz is outside"),
         ((b"RIFF", 16000), r"recording 1 \(bytes\): sample_rate is for samples"),
         (io.StringIO("RIFF"), r"recording 1 \(StringIO\) is open for text: open it for bytes"),
     ],

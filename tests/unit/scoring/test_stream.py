@@ -164,8 +164,8 @@ def test_chunks_come_in_all_types_and_are_copied(detector: asdf.Detector) -> Non
 def test_mistakes(detector: asdf.Detector) -> None:
     stream = detector.stream(SECOND, 0.5, 0.5)
     for chunk, message in (
-        (np.zeros((3, 2, 2)), "is no chunk of a recording"),
-        (np.zeros((3, 200)), "is no chunk of a recording"),
+        (np.zeros((3, 2, 2)), "is not a chunk of a recording"),
+        (np.zeros((3, 200)), "is not a chunk of a recording"),
         (np.array([np.nan]), "not finite"),
         (np.array([30000.0]), "full scale of floats is 1"),
         (np.zeros(3, np.uint8), "type uint8"),

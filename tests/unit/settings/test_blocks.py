@@ -127,27 +127,30 @@ def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
         (
             "my config\nsad.mode = 'on'\n",
             [
-                "runs.py:1: 'my config' is no name of a config; names hold letters, digits, '-', "
-                "'_' and '.', "
+                "runs.py:1: 'my config' is not a name of a config; names hold letters, digits, "
+                "'-', '_' and '.', "
                 "optionally followed by < parent < grandparent"
             ],
         ),
         (
             "a < \n",
             [
-                "runs.py:1: 'a <' is no name of a config; names hold letters, digits, '-', '_' and "
-                "'.', "
+                "runs.py:1: 'a <' is not a name of a config; names hold letters, digits, '-', "
+                "'_' and '.', "
                 "optionally followed by < parent < grandparent"
             ],
         ),
-        ("a\nimport os\n", ["runs.py:2: 'import os' is no line of the form section.name = value"]),
+        (
+            "a\nimport os\n",
+            ["runs.py:2: 'import os' is not a line of the form section.name = value"],
+        ),
         (
             "a\nnetwork.x += 1\n",
-            ["runs.py:2: 'network.x += 1' is no line of the form section.name = value"],
+            ["runs.py:2: 'network.x += 1' is not a line of the form section.name = value"],
         ),
         (
             "a\nnetwork['x'] = 1\n",
-            ["runs.py:2: 'network['x'] = 1' is no line of the form section.name = value"],
+            ["runs.py:2: 'network['x'] = 1' is not a line of the form section.name = value"],
         ),
         (
             "a\nsad.mode = (\n1,\n\nb < a\nsad.mode = 2\n",
@@ -195,7 +198,7 @@ def test_init_config_takes_any_order() -> None:
 def test_a_name_is_nothing_in_an_init_config() -> None:
     _, mistakes = parse_assignments("train\nsad.mode = 'on'\n", "init.py")
     assert [str(mistake) for mistake in mistakes] == [
-        "init.py:1: 'train' is no line of the form section.name = value"
+        "init.py:1: 'train' is not a line of the form section.name = value"
     ]
 
 

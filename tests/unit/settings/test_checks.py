@@ -123,12 +123,12 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "network.network_class",
             "AASIST",
-            "'AASIST' is no class path; it is written 'package.module.Class'",
+            "'AASIST' is not a class path; it is written 'package.module.Class'",
         ),
         (
             "network.network_class",
             "a.b-c",
-            "'a.b-c' is no class path; it is written 'package.module.Class'",
+            "'a.b-c' is not a class path; it is written 'package.module.Class'",
         ),
         (
             "network.callbacks",

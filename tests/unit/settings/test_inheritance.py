@@ -30,7 +30,7 @@ def test_what_a_parent_inherits_comes_with_it() -> None:
 def test_unknown_parent() -> None:
     _, mistakes = parsed("train\n\neval < trian < train\n")
     assert mistakes == [
-        "runs.py:3: 'eval' inherits from 'trian', which is no config; the nearest is 'train'"
+        "runs.py:3: 'eval' inherits from 'trian', which is not a config; the nearest is 'train'"
     ]
 
 

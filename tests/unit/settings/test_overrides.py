@@ -48,7 +48,7 @@ def test_overrides(init: Write, runs: Write, override: str, name: str, value: ob
         ("network.max_epochs=two", "network.max_epochs = two: two is a name; "),
         (
             "network.max_epochs",
-            "'network.max_epochs' is no override of the form section.name=value",
+            "'network.max_epochs' is not an override of the form section.name=value",
         ),
     ],
 )

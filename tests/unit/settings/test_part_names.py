@@ -34,7 +34,7 @@ def test_the_end_of_a_range_is_in_it():
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        (("layer:3",), "'layer:3' is no part; it is one of convolutions, projection, positions"),
+        (("layer:3",), "'layer:3' is not a part; it is one of convolutions, projection, positions"),
         (("norm",), "the nearest is 'norms'"),
         (("layers:0-3",), "'layers:0-3': layers are counted from 1, as in front_end.layer"),
         (("layers:4-3",), "'layers:4-3': the last layer comes before the first"),
@@ -49,7 +49,7 @@ def test_what_is_no_part(parts, problem):
 @pytest.mark.parametrize(
     ("targets", "problem"),
     [
-        (("atention",), "'atention' is no part; it is one of attention, feed_forward, or a"),
+        (("atention",), "'atention' is not a part; it is one of attention, feed_forward, or a"),
         (("norms",), "'norms' is no part"),
         ((), "names no linear maps; write lora.rank = 0"),
     ],

@@ -209,7 +209,7 @@ def test_list_configs_names_the_mistakes(runs: Write, here: Path) -> None:
         list_configs(runs("a < b\n\nc\n\nc\n"))
     assert str(caught.value) == (
         "2 mistakes in the settings:\n"
-        "  runs.py:1: 'a' inherits from 'b', which is no config; it has c\n"
+        "  runs.py:1: 'a' inherits from 'b', which is not a config; it has c\n"
         "  runs.py:5: config 'c' is there twice; the first is in line 3"
     )
 

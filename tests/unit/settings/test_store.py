@@ -127,7 +127,7 @@ def test_all_mistakes_at_once_each_once(init: Write, runs: Write) -> None:
         "  runs.py:10: computing.gpu_ids = (0): expected a tuple of whole numbers, not a whole "
         "number; "
         "a tuple of one value is written (0,)",
-        "  command line: 'x' is no override of the form section.name=value",
+        "  command line: 'x' is not an override of the form section.name=value",
         "  command line: sad.mode = full: expected 'off', 'endpoint' or 'on'",
         "  command line: sad.threshold_db = 0: must be above 0 dB",
         "  command line: there is no setting 'network.maxepochs'; the nearest is "
