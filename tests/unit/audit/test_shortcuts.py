@@ -56,6 +56,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow_but("leading_silence", "level", "bandwidth", "bits")
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_planted_shortcut_is_found(tmp_path, key) -> None:
     audit = audit_of(write_corpus(tmp_path / "corpus", CHANGES[key]))
@@ -92,6 +93,7 @@ def with_tags(path: Path, samples: np.ndarray) -> None:
         file.write(samples)
 
 
+@pytest.mark.slow_but("holes-as_mp3", "channels-in_stereo")
 @pytest.mark.parametrize(
     ("key", "write"),
     [
@@ -136,6 +138,7 @@ def test_a_column_that_tells_the_label_is_found(tmp_path) -> None:
     assert found(audit_of(table)) == {"language"}
 
 
+@pytest.mark.slow
 def test_all_together_find_what_none_finds_alone(tmp_path) -> None:
     """A spoof is loud and long or quiet and short; each by itself says nothing."""
 

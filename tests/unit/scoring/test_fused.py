@@ -239,7 +239,7 @@ def test_a_fused_system_is_calibrated_in_its_file(moved, folder, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "is no network and no fused system"),
+        ({"format": "other"}, "is neither a network nor a fused system"),
         ({"networks": 2}, "cannot be used"),
         ({"version": 2}, "a newer ASDF wrote this"),
         ({"networks": []}, "the networks in"),

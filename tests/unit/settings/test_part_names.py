@@ -50,7 +50,7 @@ def test_what_is_no_part(parts, problem):
     ("targets", "problem"),
     [
         (("atention",), "'atention' is not a part; it is one of attention, feed_forward, or a"),
-        (("norms",), "'norms' is no part"),
+        (("norms",), "'norms' is not a part"),
         ((), "names no linear maps; write lora.rank = 0"),
     ],
 )

@@ -118,7 +118,7 @@ def test_two_systems_in_files_of_their_own(write):
         ("", "no trial in it"),
         ("D_1 D_01 bonafide\n", "line 1: neither a header"),
         ("D_1 D_01 target\nD_2 D_02 nontarget\n", "no spoof trial"),
-        ("D_1 D_01 target\nD_2 D_02 impostor\n", "line 2: the key 'impostor' is none of"),
+        ("D_1 D_01 target\nD_2 D_02 impostor\n", "line 2: the key 'impostor' is not one of"),
         ("D_1 D_01 target\nD_2 D_02\n", "line 2: expected 3 columns"),
         ("D_1 D_01 target\nD_1 D_01.flac spoof\n", "line 2: .* already stands in line 1"),
         ("spk\tfilename\tcm-score\nD_1\tD_01\t1\n", "no column of keys"),

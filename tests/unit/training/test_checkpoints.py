@@ -122,8 +122,8 @@ def test_a_file_that_is_no_network_is_refused_and_never_run(tmp_path, capsys):
     for content, said in (
         (Runs(), "cannot read the network"),
         ([1], "it holds a list, and weights are in a dict"),
-        ({"a": 1}, "is no network"),
-        ({"model_state_dict": [1]}, "is no network"),
+        ({"a": 1}, "is not a network"),
+        ({"model_state_dict": [1]}, "is not a network"),
     ):
         torch.save(content, path)
         with pytest.raises(AsdfError, match=said):

@@ -60,7 +60,7 @@ def test_what_is_said_of_files_of_others():
     assert parse_scored_length("whole") == WHOLE
     assert parse_scored_length("66800") == ScoredLength(66800, 66800)
     for text in ("", "0", "-5", "4s", "1e5", "²"):
-        with pytest.raises(UsageError, match=r"no scored length\. Give published"):
+        with pytest.raises(UsageError, match=r"not a scored length\. Give published"):
             parse_scored_length(text)
 
 
