@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 
 # torch's own kernels, oneDNN's and MKL's have a variable each, which they read when they start.
 SETS = {
@@ -60,7 +61,10 @@ def run_held(name: str, arguments: list[str]) -> int:
     """Run pytest with this Python, held to the set `name`; return its exit status."""
     print(f"== {name}", flush=True)
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    return subprocess.run(command, env={**os.environ, **SETS[name]}).returncode
+    with tempfile.TemporaryDirectory() as compiled:
+        # torch's compiler would take code that it made for other instructions from its cache.
+        own = {**SETS[name], "TORCHINDUCTOR_CACHE_DIR": compiled}
+        return subprocess.run(command, env={**os.environ, **own}).returncode
 
 
 def main() -> int:
