@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.audit.auditing import Audit, Options, audit_recordings
+    from asdf.audit.audited import Audit
+    from asdf.audit.auditing import Options, audit_recordings
     from asdf.audit.features import FEATURES
     from asdf.audit.measuring import Measured, as_entry, from_entry, measure_all
     from asdf.audit.results import audit_json, audit_page, audit_text

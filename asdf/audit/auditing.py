@@ -6,18 +6,21 @@ the same audit, to the byte of its outputs.
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.arrays import Flags, Floats, Indices
+from asdf.arrays import Flags, Indices
+from asdf.audit.audited import Audit, Result, Row
 from asdf.audit.features import FEATURES, NOT_FEATURES, Feature, column_feature
-from asdf.audit.fingerprints import same_recordings
+from asdf.audit.list_findings import (
+    attacks_of_one_language,
+    bad_files,
+    contradicted_labels,
+    copies,
+    shared_by_splits,
+)
 from asdf.audit.measuring import Measured, name_values
 from asdf.audit.single import (
     Separation,
@@ -32,13 +35,10 @@ from asdf.audit.single import (
     separate,
 )
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import Interval
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
 SIGNIFICANT = 0.05
-# Of so many shortcuts, more than half have to speak against a label.
-_LEAST_DETECTORS = 3
 _JOINT = Feature("all", "all that a network hears", "time", "Close the shortcuts above first.")
 
 PUBLISHED = {
@@ -47,72 +47,6 @@ PUBLISHED = {
     }
 }
 """What papers found, by corpus and feature: EER and source."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What the detector of one feature is worth.
-
-    Attributes:
-        p_value: P value that holds for all features of its kind together (Holm); None of the
-            detector of all features, which its interval judges.
-        is_shortcut: Whether it tells the classes apart better than the limit allows.
-        published: EER that a paper found, and the paper; None where none is known.
-        values: Values of the feature, for pictures.
-    """
-
-    feature: Feature
-    separation: Separation
-    p_value: float | None
-    is_shortcut: bool
-    published: tuple[float, str] | None
-    values: Values
-
-
-@dataclass(frozen=True)
-class Group:
-    """Recordings or values that a finding is about, and what is said of them."""
-
-    title: str
-    advice: str
-    members: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Audit:
-    """All that an audit has found.
-
-    Attributes:
-        names: Names of the lists.
-        counts: Recordings, bona fide ones and spoofs that were looked at.
-        speakers: Number of speakers; None where they are not known.
-        limit: EER below which a feature is a shortcut.
-        chance: EER of scores that know nothing.
-        results: Results of what a network hears, the lowest EER first.
-        unheard: Results of names and tags.
-        groups: Further findings.
-        labels: Whether each recording is bona fide.
-    """
-
-    names: Sequence[str]
-    counts: tuple[int, int, int]
-    speakers: int | None
-    limit: float
-    chance: Interval
-    results: Sequence[Result]
-    unheard: Sequence[Result]
-    groups: Sequence[Group]
-    labels: Flags = field(repr=False)
-
-    @property
-    def shortcuts(self) -> list[Result]:
-        """Features that give labels away to a network."""
-        return [result for result in self.results if result.is_shortcut]
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing was found that a network could learn from, or that spoils a test."""
-        return not self.shortcuts and not self.groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,11 +98,11 @@ def audit_recordings(
     results = _test_features(columns, labels, speakers, options)
     options.progress("copies")
     groups = [
-        *_bad_files(rows),
-        *_copies(usable),
-        *_splits(lists),
-        *_languages(usable),
-        *_contradicted(results, labels, usable),
+        *bad_files(rows),
+        *copies(usable),
+        *shared_by_splits(lists),
+        *attacks_of_one_language(usable),
+        *contradicted_labels(results, labels, usable),
     ]
     heard = sorted(
         (result for result in results if result.feature.is_heard),
@@ -187,25 +121,13 @@ def audit_recordings(
     )
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A recording of a list."""
-
-    split: str
-    id: str
-    label: int
-    columns: Mapping[str, str]
-    names: Mapping[str, float | str]
-    measured: Measured
-
-
-def _rows(lists: Sequence[TrialList], measured: Sequence[Sequence[Measured]]) -> list[_Row]:
+def _rows(lists: Sequence[TrialList], measured: Sequence[Sequence[Measured]]) -> list[Row]:
     rows = []
     for trials, of_list in zip(lists, measured, strict=True):
         names = name_values(trials.ids)
         for index, one in enumerate(of_list):
             columns = {name: values[index] for name, values in trials.columns.items()}
-            row = _Row(
+            row = Row(
                 trials.name,
                 trials.ids[index],
                 int(trials.labels[index]),
@@ -217,7 +139,7 @@ def _rows(lists: Sequence[TrialList], measured: Sequence[Sequence[Measured]]) ->
     return rows
 
 
-def _columns(rows: Sequence[_Row]) -> dict[str, Values]:
+def _columns(rows: Sequence[Row]) -> dict[str, Values]:
     """Return the values of each feature that differs between any two recordings."""
     keys = dict.fromkeys(FEATURES)
     for row in rows:
@@ -235,7 +157,7 @@ def _columns(rows: Sequence[_Row]) -> dict[str, Values]:
     return columns
 
 
-def _speakers(rows: Sequence[_Row]) -> list[str] | None:
+def _speakers(rows: Sequence[Row]) -> list[str] | None:
     """Return the speaker of each recording; None where they are not known, or only one is."""
     speakers = [row.columns.get("speaker", "") for row in rows]
     return speakers if all(speakers) and len(set(speakers)) > 1 else None
@@ -291,160 +213,3 @@ def _has_both(labels: Flags, folds: Indices) -> bool:
         if rest.all() or not rest.any():
             return False
     return True
-
-
-def _bad_files(rows: Sequence[_Row]) -> list[Group]:
-    damaged: list[str] = []
-    poor: list[str] = []
-    for row in rows:
-        if row.measured.problem:
-            kind = poor if row.measured.is_read else damaged
-            kind.append(f"{row.id}: {row.measured.problem}")
-    groups = []
-    if damaged:
-        advice = "Make them again, or take them off the list."
-        groups.append(Group("recordings that cannot be read", advice, damaged))
-    if poor:
-        advice = "Take them off the list: nobody can judge them."
-        groups.append(Group("recordings that are silent or very short", advice, poor))
-    return groups
-
-
-_COPIES = {
-    "pairs of one recording under both labels": (
-        "One of the labels is wrong, or the spoof is a copy of the genuine recording: then keep "
-        "the two in one split."
-    ),
-    "pairs of one recording in two splits": (
-        "Take them out of one of the splits: a test on training recordings is none."
-    ),
-    "pairs of one recording under two names": (
-        "Take the copies off the list: they count several times."
-    ),
-}
-
-
-def _copies(rows: Sequence[_Row]) -> list[Group]:
-    """Find recordings that stand in the lists more than once."""
-    by_digest: defaultdict[str, list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        by_digest[row.measured.digest].append(index)
-    exact: set[tuple[int, int]] = set()
-    for indices in by_digest.values():
-        exact.update(pairwise(indices))
-    alike = set(same_recordings(each(rows, "measured.fingerprint")))
-    both, across, within = _COPIES
-    members: dict[str, list[str]] = {title: [] for title in _COPIES}
-    for pair in sorted(exact | alike):
-        first = rows[pair[0]]
-        second = rows[pair[1]]
-        title = within
-        if first.label != second.label:
-            title = both
-        elif first.split != second.split:
-            title = across
-        kind = "the same samples" if pair in exact else "the same sound"
-        members[title].append(f"{_where(first)} and {_where(second)}: {kind}")
-    return [Group(title, _COPIES[title], found) for title, found in members.items() if found]
-
-
-def _where(row: _Row) -> str:
-    return f"{row.split}: {row.id}"
-
-
-def _splits(lists: Sequence[TrialList]) -> list[Group]:
-    """Find speakers and texts that stand in more than one list."""
-    groups = []
-    for column in ("speaker", "text"):
-        splits: defaultdict[str, list[str]] = defaultdict(list)
-        for trials in lists:
-            for value in sorted(set(trials.columns.get(column, ()))):
-                if value and value != "-":
-                    splits[value].append(trials.name)
-        shared = {value: names for value, names in splits.items() if len(names) > 1}
-        if shared:
-            members = [f"{value}: {', '.join(names)}" for value, names in sorted(shared.items())]
-            advice = (
-                f"Give each {column} to one split: else a test says less of other {column}s. "
-                + ("recipe.leave_out_speakers does." if column == "speaker" else "")
-            )
-            groups.append(Group(f"{column}s in more than one split", advice.strip(), members))
-    return groups
-
-
-def _languages(rows: Sequence[_Row]) -> list[Group]:
-    """Find attacks that were made in one of several languages only."""
-    languages: defaultdict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        if row.label == 0 and row.columns.get("language"):
-            languages[row.columns.get("attack", "")].add(row.columns["language"])
-    languages.pop("", None)
-    known = set().union(*languages.values()) if languages else set()
-    single = sorted(attack for attack, of in languages.items() if len(of) == 1)
-    if len(known) < 2 or not single:
-        return []
-    members = [f"{attack}: {next(iter(languages[attack]))}" for attack in single]
-    advice = "Report results by language and attack together (evaluate --by attack,language)."
-    return [Group("attacks in one language only", advice, members)]
-
-
-def _contradicted(results: Sequence[Result], labels: Flags, rows: Sequence[_Row]) -> list[Group]:
-    """Find recordings whose label most of the shortcuts contradict."""
-    shortcuts = [
-        result
-        for result in results
-        if result.is_shortcut and result.feature.is_heard and result.feature is not _JOINT
-    ]
-    if len(shortcuts) < _LEAST_DETECTORS:
-        return []
-    scores: Floats = np.stack(each(shortcuts, "separation.scores"))
-    wrong = ((scores > 0) != labels) & (scores != 0)
-    votes = wrong.sum(axis=0)
-    summed = np.where(labels, -scores.sum(axis=0), scores.sum(axis=0))
-    chosen = np.flatnonzero((votes > len(shortcuts) / 2) & (summed > math.log(10)))
-    members = []
-    for index in chosen[np.argsort(-summed[chosen], kind="stable")]:
-        label = "bona fide" if labels[index] else "spoof"
-        members.append(
-            f"{_where(rows[index])}: {label}, against {votes[index]} of {len(shortcuts)} detectors"
-        )
-    if not members:
-        return []
-    advice = "Listen to them: labels may be wrong, or they come from elsewhere."
-    return [Group("labels that most shortcuts contradict", advice, members)]
-
-
-def as_record(audit: Audit) -> dict[str, Any]:
-    """Return an audit as plain values."""
-    total, bona_fide, spoof = audit.counts
-    return {
-        "lists": list(audit.names),
-        "recordings": total,
-        "bona_fide": bona_fide,
-        "spoof": spoof,
-        "speakers": audit.speakers,
-        "limit": audit.limit,
-        "chance_eer": [audit.chance.low, audit.chance.high],
-        "is_clean": audit.is_clean,
-        "features": list(map(_result_record, audit.results)),
-        "names": list(map(_result_record, audit.unheard)),
-        "findings": [
-            {"finding": group.title, "advice": group.advice, "members": list(group.members)}
-            for group in audit.groups
-        ],
-    }
-
-
-def _result_record(result: Result) -> dict[str, Any]:
-    eer = result.separation.eer
-    return {
-        "feature": result.feature.key,
-        "eer": eer.value,
-        "interval": [eer.low, eer.high],
-        "auc": result.separation.auc,
-        "p_value": result.p_value,
-        "is_shortcut": result.is_shortcut,
-        "advice": result.feature.advice if result.is_shortcut else "",
-        "settings": result.feature.settings if result.is_shortcut else "",
-        "published": list(result.published) if result.published else None,
-    }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audit.auditing import Audit, Group, Result, as_record
+from asdf.audit.audited import Audit, Group, Result, as_record
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text

@@ -10,7 +10,7 @@ import numpy as np
 import soundfile
 
 from asdf.audit import audit_json, audit_page, audit_recordings, audit_text
-from asdf.audit.auditing import Audit
+from asdf.audit.audited import Audit
 from asdf.audit.fingerprints import fingerprint, same_recordings
 from asdf.audit.measuring import Measured, as_entry, from_entry, measure
 from asdf.trials.trial_list import TrialList

@@ -1,0 +1,135 @@
+"""What an audit has found: results of features, and groups of recordings or values.
+
+Invariant: nothing here computes anything; text, JSON and page are made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from asdf.arrays import Flags
+from asdf.audit.features import Feature
+from asdf.audit.measuring import Measured
+from asdf.audit.single import Separation, Values
+from asdf.metrics.bootstrap import Interval
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recording of a list."""
+
+    split: str
+    id: str
+    label: int
+    columns: Mapping[str, str]
+    names: Mapping[str, float | str]
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the detector of one feature is worth.
+
+    Attributes:
+        p_value: P value that holds for all features of its kind together (Holm); None of the
+            detector of all features, which its interval judges.
+        is_shortcut: Whether it tells the classes apart better than the limit allows.
+        published: EER that a paper found, and the paper; None where none is known.
+        values: Values of the feature, for pictures.
+    """
+
+    feature: Feature
+    separation: Separation
+    p_value: float | None
+    is_shortcut: bool
+    published: tuple[float, str] | None
+    values: Values
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether it is the detector of all features."""
+        return self.p_value is None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Recordings or values that a finding is about, and what is said of them."""
+
+    title: str
+    advice: str
+    members: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All that an audit has found.
+
+    Attributes:
+        names: Names of the lists.
+        counts: Recordings, bona fide ones and spoofs that were looked at.
+        speakers: Number of speakers; None where they are not known.
+        limit: EER below which a feature is a shortcut.
+        chance: EER of scores that know nothing.
+        results: Results of what a network hears, the lowest EER first.
+        unheard: Results of names and tags.
+        groups: Further findings.
+        labels: Whether each recording is bona fide.
+    """
+
+    names: Sequence[str]
+    counts: tuple[int, int, int]
+    speakers: int | None
+    limit: float
+    chance: Interval
+    results: Sequence[Result]
+    unheard: Sequence[Result]
+    groups: Sequence[Group]
+    labels: Flags = field(repr=False)
+
+    @property
+    def shortcuts(self) -> list[Result]:
+        """Features that give labels away to a network."""
+        return [result for result in self.results if result.is_shortcut]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found that a network could learn from, or that spoils a test."""
+        return not self.shortcuts and not self.groups
+
+
+def as_record(audit: Audit) -> dict[str, Any]:
+    """Return an audit as plain values."""
+    total, bona_fide, spoof = audit.counts
+    return {
+        "lists": list(audit.names),
+        "recordings": total,
+        "bona_fide": bona_fide,
+        "spoof": spoof,
+        "speakers": audit.speakers,
+        "limit": audit.limit,
+        "chance_eer": [audit.chance.low, audit.chance.high],
+        "is_clean": audit.is_clean,
+        "features": list(map(_result_record, audit.results)),
+        "names": list(map(_result_record, audit.unheard)),
+        "findings": [
+            {"finding": group.title, "advice": group.advice, "members": list(group.members)}
+            for group in audit.groups
+        ],
+    }
+
+
+def _result_record(result: Result) -> dict[str, Any]:
+    eer = result.separation.eer
+    return {
+        "feature": result.feature.key,
+        "eer": eer.value,
+        "interval": [eer.low, eer.high],
+        "auc": result.separation.auc,
+        "p_value": result.p_value,
+        "is_shortcut": result.is_shortcut,
+        "advice": result.feature.advice if result.is_shortcut else "",
+        "settings": result.feature.settings if result.is_shortcut else "",
+        "published": list(result.published) if result.published else None,
+    }
