@@ -39,7 +39,12 @@ from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
 SIGNIFICANT = 0.05
-_JOINT = Feature("all", "all that a network hears", "time", "Close the shortcuts above first.")
+_JOINT = Feature(
+    "all",
+    "all that a network hears",
+    "time",
+    "Record, level and code both classes alike: features tell them apart together.",
+)
 
 PUBLISHED = {
     "asvspoof19": {

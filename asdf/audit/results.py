@@ -112,7 +112,8 @@ def _percent(result: Result) -> str:
 
 def _sentence(result: Result) -> str:
     eer = 100 * result.separation.eer.value
-    text = f"{result.feature.name} alone has an EER of {eer:.2f} %"
+    alone = "" if result.is_joint else " alone"
+    text = f"{result.feature.name}{alone} has an EER of {eer:.2f} %"
     if result.published:
         published, source = result.published
         text += f" ({100 * published:.1f} % in {source})"

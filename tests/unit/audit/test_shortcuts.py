@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.audit import Audit, audit_recordings, measure_all
+from asdf.audit import Audit, audit_recordings, audit_text, measure_all
 from asdf.trials.lists import read_list
 from tests.unit.audit.conftest import QUICK, RATE, write_corpus
 
@@ -158,6 +158,7 @@ def test_all_together_find_what_none_finds_alone(tmp_path) -> None:
     audit = audit_of(table, joint=True)
     assert found(audit) == {"all"}
     assert audit.results[0].separation.eer.value < 0.1
+    assert "shortcut: all that a network hears has an EER of" in audit_text(audit)
 
 
 def test_a_clean_corpus_has_no_finding(tmp_path) -> None:
