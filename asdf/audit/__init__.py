@@ -17,5 +17,6 @@ if TYPE_CHECKING:
     from asdf.audit.features import FEATURES
     from asdf.audit.measuring import Measured, as_entry, from_entry, measure_all
     from asdf.audit.results import audit_json, audit_page, audit_text
+    from asdf.audit.single import check_installed
 
 __all__, __getattr__ = open_door(__name__)

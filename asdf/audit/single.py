@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -141,20 +142,25 @@ def _ratios(codes: Indices, labels: Flags, count: int) -> Floats:
     return ratios
 
 
+def check_installed() -> None:
+    """Raise a UsageError where the detector of all features lacks scikit-learn."""
+    if find_spec("sklearn") is None:
+        raise UsageError(
+            "the detector of all features needs scikit-learn: "
+            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
+        )
+
+
 def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indices) -> Floats:
     """Return scores of boosted trees over all features, cross-validated.
 
     Raises:
         UsageError: scikit-learn is not installed.
     """
-    try:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
-    except ImportError:
-        raise UsageError(
-            "the detector of all features needs scikit-learn: "
-            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
-        ) from None
+    check_installed()
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
+
     inputs = []
     are_codes = []
     for values in columns.values():

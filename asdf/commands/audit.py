@@ -17,10 +17,9 @@ import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +31,7 @@ from asdf.commands.score_journal import Journal
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
+from asdf.runs.streams import is_stdout
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
@@ -96,12 +96,18 @@ def main(arguments: list[str]) -> int:
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder) for name in args.lists]
-    # Named before the recordings are read: a package that is missing costs no hour.
-    from asdf.audit import Options, audit_json, audit_page, audit_recordings, audit_text
+    from asdf.audit import (
+        Options,
+        audit_json,
+        audit_page,
+        audit_recordings,
+        audit_text,
+        check_installed,
+    )
 
     if not args.no_joint:
-        _check_sklearn()
-    measured = _measure(lists, args)
+        # Before the recordings are read: a package that is missing costs no hour.
+        check_installed()
     options = Options(
         limit=args.limit / 100,
         replicates=args.replicates,
@@ -109,48 +115,54 @@ def main(arguments: list[str]) -> int:
         published=args.lists[0].partition("-")[0],
         progress=lambda what: show(f"comparing: {what}", sys.stderr),
     )
-    audit = audit_recordings(lists, measured, options)
     made_by = _made_by(arguments)
     facts = [f"{name}: {value}" for name, value in made_by.items()]
-    write_outputs(
-        [
-            (args.html, lambda path: write_text(path, audit_page(audit, facts))),
-            (args.json, lambda path: write_text(path, audit_json(audit, made_by))),
-        ]
-    )
+    with _open_journal(lists, args) as journal:
+        audit = audit_recordings(lists, _measure(lists, journal, args.workers), options)
+        write_outputs(
+            [
+                (args.html, lambda path: write_text(path, audit_page(audit, facts))),
+                (args.json, lambda path: write_text(path, audit_json(audit, made_by))),
+            ]
+        )
+        # Not before: what was read is worth more than what is computed of it.
+        journal.remove()
     show(audit_text(audit).rstrip("\n"), stream)
     return int(not audit.is_clean)
 
 
-def _check_sklearn() -> None:
-    if find_spec("sklearn") is None:
-        raise UsageError(
-            "the detector of all features needs scikit-learn: "
-            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
-        )
+@contextmanager
+def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Journal]:
+    """Open what was measured so far, which the same command goes on with."""
+    paths = _paths(lists)
+    outputs = [path for path in (args.html, args.json) if path is not None and not is_stdout(path)]
+    output = outputs[0] if outputs else Path("asdf-audit")
+    work = {"command": "audit", "version": 1, "paths": _digest(paths)}
+    with closing(Journal(output, work, len(paths), lambda entry: "values" in entry)) as journal:
+        yield journal
 
 
-def _measure(lists: Sequence[TrialList], args: AuditOptions) -> list[list[Measured]]:
-    """Measure the recordings of all lists; what an earlier start has measured is read back."""
+def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list[list[Measured]]:
+    """Measure the recordings of all lists; what the journal has is read back."""
     from asdf.audit import as_entry, from_entry, measure_all
 
+    paths = _paths(lists)
+    left = [index for index in range(len(paths)) if index not in journal]
+    if len(left) < len(paths):
+        show(f"going on: {len(paths) - len(left):,} are measured already", sys.stderr)
+    results = measure_all([paths[index] for index in left], workers)
+    for position, one in track(results, len(left), "reading", unit="recordings"):
+        journal.add(left[position], as_entry(one))
+    measured = [from_entry(journal[index]) for index in range(len(paths))]
+    bounds = accumulate(map(len, lists))
+    return [measured[end - len(trials) : end] for trials, end in zip(lists, bounds, strict=True)]
+
+
+def _paths(lists: Sequence[TrialList]) -> list[str]:
     paths: list[str] = []
     for trials in lists:
         paths += [str(trials.path(index)) for index in range(len(trials))]
-    output = args.html or args.json or Path("asdf-audit")
-    work = {"command": "audit", "version": 1, "paths": _digest(paths)}
-    journal = Journal(output, work, len(paths), lambda entry: "values" in entry)
-    with closing(journal):
-        left = [index for index in range(len(paths)) if index not in journal]
-        if len(left) < len(paths):
-            show(f"going on: {len(paths) - len(left):,} are measured already", sys.stderr)
-        results = measure_all([paths[index] for index in left], args.workers)
-        for position, one in track(results, len(left), "reading", unit="recordings"):
-            journal.add(left[position], as_entry(one))
-        measured = [from_entry(journal[index]) for index in range(len(paths))]
-        journal.remove()
-    bounds = accumulate(map(len, lists))
-    return [measured[end - len(trials) : end] for trials, end in zip(lists, bounds, strict=True)]
+    return paths
 
 
 def _digest(paths: Sequence[str]) -> str:

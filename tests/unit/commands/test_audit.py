@@ -66,6 +66,24 @@ def test_what_was_measured_before_a_stop_is_not_measured_again(
     assert "going on: 12 are measured already" in capsys.readouterr().err
 
 
+def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatch) -> None:
+    import asdf.audit
+
+    table = write_corpus(tmp_path / "corpus", count=20)
+    words = ["audit", str(table), "--json", str(tmp_path / "a.json"), "--workers", "0"]
+    words += ["--no-joint", "--replicates", "20"]
+
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asdf.audit, "audit_recordings", stopped)
+        assert main(words) == 130
+    main(words)
+    assert "going on: 20 are measured already" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".*.progress"))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
