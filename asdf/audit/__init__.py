@@ -13,7 +13,7 @@ from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.audit.audited import Audit
-    from asdf.audit.auditing import Options, audit_recordings
+    from asdf.audit.auditing import Options, audit_recordings, check_classes
     from asdf.audit.features import FEATURES
     from asdf.audit.measuring import Measured, as_entry, from_entry, measure_all
     from asdf.audit.results import audit_json, audit_page, audit_text

@@ -75,6 +75,20 @@ class Options:
     progress: Callable[[str], None] = lambda what: None
 
 
+def check_classes(lists: Sequence[TrialList]) -> None:
+    """Raise an AsdfError where lists have fewer than two recordings of a class."""
+    labels = np.concatenate(each(lists, "labels"))
+    _require_both(int((labels == 1).sum()), int((labels == 0).sum()), "are in the lists")
+
+
+def _require_both(bona_fide: int, spoof: int, where: str) -> None:
+    if min(bona_fide, spoof) < 2:
+        raise AsdfError(
+            f"an audit compares two classes: {bona_fide} bona fide and {spoof} spoofed recordings "
+            f"{where}. Name lists with both."
+        )
+
+
 def audit_recordings(
     lists: Sequence[TrialList],
     measured: Sequence[Sequence[Measured]],
@@ -93,11 +107,7 @@ def audit_recordings(
     rows = _rows(lists, measured)
     usable = [row for row in rows if row.measured.is_read and row.label in (0, 1)]
     labels = np.array(each(usable, "label")) == 1
-    if min(int(labels.sum()), int((~labels).sum())) < 2:
-        raise AsdfError(
-            f"an audit compares two classes: {int(labels.sum())} bona fide and "
-            f"{int((~labels).sum())} spoofed recordings can be read. Name lists with both."
-        )
+    _require_both(int(labels.sum()), int((~labels).sum()), "can be read")
     columns = _columns(usable)
     speakers = _speakers(usable)
     results = _test_features(columns, labels, speakers, options)

@@ -102,9 +102,11 @@ def main(arguments: list[str]) -> int:
         audit_page,
         audit_recordings,
         audit_text,
+        check_classes,
         check_installed,
     )
 
+    check_classes(lists)
     if not args.no_joint:
         # Before the recordings are read: a package that is missing costs no hour.
         check_installed()

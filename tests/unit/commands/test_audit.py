@@ -97,9 +97,13 @@ def test_mistakes_are_one_message(words, message, capsys) -> None:
     assert message in capsys.readouterr().err
 
 
-def test_a_list_of_one_class_is_refused(tmp_path, capsys) -> None:
+def test_a_list_of_one_class_is_refused_before_anything_is_read(
+    tmp_path, capsys, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     table = write_corpus(tmp_path / "corpus", count=6)
     lines = [line for line in table.read_text().splitlines() if "\t0\t" not in line]
     table.write_text("\n".join(lines) + "\n")
     assert main(["audit", str(table), "--workers", "0", "--no-joint"]) == 1
     assert "an audit compares two classes: 3 bona fide and 0" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".*.progress"))
