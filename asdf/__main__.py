@@ -34,6 +34,7 @@ GROUPS = {
         "serve": "an HTTP service that scores recordings, with a page for people",
         "detectors": "published detectors: error rates, licences, and how to use them by name",
         "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
+        "case": "recordings on one page: scores, likelihood ratios, what they are worth, limits",
     },
     "train": {
         "train": "run the configs of a recipe",

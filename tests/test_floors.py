@@ -38,6 +38,7 @@ ROOMS = [
     "tasks",
     "report",
     "audit",
+    "case",
     "memory",
     "doctor",
     "recipe",
@@ -57,6 +58,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 ANNEXES = {
     "archives",
     "audit",
+    "case",
     "corpora",
     "demo",
     "doctor",

@@ -57,6 +57,7 @@ class Document:
         lead: Sentences at the top.
         alarms: Sentences that a reader must not miss.
         facts: Small print below the title, such as versions and the command.
+        styles: Files of page/ with the looks of parts that the report does not have.
     """
 
     title: str
@@ -65,11 +66,12 @@ class Document:
     alarms: Sequence[str] = ()
     facts: Sequence[str] = ()
     alarm_title: str = field(default="What to look at first")
+    styles: Sequence[str] = ()
 
 
 def document_page(document: Document) -> str:
     """Return the page as HTML."""
-    style = read_page_text("style.css")
+    style = "".join(map(read_page_text, ("style.css", *document.styles)))
     script = script_of(_SCRIPTS)
     page = render(
         "document.html",

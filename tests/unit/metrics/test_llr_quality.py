@@ -1,4 +1,4 @@
-"""Tippett, ECE, reliability, devPAV: against formulas written out, scikit-learn, and lir's values."""
+"""Tippett, ECE, reliability, devPAV: by formulas written out, scikit-learn and values of lir."""
 
 import math
 

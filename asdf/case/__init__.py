@@ -1,0 +1,21 @@
+"""The page of a case: recordings, what a network says of them, and what that is worth.
+
+Everything is imported when it is first used, so that a command waits only for what it needs.
+"""
+
+# ruff: noqa: F401 (names for others)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.case.making import Case, Headings, make_case
+    from asdf.case.pages import case_page
+    from asdf.case.printing import find_browser, print_page
+    from asdf.case.records import case_json
+    from asdf.case.validating import Validation, validate
+
+__all__, __getattr__ = open_door(__name__)

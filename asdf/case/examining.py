@@ -1,0 +1,140 @@
+"""What is known of one recording of a case: its file, its outline, its score and its windows.
+
+Invariant: the score is that of `python -m asdf score` of the same file and network; a recording
+that cannot be read or scored is a result with its reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from asdf.audio import audio_length
+from asdf.audio.recording_files import open_recording
+from asdf.audio.recording_sources import size_of
+from asdf.audio.streaming import read_blocks
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.scoring.detector import Detector
+from asdf.scoring.made_by import recording_digest
+from asdf.scoring.scored import Scored, WindowScore
+
+_POINTS = 480
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a recording's file states of itself.
+
+    Attributes:
+        sha256: Digest of the file.
+        size: Bytes of the file; None where it lies in a stream that states none.
+        format, codec: Container and number format or codec, as the decoder calls them.
+        tags: Texts that the file carries, by name.
+    """
+
+    sha256: str
+    size: int | None
+    format: str
+    codec: str
+    channels: int
+    sample_rate: int
+    seconds: float
+    tags: Mapping[str, str]
+
+    def entry(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The lowest and the highest sample of equal parts of a recording, full scale being 1.
+
+    Attributes:
+        part_s: Seconds of a part.
+    """
+
+    part_s: float
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A recording of a case.
+
+    Attributes:
+        name: Path as it was named.
+        facts: None where the file cannot be read.
+        result: Score of the recording, or the reason why it has none.
+        windows: Scores of windows that follow its time.
+        outline: None where it cannot be decoded.
+    """
+
+    name: str
+    facts: FileFacts | None
+    result: Scored
+    windows: tuple[WindowScore, ...] = ()
+    outline: Outline | None = None
+
+
+def examine(
+    detector: Detector, names: list[str], window: tuple[float, float]
+) -> Iterator[Examined]:
+    """Yield what is known of each recording, in their order.
+
+    Args:
+        window: Seconds of a window, and from the start of one to that of the next.
+    """
+    for index, name in enumerate(names):
+        facts = None
+        try:
+            facts = read_facts(name)
+            result = detector.score_whole(name)
+            windows = detector.score_over_time(name, *window)
+            outline = read_outline(name)
+        except (AsdfError, OSError) as error:
+            yield Examined(name, facts, Scored(index, Path(name), error=str(error), name=name))
+            continue
+        yield Examined(name, facts, result, tuple(windows), outline)
+
+
+def read_facts(path: str) -> FileFacts:
+    """Read what a file states of itself, and digest it.
+
+    Raises:
+        AsdfError: it is no recording, or cannot be read.
+    """
+    digest = recording_digest(path)
+    with open_recording(path) as file:
+        tags: dict[str, str] = getattr(file, "copy_metadata", dict)()
+        known = {key: text for key, text in sorted(tags.items()) if text}
+        return FileFacts(
+            digest,
+            size_of(path),
+            str(file.format),
+            str(file.subtype),
+            int(file.channels),
+            int(file.samplerate),
+            file.frames / file.samplerate,
+            known,
+        )
+
+
+def read_outline(path: str, points: int = _POINTS) -> Outline:
+    """Read the outline of a recording, block by block: at most `points` parts.
+
+    Raises:
+        AsdfError: it cannot be decoded.
+    """
+    samples = max(1, math.ceil(audio_length(path) / points))
+    low = []
+    high = []
+    for block in read_blocks(path, samples):
+        low.append(round(float(block.min()), 4))
+        high.append(round(float(block.max()), 4))
+    return Outline(samples / SAMPLE_RATE, tuple(low), tuple(high))

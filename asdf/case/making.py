@@ -1,0 +1,124 @@
+"""A case: recordings, the network that judged them, and what is known of its worth.
+
+Invariant: the same files, network and options give the same case; no clock is read. Its date is the
+one that is stated, or that of SOURCE_DATE_EPOCH.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import soundfile
+
+from asdf.case.examining import Examined, examine
+from asdf.case.validating import Validation
+from asdf.facts import SAMPLE_RATE
+from asdf.metrics.calibration import Calibration
+from asdf.scoring.detector import Detector
+from asdf.scoring.document import Heading, make_heading
+from asdf.scoring.made_by import Provenance, provenance_of
+
+_WINDOW_S = 4
+
+Tracked = Callable[[Iterable[Examined]], Iterable[Examined]]
+
+
+@dataclass(frozen=True)
+class Headings:
+    """What stands above a case.
+
+    Attributes:
+        reference: Reference of the case, such as a file number; '' without one.
+        examiner: Name of who made it; ''.
+        date: Date as it is shown; ''.
+    """
+
+    title: str = ""
+    reference: str = ""
+    examiner: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case.
+
+    Attributes:
+        network: Name of the network.
+        heading: What its scores are.
+        provenance: Versions, digest and options; its date is that of the case.
+        software: Further programs with their versions.
+        remark: What limits all of the network's scores; ''.
+        command: Command that gives the case again.
+    """
+
+    headings: Headings
+    recordings: tuple[Examined, ...]
+    network: str
+    heading: Heading
+    provenance: Provenance
+    software: dict[str, str]
+    calibration: Calibration | None
+    validation: Validation | None
+    remark: str
+    command: str
+    window: tuple[float, float]
+
+    @property
+    def failed(self) -> int:
+        """Number of recordings without a score."""
+        return sum(bool(each.result.error) for each in self.recordings)
+
+
+def make_case(
+    detector: Detector,
+    names: list[str],
+    headings: Headings,
+    command: str,
+    validation: Validation | None = None,
+    track: Tracked = iter,
+) -> Case:
+    """Examine recordings and put the case together.
+
+    Args:
+        track: Function that shows how far it is.
+
+    Raises:
+        AsdfError: the network's file is gone.
+    """
+    provenance = provenance_of(detector)
+    window = window_of(detector)
+    options = {**provenance.options, "threads": detector.threads, "window": window}
+    return Case(
+        headings,
+        tuple(track(examine(detector, names, window))),
+        detector.source,
+        make_heading(detector, detector.source, False),
+        replace(provenance, date=headings.date, options=options),
+        _software(),
+        detector.calibration,
+        validation,
+        detector.remark,
+        command,
+        window,
+    )
+
+
+def window_of(detector: Detector) -> tuple[float, float]:
+    """Return the seconds of a window, and half of them: 4 s, or what the network takes at once."""
+    wanted = max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples)
+    seconds = min(wanted, detector.window_samples) / SAMPLE_RATE
+    return seconds, seconds / 2
+
+
+def _software() -> dict[str, Any]:
+    return {
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "libsndfile": soundfile.__libsndfile_version__,
+        "system": f"{platform.system()} {platform.machine()}",
+    }

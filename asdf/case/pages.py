@@ -1,0 +1,283 @@
+"""A case as a page: one file for a screen, a telephone and paper.
+
+Invariant: the same case gives the same bytes; all that a reader of the paper needs stands in the
+page itself, with no part that has to be opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from asdf.case.examining import Examined, Outline
+from asdf.case.making import Case
+from asdf.case.wording import limits, propositions, statements
+from asdf.metrics.verbal_scale import log10_llr
+from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
+from asdf.scoring.scored import WindowScore
+from asdf.tables.page_cells import ABSENT, Cell, PageTable
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.text import printable
+
+_WIDTH = 520
+_WAVEFORM_HEIGHT = 130
+_SCORES_HEIGHT = 230
+# More marks than these would run into a thick line.
+_MAX_MARKS = 60
+_TIME_TICKS = 6
+_KB = 1000
+
+
+def case_page(case: Case) -> str:
+    """Return a case as HTML."""
+    sections = [_propositions_section(case)]
+    for number, one in enumerate(case.recordings, 1):
+        sections.append(_recording_section(one, number, case))
+    sections += [
+        _calibration_section(case),
+        _validation_section(case),
+        Section(
+            "limits", "Limits", lists=[Items("What these results cannot say", "", limits(case))]
+        ),
+        _software_section(case),
+    ]
+    headings = case.headings
+    title = headings.title or f"Examination of {_count(len(case.recordings))}"
+    facts = []
+    for name, value in (
+        ("Reference", headings.reference),
+        ("Examiner", headings.examiner),
+        ("Date", headings.date),
+    ):
+        if value:
+            facts.append(f"{name}: {value}")
+    document = Document(title, _lead(case), sections, facts=facts, styles=("case.css",))
+    return document_page(document)
+
+
+def _count(recordings: int) -> str:
+    return "a recording" if recordings == 1 else f"{recordings:,} recordings"
+
+
+def _lead(case: Case) -> list[str]:
+    """Return for each recording, or of many for all together, what the page comes to."""
+    if len(case.recordings) > 1:
+        return [
+            f"{len(case.recordings):,} recordings were compared with two propositions by the "
+            f"network {Path(case.network).name}; each has a section of its own."
+        ]
+    (one,) = case.recordings
+    return [f"{_name(one)}: {' '.join(statements(one, case))}"]
+
+
+def _name(one: Examined) -> str:
+    return printable(Path(one.name).name, one_line=True)
+
+
+def _pairs(caption: str, values: Mapping[str, str]) -> PageTable:
+    rows = [[Cell(name), Cell(printable(text, one_line=True))] for name, text in values.items()]
+    return PageTable(caption, [Cell(""), Cell("")], rows, "pairs")
+
+
+def _propositions_section(case: Case) -> Section:
+    return Section("question", "Question", list(propositions(case.calibration).values()))
+
+
+def _recording_section(one: Examined, number: int, case: Case) -> Section:
+    tables = []
+    if not one.result.error:
+        tables.append(_pairs("Result", _result_rows(one)))
+    if one.facts is not None:
+        tables.append(_pairs("File", _file_rows(one)))
+    return Section(
+        f"recording-{number}",
+        _name(one),
+        statements(one, case),
+        tables,
+        list(_time_figures(one, case)),
+    )
+
+
+def _result_rows(one: Examined) -> dict[str, str]:
+    result = one.result
+    rows = {}
+    if result.llr is not None:
+        rows["LLR (natural logarithm)"] = _number(result.llr)
+        rows["log10 of the ratio"] = _number(log10_llr(result.llr))
+        interval = result.entry().get("llr_interval")
+        if interval:
+            low, high = (_number(log10_llr(bound)) for bound in interval)
+            rows["log10, 95 % interval"] = f"{low} to {high}"
+    rows["Score of the network"] = ABSENT if result.raw is None else _number(result.raw)
+    rows["Threshold"] = ABSENT if result.threshold is None else _number(result.threshold)
+    rows["Verdict"] = result.verdict or "none"
+    rows["Seconds scored"] = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
+    return rows
+
+
+def _file_rows(one: Examined) -> dict[str, str]:
+    facts = one.facts
+    assert facts is not None
+    tags = "; ".join(f"{name}: {text}" for name, text in facts.tags.items())
+    size = "not known"
+    if facts.size is not None:
+        size = f"{facts.size:,} bytes ({facts.size / _KB:,.1f} kB)"
+    return {
+        "Path": one.name,
+        "SHA-256": facts.sha256,
+        "Size": size,
+        "Format": facts.format,
+        "Codec": facts.codec,
+        "Channels": str(facts.channels),
+        "Sampling rate": f"{facts.sample_rate:,} Hz",
+        "Duration": f"{facts.seconds:.3f} s",
+        "Tags": tags or "none",
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}".replace("-", "−")
+
+
+def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
+    if one.outline is None or not one.windows:
+        return
+    kind = "LLR" if case.heading.kind == "llr" else "score"
+    end_s = max(window.end_s for window in one.windows)
+    window_s, hop_s = case.window
+    yield Figure(
+        "windows",
+        "Over time",
+        f"The waveform, and the {kind} of windows of {window_s:.4g} s every {hop_s:.4g} s, each "
+        "scored as a recording by itself and drawn over its own time. A window is shorter than the "
+        "recording, and errs more often.",
+        [
+            _waveform_panel(one.outline, end_s, _name(one)),
+            _scores_panel(one.windows, case.heading.threshold, kind, end_s),
+        ],
+        css="canvas",
+    )
+
+
+def _waveform_panel(outline: Outline, end_s: float, name: str) -> Panel:
+    peak = max(0.01, *(abs(value) for value in (*outline.low, *outline.high)))
+    points: list[float] = []
+    for index, high in enumerate(outline.high):
+        points += [index * outline.part_s, high]
+    for index in reversed(range(len(outline.low))):
+        points += [index * outline.part_s, outline.low[index]]
+    return Panel(
+        _time_axis(end_s, ""),
+        Axis(-peak, peak, [0], "Waveform"),
+        _WIDTH,
+        _WAVEFORM_HEIGHT,
+        css="waveform",
+        description=f"Waveform of {name}, {end_s:.1f} seconds, peak {peak:.2f} of full scale",
+        lines=[Line(points, is_area=True)],
+    )
+
+
+def _scores_panel(
+    windows: tuple[WindowScore, ...], threshold: float | None, kind: str, end_s: float
+) -> Panel:
+    values = [window.score for window in windows]
+    shown = values if threshold is None else [*values, threshold]
+    low, high = min(shown), max(shown)
+    room = 0.08 * (high - low) or 1.0
+    middles: list[float] = []
+    lines = []
+    for window in windows:
+        middles += [(window.start_s + window.end_s) / 2, window.score]
+        # Of many, the line through their middles is enough.
+        if len(windows) <= _MAX_MARKS:
+            ends = [window.start_s, window.score, window.end_s, window.score]
+            lines.append(Line(ends, css="interval"))
+    words = {}
+    for window in windows:
+        seconds = f"{window.start_s:.1f} to {window.end_s:.1f} s"
+        words[(window.start_s + window.end_s) / 2] = f"{window.score:.2f}, {seconds}"
+    has_marks = len(windows) <= _MAX_MARKS
+    lines.append(Line(middles, mark_words=(lambda x, y: words[x]) if has_marks else None))
+    if threshold is not None:
+        lines.append(Line([0, threshold, end_s, threshold], 1, css="threshold"))
+    lowest = min(windows, key=lambda window: window.score)
+    return Panel(
+        _time_axis(end_s, "Time (s)"),
+        Axis(low - room, high + room, nice_ticks(low - room, high + room, 5), kind),
+        _WIDTH,
+        _SCORES_HEIGHT,
+        css="windows",
+        description=f"{kind} over time: {len(windows)} windows from {min(values):.2f} to "
+        f"{max(values):.2f}, the lowest at {lowest.start_s:.1f} to {lowest.end_s:.1f} s"
+        + ("" if threshold is None else f"; threshold {threshold:.2f}"),
+        lines=lines,
+    )
+
+
+def _time_axis(end_s: float, label: str) -> Axis:
+    return Axis(0, end_s, nice_ticks(0, end_s, _TIME_TICKS), label)
+
+
+def _calibration_section(case: Case) -> Section:
+    calibration = case.calibration
+    if calibration is None:
+        sentence = "The network is not calibrated: its scores are no likelihood ratios."
+        return Section("calibration", "Calibration", [sentence])
+    rows = {}
+    for name, value in calibration.content().items():
+        if isinstance(value, str | int | float):
+            rows[name.replace("_", " ")] = (
+                f"{value:.6g}" if isinstance(value, float) else str(value)
+            )
+    origin = calibration.describe_origin() or "calibrated on a set that its file does not name"
+    sentence = f"{origin[0].upper()}{origin[1:]}."
+    return Section(
+        "calibration",
+        "Calibration",
+        [sentence, f"Decision: {calibration.describe()}."],
+        [_pairs("Calibration of the network", rows)],
+    )
+
+
+def _validation_section(case: Case) -> Section:
+    validation = case.validation
+    if validation is None:
+        sentence = "No validation set was named."
+        return Section("validation", "Validation", [sentence])
+    sentences = [f"{validation.describe()}."]
+    if validation.misses and validation.false_alarms:
+        sentences.append(
+            f"At the threshold of this case {validation.misses.describe()} of the bona fide "
+            f"recordings are called spoofs, and {validation.false_alarms.describe()} of the spoofs "
+            "bona fide (95 % intervals, of independent recordings)."
+        )
+    figures: list[Figure] = []
+    if validation.quality and validation.tippett:
+        sentences.append(f"{validation.quality.describe()}.")
+        sentences.append(
+            f"Misleading ratios: {100 * validation.tippett.misleading_bona_fide:.1f} % of the bona "
+            "fide recordings have a ratio below 1, and "
+            f"{100 * validation.tippett.misleading_spoof:.1f} % of the spoofs one above 1."
+        )
+        figures = llr_figures({validation.name: validation.curve})
+    return Section("validation", "Validation", sentences, figures=figures)
+
+
+def _software_section(case: Case) -> Section:
+    provenance = case.provenance
+    rows = {
+        "ASDF": provenance.asdf,
+        "PyTorch": provenance.torch,
+        **case.software,
+        "Network": case.network,
+        "SHA-256 of the network": provenance.network_sha256 or "unknown",
+    }
+    for name, value in provenance.options.items():
+        rows[name.replace("_", " ")] = "none" if value is None else str(value)
+    return Section(
+        "software",
+        "Software and command",
+        ["The same files, network, program and command give the same page."],
+        [_pairs("What made this page", rows)],
+        code=case.command,
+    )

@@ -1,0 +1,87 @@
+"""A page as PDF, printed by the browser that is installed.
+
+Invariant: the same page gives the same bytes on the same browser: the dates that it writes into the
+file are replaced by that of the case, or by the first day of 1970.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import atomic_write
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_TIMEOUT_S = 120
+_OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-pdf-header-footer",
+)
+# As (D:20261126010101+00'00'); others of the same length leave all offsets as they are.
+_DATE = re.compile(rb"\(D:\d{14}\+00'00'\)")
+_NO_DATE = "19700101000000"
+
+
+def find_browser() -> str:
+    """Return the path of Chromium or Chrome.
+
+    Raises:
+        UsageError: none is installed.
+    """
+    for name in _BROWSERS:
+        path = shutil.which(name)
+        if path is not None:
+            return path
+    raise UsageError(
+        "a PDF is printed by Chromium or Chrome, and neither is on PATH: install one, or print the "
+        "page of --output from any browser."
+    )
+
+
+def print_page(page: str, path: Path, date: str = "") -> None:
+    """Print a page, as HTML, to a PDF.
+
+    Args:
+        date: Date of the file, as digits of year, month and day with signs between them; '': none.
+
+    Raises:
+        UsageError: no browser is installed.
+        AsdfError: the browser fails, or the file cannot be written.
+    """
+    browser = find_browser()
+    # Left to itself, a browser keeps a profile in the user's home, which may be read-only.
+    with tempfile.TemporaryDirectory(prefix="asdf-case-", ignore_cleanup_errors=True) as folder:
+        source = Path(folder) / "case.html"
+        printed = Path(folder) / "case.pdf"
+        source.write_text(page, encoding="utf-8")
+        profile = f"--user-data-dir={folder}/profile"
+        command = [browser, *_OPTIONS, profile, f"--print-to-pdf={printed}", source.as_uri()]
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, timeout=_TIMEOUT_S, check=False, text=True
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise AsdfError(f"{browser} cannot print the page: {error}.") from None
+        if not printed.is_file():
+            last = (ended.stderr.strip().splitlines() or ["no reason is given"])[-1]
+            raise AsdfError(f"{browser} did not print the page: {last}.")
+        content = printed.read_bytes()
+    with atomic_write(path, "wb") as file:
+        file.write(_with_date(content, date))
+
+
+def _with_date(content: bytes, date: str) -> bytes:
+    """Replace the dates that the browser wrote."""
+    digits = re.sub(r"\D", "", date)[:8]
+    stamp = f"{digits}000000" if len(digits) == 8 else _NO_DATE
+    return _DATE.sub(f"(D:{stamp}+00'00')".encode(), content)

@@ -1,0 +1,178 @@
+"""The sentences of a case: propositions, what a ratio says, and what it cannot say.
+
+Invariant: page, JSON and every recording have the same sentences; none says more than the number
+behind it, and a network without a calibration gets no word on likelihoods.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asdf.case.examining import Examined
+from asdf.case.making import Case
+from asdf.metrics.calibration import Calibration
+from asdf.metrics.verbal_scale import describe_llr, log10_llr
+
+_FEW = 100
+# Larger ratios are whole numbers with thousands.
+_WHOLE = 10
+
+_ALWAYS = (
+    "Unknown methods: a detector recognises traces of the methods that it was trained on. A newer "
+    "method may leave none that it knows, and bona fide is the absence of known traces.",
+    "Other channels: compression, noise, music, messengers and telephones erase such traces, or "
+    "look like them.",
+    "Who speaks: bona fide means that a human being spoke, not which one; an impersonator is bona "
+    "fide.",
+    "The words: a cut in the right place is no synthesis. Scores of windows show where a score "
+    "falls; they do not prove where a recording was edited.",
+    "The probability that a recording is a spoof: for that, a ratio has to be combined with what "
+    "was known before it was heard, which a network cannot know.",
+)
+
+
+def propositions(calibration: Calibration | None) -> dict[str, str]:
+    """Return both propositions and the relevant population, in words."""
+    h1 = "H1: the recording is bona fide: a human being spoke what is heard."
+    h2 = "H2: the recording is a spoof: what is heard was synthesised, converted or replayed."
+    if calibration is None:
+        population = (
+            "Relevant population: none. The network is not calibrated, so that its scores rank "
+            "recordings and are no likelihood ratios."
+        )
+    else:
+        origin = calibration.describe_origin()
+        known = origin or "a set that its file does not name"
+        population = (
+            "Relevant population: recordings as those that the network was calibrated on, under "
+            f"both propositions ({known.removeprefix('calibrated on ')})."
+        )
+    return {"h1": h1, "h2": h2, "population": population}
+
+
+def statements(one: Examined, case: Case) -> list[str]:
+    """Return what is said of a recording, in sentences."""
+    result = one.result
+    if result.error:
+        return [f"Not scored: {result.error}"]
+    entry = result.entry()
+    score = result.score or 0.0
+    sentences = []
+    if not result.judged:
+        sentences.append(f"{_sentence(result.remark)} Its score says nothing.")
+    elif result.llr is None:
+        sentences.append(
+            f"The score is {score:.4f}; higher is more bona fide. It is no likelihood ratio: the "
+            "network is not calibrated."
+        )
+    else:
+        sentences += _ratio_sentences(entry, result.llr)
+    if result.verdict:
+        sentences.append(f"Verdict: {result.verdict} ({case.heading.decision}).")
+    sentences += _part_sentences(entry)
+    if result.judged and result.remark:
+        sentences.append(_sentence(result.remark))
+    if entry.get("unlike"):
+        sentences.append(
+            "The recording is unlike those of the calibration set: what the ratio says of such "
+            "recordings is not known."
+        )
+    return sentences
+
+
+def _ratio_sentences(entry: dict[str, Any], llr: float) -> list[str]:
+    if llr >= 0:
+        more, less = "bona fide (H1)", "a spoof (H2)"
+    else:
+        more, less = "a spoof (H2)", "bona fide (H1)"
+    words = entry.get("llr_words") or describe_llr(llr)
+    sentences = [
+        f"Such a score is {ratio_text(abs(llr))} times as likely if the recording is {more} than "
+        f"if it is {less}.",
+        f"In the words of the ENFSI guideline of 2015: {words}.",
+    ]
+    interval = entry.get("llr_interval")
+    if interval:
+        low, high = (f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in interval)
+        sentences.append(
+            f"Other calibration sets of this kind would give a log10 ratio between {low} and "
+            f"{high} (95 % interval)."
+        )
+    return sentences
+
+
+def _part_sentences(entry: dict[str, Any]) -> list[str]:
+    parts = entry.get("parts") or []
+    times = []
+    for part in parts:
+        times.append(f"{part['start_s']:.1f} to {part['end_s']:.1f} s (lowest {part['score']:.2f})")
+    return [f"Parts that sound spoofed by themselves: {', '.join(times)}."] if times else []
+
+
+def ratio_text(llr: float) -> str:
+    """Return the ratio of a natural-log ratio from 0 on, with two significant digits."""
+    log10 = log10_llr(llr)
+    if log10 > 15:
+        return f"10^{log10:.0f}"
+    ratio = 10**log10
+    # Two digits: more would be digits of nothing.
+    rounded = float(f"{ratio:.2g}")
+    return f"{rounded:,.0f}" if rounded >= _WHOLE else f"{rounded:g}"
+
+
+def limits(case: Case) -> list[str]:
+    """Return what these results cannot say: first what is special to this case."""
+    special = []
+    if case.remark:
+        special.append(_sentence(case.remark))
+    special += _limits_of_calibration(case.calibration)
+    validation = case.validation
+    if validation is None:
+        special.append(
+            "No validation set was named (--validation): how often this network errs on recordings "
+            "as these is not shown."
+        )
+    else:
+        if validation.is_calibration_set:
+            special.append(
+                "The validation set is the calibration set: error rates and ratios look better on "
+                "it than on other recordings."
+            )
+        if not validation.is_checked:
+            special.append(
+                "The scores of the validation set do not state their network: that they are this "
+                "network's was not checked."
+            )
+        if min(validation.curve.bona_fide.size, validation.curve.spoof.size) < _FEW:
+            special.append(
+                f"The validation set has fewer than {_FEW} recordings of a class: its error rates "
+                "are known roughly, as the intervals show."
+            )
+    return [*special, *_ALWAYS]
+
+
+def _limits_of_calibration(calibration: Calibration | None) -> list[str]:
+    if calibration is None:
+        return []
+    sentences = []
+    if not calibration.describe_origin():
+        sentences.append(
+            "The network's file does not say what its calibration was learnt from: calibrate it "
+            "again to know."
+        )
+    elif min(calibration.bona_fide or 0, calibration.spoof or 0) < _FEW:
+        sentences.append(
+            f"The calibration set has fewer than {_FEW} recordings of a class: large ratios are "
+            "extrapolated from few."
+        )
+    if calibration.content().get("chose_network"):
+        sentences.append(
+            "The calibration set also chose the network: its ratios may be too far from 1."
+        )
+    return sentences
+
+
+def _sentence(text: str) -> str:
+    """Return a remark as a sentence."""
+    start = text[:1].upper() + text[1:]
+    return start if start.endswith(".") else f"{start}."

@@ -1,0 +1,157 @@
+"""Put what a network says of recordings on one page, with what it is worth: for a case's file.
+
+    python -m asdf case net.pt call.wav --output case.html
+    python -m asdf case net.pt call.wav --validation eval.txt --json case.json --pdf case.pdf
+    python -m asdf case net.pt a.wav b.wav -o case.html --title "Call of 3 May" --reference K-17/26
+
+For each recording: what its file states, its SHA-256, its waveform with the scores of windows, and
+its likelihood ratio in numbers and words. For all of them: the propositions with the relevant
+population, the calibration set, error rates with Tippett, cross-entropy and reliability plots on a
+validation set, limits, versions, digests, and the command that gives the page again.
+
+The validation set is a score file of this network with labels, as `score --scores` writes; take one
+that the network was neither trained nor calibrated on. The page reads no clock, so that the same
+input gives the same bytes: its date is that of --date, or else of the variable SOURCE_DATE_EPOCH.
+
+Exit status: 0 all are scored, 1 some could not be, 2 a mistake in the command.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.judged_files import Protocol, read_system_scores
+from asdf.commands.options import PROGRAM, Command, argument, option
+from asdf.commands.outputs import check_file, check_overwriting, show, text_stream, write_outputs
+from asdf.commands.score_options import DetectorOptions
+from asdf.errors import UsageError
+from asdf.runs.files import write_text
+from asdf.runs.progress import track
+
+if TYPE_CHECKING:
+    from asdf.case import Validation
+    from asdf.scoring.detector import Detector
+
+_EPOCH = "SOURCE_DATE_EPOCH"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseOptions(DetectorOptions):
+    """Options of the command."""
+
+    recordings: tuple[str, ...] = argument(
+        "recordings of the case; of a folder or a list all", "FILE|FOLDER|LIST"
+    )
+    html: Path | None = option("write the page", metavar="OUT")
+    json: Path | None = option("write all numbers and sentences; '-': here", metavar="OUT")
+    pdf: Path | None = option(
+        "print the page, by Chromium or Chrome on PATH", metavar="OUT", check=check_file
+    )
+    validation: Path | None = option(
+        "scores of this network on a set with known answers, as `score --scores` writes them",
+        metavar="SCORES",
+    )
+    title: str = option("title of the page", metavar="TEXT", default="")
+    reference: str = option("reference of the case, such as its number", metavar="TEXT", default="")
+    examiner: str = option("name of who examines", metavar="TEXT", default="")
+    date: str = option("date of the page, as it is to be shown", metavar="TEXT", default="")
+
+
+COMMAND = Command("case", __doc__, CaseOptions, {".html": "html", ".json": "json", ".pdf": "pdf"})
+
+
+def main(arguments: list[str]) -> int:
+    """Write a case; return 1 if a recording could not be scored, else 0.
+
+    Raises:
+        UsageError: a mistake in the options, or no browser prints the PDF.
+        AsdfError: network or scores cannot be read, or an output cannot be written.
+    """
+    args = COMMAND.read(arguments)
+    outputs = [args.html, args.json, args.pdf]
+    if not any(outputs):
+        raise UsageError("say what to write: --output case.html, --json or --pdf.")
+    stream = text_stream(outputs)
+    from asdf.commands.score_recordings import find_recordings
+
+    recordings = find_recordings(args.recordings)
+    inputs = [*map(Path, recordings.paths), *filter(None, [args.validation])]
+    check_overwriting(inputs, outputs)
+    from asdf.case import Headings, case_json, case_page, find_browser, make_case, print_page
+    from asdf.commands.score import open_detector
+
+    if args.pdf:
+        # Before recordings are scored: without a browser they would be for nothing.
+        find_browser()
+    date = args.date or _stated_date()
+    headings = Headings(args.title, args.reference, args.examiner, date)
+    detector = open_detector(args)
+    validation = _validate(args, detector)
+    names = recordings.paths
+    command = f"{PROGRAM} case {shlex.join(arguments)}"
+    case = make_case(
+        detector,
+        names,
+        headings,
+        command,
+        validation,
+        lambda examined: track(examined, len(names), "examining", unit="recordings"),
+    )
+    page = case_page(case)
+    write_outputs(
+        [
+            (args.html, lambda path: write_text(path, page)),
+            (args.json, lambda path: write_text(path, case_json(case))),
+            (args.pdf, lambda path: print_page(page, path, date)),
+        ]
+    )
+    for one in case.recordings:
+        result = one.result
+        words = result.error or f"{result.score:.4f} {result.verdict or ''}".strip()
+        show(f"{one.name}: {words}", stream)
+    for path in filter(None, outputs):
+        show(f"written to {path}", sys.stderr)
+    return int(case.failed > 0)
+
+
+def _validate(args: CaseOptions, detector: Detector) -> Validation | None:
+    """Return the results on the validation set; None without one."""
+    if args.validation is None:
+        return None
+    from asdf.case import validate
+    from asdf.interchange import network_digest
+    from asdf.trials.scored_files import read_how_scored
+
+    scores = read_system_scores(args.validation, Protocol(), False)
+    stated = read_how_scored(args.validation)
+    return validate(
+        args.validation.stem,
+        scores,
+        detector.calibration,
+        detector.threshold,
+        None if stated is None else stated.network,
+        network_digest(detector.source),
+    )
+
+
+def _stated_date() -> str:
+    """Return the day that SOURCE_DATE_EPOCH states; '' without it.
+
+    Raises:
+        UsageError: it is no number of seconds.
+    """
+    seconds = os.environ.get(_EPOCH, "")
+    if not seconds:
+        return ""
+    try:
+        return datetime.fromtimestamp(int(seconds), timezone.utc).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"{_EPOCH}={seconds}: a number of seconds since 1970 is needed; or give --date."
+        ) from None
