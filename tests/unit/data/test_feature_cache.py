@@ -343,7 +343,7 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
 
 def test_what_a_stopped_pass_has_written_needs_no_space_again(keep, monkeypatch):
     with pytest.raises(Stopped):
-        keep(stop=After(1))
+        keep(stop=After(3))
     full = type("Usage", (), {"free": 0})
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     assert len(keep()[0]) == SIZE
