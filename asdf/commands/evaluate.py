@@ -59,7 +59,9 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.groups import compare_groups
+from asdf.metrics.results import FEW, JOINED, joined_columns
 from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
@@ -67,11 +69,12 @@ from asdf.metrics.several_systems import (
     mixed_precisions,
     speakers_of,
 )
-from asdf.metrics.summary import Progress, Summary, summarise
+from asdf.metrics.summary import Progress, Summary, known_columns, summarise
 from asdf.report import (
     cross_test_page,
     csv_with_seeds,
     file_configurations,
+    groups_page,
     json_with_seeds,
     over_seeds_of,
     seeds_to_latex,
@@ -106,7 +109,8 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="F",
     )
     by: str | None = option(
-        "columns of P to break results down by (attack)",
+        "columns of P to break results down by (attack), whose groups are compared where both"
+        " classes have them; gender+language: both together",
         metavar="C,C",
     )
     cross_test: str | None = option(
@@ -140,7 +144,7 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="OUT",
     )
     html: Path | None = option(
-        "write a page of --cross-test",
+        "write a page of --cross-test, or of the groups of --by",
         metavar="OUT",
     )
     plot: Path | None = option(
@@ -215,6 +219,8 @@ def main(arguments: list[str]) -> int:
     over = _over_seeds(args, systems, summaries, protocol.trials)
     # Files first: where the screen is closed or full, what was computed is not lost.
     _write(args, summaries, leading, over, protocol.trials)
+    if args.html:
+        _write_groups(args.html, summaries, arguments)
     drawn = []
     if args.plot:
         drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
@@ -227,6 +233,48 @@ def main(arguments: list[str]) -> int:
     for written in drawn:
         show(written, screen)
     return 0
+
+
+def _with_groups(
+    args: EvaluateOptions,
+    summary: Summary,
+    trials: TrialList | None,
+    names: Sequence[str],
+) -> Summary:
+    """Return a summary with the groups of the requested columns compared, but for attacks."""
+    compared = [name for name in names if "attack" not in name.split(JOINED)]
+    if not (args.by and compared and args.replicates) or summary.is_hard:
+        return summary
+    known = known_columns(summary.name, summary.scores, trials)
+    decided = summary.decisions
+    with _bar(f"groups of {summary.name}") as progress:
+        studies = compare_groups(
+            summary.scores,
+            joined_columns(known, compared),
+            compared,
+            replicates=args.replicates,
+            threshold=None if decided is None else decided.threshold.value,
+            progress=progress,
+        )
+    return replace(summary, groups=studies)
+
+
+def _write_groups(path: Path, summaries: Sequence[Summary], arguments: Sequence[str]) -> None:
+    """Write the page of groups.
+
+    Raises:
+        AsdfError: no column has groups that can be compared.
+    """
+    if not any(summary.groups for summary in summaries):
+        raise AsdfError(
+            f"{path} is not written: no column of --by has two groups with {FEW} trials of either "
+            "class (and --replicates 0 compares none)."
+        )
+    write_outputs([(path, lambda out: write_text(out, groups_page(summaries, _facts(arguments))))])
+
+
+def _facts(arguments: Sequence[str]) -> list[str]:
+    return [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
 
 
 def _cross_test(
@@ -249,7 +297,7 @@ def _cross_test(
             replicates=args.replicates,
             progress=progress,
         )
-    facts = [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
+    facts = _facts(arguments)
     write_outputs(
         [
             (args.json, lambda path: write_text(path, tables.cross_test_json(name, result))),
@@ -316,7 +364,7 @@ def _summarise(
                 threshold=threshold,
                 is_hard=args.decisions,
             )
-        summaries.append(summary)
+        summaries.append(_with_groups(args, summary, protocol.trials, columns))
     return summaries
 
 
@@ -431,8 +479,8 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         raise UsageError("plots draw curves of scores: --decisions have one point each.")
     if args.cross_test:
         _check_cross_test(args)
-    elif args.html:
-        raise UsageError("--html is the page of --cross-test: give --cross-test too.")
+    elif args.html and not args.by:
+        raise UsageError("--html is the page of --cross-test, or of --by: give one of them too.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -486,7 +534,10 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
     names = tuple(word for word in words if word)
     # The attack can be in the score file itself, so it needs no protocol.
     existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
-    unknown = [name for name in names if name not in existing]
+    unknown = []
+    for name in names:
+        parts = [name] if name in existing else name.split(JOINED)
+        unknown += [part for part in parts if part not in existing]
     if unknown:
         known = ", ".join(existing) if trials else "only attack without --protocol"
         raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. There is {known}.")
@@ -498,7 +549,7 @@ def _bar(name: str) -> Iterator[Progress]:
     """Show a bar on a terminal, for bootstraps that take more than a moment."""
     from tqdm import tqdm
 
-    title = f"intervals of {name}"
+    title = name if name.startswith("groups") else f"intervals of {name}"
     with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
 
         def progress(done: int, total: int) -> None:
