@@ -95,7 +95,8 @@ def examine(
         try:
             facts = read_facts(name)
             result = detector.score_whole(name)
-            windows = detector.score_over_time(name, *window)
+            # Those in which parts were searched for are the same, where they were.
+            windows = result.windows_scores or detector.score_over_time(name, *window)
             outline = read_outline(name)
         except (AsdfError, OSError) as error:
             yield Examined(name, facts, Scored(index, Path(name), error=str(error), name=name))

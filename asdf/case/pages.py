@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from asdf.case.examining import Examined, Outline
+from asdf.case.examining import Examined
 from asdf.case.making import Case
 from asdf.case.wording import limits, propositions, statements
 from asdf.metrics.verbal_scale import log10_llr
@@ -26,6 +26,7 @@ _SCORES_HEIGHT = 230
 _MAX_MARKS = 60
 _TIME_TICKS = 6
 _KB = 1000
+_DIGIT_SPACE = "\u2007"
 
 
 def case_page(case: Case) -> str:
@@ -145,35 +146,43 @@ def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
     kind = "LLR" if case.heading.kind == "llr" else "score"
     end_s = max(window.end_s for window in one.windows)
     window_s, hop_s = case.window
+    scores = _scores_panel(one.windows, case.heading.threshold, kind, end_s)
     yield Figure(
         "windows",
         "Over time",
         f"The waveform, and the {kind} of windows of {window_s:.4g} s every {hop_s:.4g} s, each "
         "scored as a recording by itself and drawn over its own time. A window is shorter than the "
         "recording, and errs more often.",
-        [
-            _waveform_panel(one.outline, end_s, _name(one)),
-            _scores_panel(one.windows, case.heading.threshold, kind, end_s),
-        ],
+        [_waveform_panel(one, end_s, scores), scores],
         css="canvas",
     )
 
 
-def _waveform_panel(outline: Outline, end_s: float, name: str) -> Panel:
+def _waveform_panel(one: Examined, end_s: float, below: Panel) -> Panel:
+    """Return the waveform, its parts that sound spoofed marked, above the panel `below`."""
+    outline = one.outline
+    assert outline is not None
     peak = max(0.01, *(abs(value) for value in (*outline.low, *outline.high)))
     points: list[float] = []
     for index, high in enumerate(outline.high):
         points += [index * outline.part_s, high]
     for index in reversed(range(len(outline.low))):
         points += [index * outline.part_s, outline.low[index]]
+    lines = [Line(points, is_area=True)]
+    for part in one.result.parts:
+        start_s, stop_s = part.start_s, part.end_s
+        corners = [start_s, -peak, stop_s, -peak, stop_s, peak, start_s, peak]
+        lines.append(Line(corners, 1, css="part", is_area=True))
+    # As wide as the values below, so that both panels have the same times above one another.
+    width = max(map(len, map(below.y.text, below.y.ticks)), default=1)
     return Panel(
         _time_axis(end_s, ""),
-        Axis(-peak, peak, [0], "Waveform"),
+        Axis(-peak, peak, [0], "Waveform", text=lambda _: "0".rjust(width, _DIGIT_SPACE)),
         _WIDTH,
         _WAVEFORM_HEIGHT,
         css="waveform",
-        description=f"Waveform of {name}, {end_s:.1f} seconds, peak {peak:.2f} of full scale",
-        lines=[Line(points, is_area=True)],
+        description=f"Waveform of {_name(one)}, {end_s:.1f} seconds, peak {peak:.2f} of full scale",
+        lines=lines,
     )
 
 
