@@ -32,6 +32,7 @@ class Heading:
         source_column: Meaning of the classes of a network that traces sources; ''.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             left out.
+        remark: Sentence on what limits all scores of the network; ''.
     """
 
     scores: str
@@ -42,6 +43,7 @@ class Heading:
     precision: str = "fp32"
     source_column: str = ""
     made_by: dict[str, Any] | None = None
+    remark: str = ""
 
     def entries(self) -> dict[str, Any]:
         """Return the fields as plain values, without those that do not apply."""
@@ -50,6 +52,8 @@ class Heading:
             del entries["source_column"]
         if self.made_by is None:
             del entries["made_by"]
+        if not self.remark:
+            del entries["remark"]
         return entries
 
 
@@ -67,7 +71,16 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
     classes = detector.source_classes
     column = classes.column if classes else ""
-    return Heading(scores, network, kind, threshold, decision, detector.precision, column)
+    return Heading(
+        scores,
+        network,
+        kind,
+        threshold,
+        decision,
+        detector.precision,
+        column,
+        remark=detector.remark,
+    )
 
 
 def _describe_scores(detector: Detector, are_trials: bool) -> str:
