@@ -8,6 +8,7 @@
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
+    python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
@@ -17,11 +18,15 @@ an output it is standard output, and the tables are then shown on standard error
 
 Files of several seeds, NAME=A,B,C or files in the folders of runs that recorded the same settings
 but for the seed, get a mean, a standard deviation, an interval and a test over seeds as well.
+
+With --cross-test all files are of one system: each set of spoofs has an EER against each set of
+genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and means.
 """
 
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +34,7 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
+from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -61,6 +67,7 @@ from asdf.metrics.several_systems import (
 )
 from asdf.metrics.summary import Progress, Summary, summarise
 from asdf.report import (
+    cross_test_page,
     csv_with_seeds,
     file_configurations,
     json_with_seeds,
@@ -81,6 +88,7 @@ from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +106,11 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
     by: str | None = option(
         "columns of P to break results down by (attack)",
         metavar="C,C",
+    )
+    cross_test: str | None = option(
+        "columns that tell sets of spoofs and sets of genuine speech apart, each pair of which gets"
+        " an EER, such as attack,language; `file` is the score file",
+        metavar="S,G",
     )
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0: no intervals"
@@ -122,6 +135,10 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
     )
     latex: Path | None = option(
         "write tables for a paper (booktabs)",
+        metavar="OUT",
+    )
+    html: Path | None = option(
+        "write a page of --cross-test",
         metavar="OUT",
     )
     plot: Path | None = option(
@@ -150,7 +167,7 @@ COMMAND = Command(
     "evaluate",
     __doc__,
     EvaluateOptions,
-    {".json": "json", ".csv": "csv", ".tex": "latex"}
+    {".json": "json", ".csv": "csv", ".tex": "latex", ".html": "html"}
     | dict.fromkeys((".pdf", ".png", ".svg"), "plot"),
 )
 
@@ -170,6 +187,9 @@ def main(arguments: list[str]) -> int:
         # Without matplotlib this ends with an error, before the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
     protocol = read_protocol_option(args)
+    if args.cross_test:
+        _cross_test(args, arguments, systems, protocol, screen)
+        return 0
     columns = _columns(args.by, protocol.trials)
     summaries = _summarise(args, systems, protocol, columns)
     leading = _leading(summaries, protocol.trials, args.replicates)
@@ -187,6 +207,40 @@ def main(arguments: list[str]) -> int:
     if drawn:
         show(drawn, screen)
     return 0
+
+
+def _cross_test(
+    args: EvaluateOptions,
+    arguments: Sequence[str],
+    systems: Sequence[System],
+    protocol: Protocol,
+    screen: TextIO,
+) -> None:
+    from asdf.tasks.cross_testing import cross_test_tables as tables
+
+    by = read_cross_test(args.cross_test or "")
+    name = args.set or ", ".join(system.name for system in systems)
+    with _bar(name) as progress:
+        result = cross_test_files(
+            systems,
+            protocol,
+            by,
+            ignore_others=args.ignore_others,
+            replicates=args.replicates,
+            progress=progress,
+        )
+    facts = [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
+    write_outputs(
+        [
+            (args.json, lambda path: write_text(path, tables.cross_test_json(name, result))),
+            (args.csv, lambda path: write_text(path, tables.cross_test_csv(name, result))),
+            (args.latex, lambda path: write_text(path, tables.cross_test_latex(name, result))),
+            (args.html, lambda path: write_text(path, cross_test_page(name, result, facts))),
+        ]
+    )
+    show(tables.cross_test_text(name, result), screen)
+    for sentence in tables.remarks(result):
+        show_error(f"warning: {name}: {sentence}")
 
 
 def _draw(
@@ -355,6 +409,10 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         )
     if args.plot and args.decisions:
         raise UsageError("--plot draws curves of scores: --decisions have one point each.")
+    if args.cross_test:
+        _check_cross_test(args)
+    elif args.html:
+        raise UsageError("--html is the page of --cross-test: give --cross-test too.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -364,8 +422,29 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     check_overwriting(inputs, _outputs(args))
 
 
+def _check_cross_test(args: EvaluateOptions) -> None:
+    """Raise UsageError for options that a cross-test has no use for."""
+    read_cross_test(args.cross_test or "")
+    others = {
+        "--by": args.by,
+        "--plot": args.plot,
+        "--asv-scores": args.asv_scores,
+        "--scored-length": args.scored_length,
+        "--submission": args.submission,
+        "--decisions": args.decisions,
+        "--threshold": args.threshold is not None,
+        "--threshold-from": args.threshold_from,
+        "--threshold-of": args.threshold_of,
+    }
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise UsageError(
+            f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
+        )
+
+
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.submission, args.plot]
+    return [args.json, args.csv, args.latex, args.html, args.submission, args.plot]
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
+    from asdf.report.cross_test_document import cross_test_page
     from asdf.report.detection_text import summary_text, systems_text
     from asdf.report.document import Document, Items, Section, document_page
     from asdf.report.drawing import Figure, Legend
