@@ -27,6 +27,7 @@ ROOMS = [
     "tables",
     "metrics",
     "demo",
+    "shipped",
     "data",
     "corpora",
     "networks",
@@ -70,11 +71,13 @@ ANNEXES = {
     "memory",
     "report",
     "service",
+    "shipped",
 }
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
+    "shipped",
 }
 
 

@@ -37,6 +37,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.runs.layout import layout_of_score_file
 from asdf.runs.streams import descriptor_of
+from asdf.shipped import is_shipped
 from asdf.trials.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -101,6 +102,10 @@ def main(arguments: list[str]) -> int:
         check_file(args.output)
     elif parse_name(args.network):
         raise UsageError(f"{args.network} is on the hub: name the file to write with --output.")
+    elif is_shipped(args.network):
+        raise UsageError(
+            f"{args.network} is a part of the installation: name the file to write with --output."
+        )
     network, path = choose_of_run(args.network, args.scores)
     # Before the scores are read: standard input can be read once only.
     check_inputs([path, args.protocol])
@@ -183,11 +188,11 @@ def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibrat
 def _network_writer(network: str, output: Path | None) -> Callable[[Path, Calibration], None]:
     from asdf.checkpoint.network_file import write_network_file
     from asdf.checkpoint.network_reading import read_network_file
-    from asdf.interchange import read_detector
+    from asdf.interchange import find_network, read_detector
 
     if parse_name(network) is None:
         # As it is: what was not merged in training stays so.
-        file = read_network_file(Path(network))
+        file = read_network_file(find_network(network))
     else:
         file = read_detector(network)[1]
     if file.settings is None:

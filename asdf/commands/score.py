@@ -1,5 +1,6 @@
 """Score recordings: the higher the score, the more bona fide.
 
+    python -m asdf score call.mp3                                     # by the shipped detector
     python -m asdf score network.pt call.mp3                          # one recording
     python -m asdf score network.pt recordings/ more.wav              # a folder, and one file more
     python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, into a table
@@ -7,6 +8,9 @@
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
+
+Without a network it is `small`, the detector that comes with ASDF and needs no download. It is
+weak: the line on standard error says what it is worth.
 
 Any sampling rate and length, and any format that libsndfile reads; with `pip install av` also mp4,
 m4a, aac, webm and others. A list (.txt, .lst) holds one path per line, or is in ASDF's format,
@@ -47,9 +51,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from asdf.commands.options import Command
 from asdf.commands.outputs import show, text_stream
-from asdf.commands.score_options import DetectorOptions, ScoreOptions, window_option
+from asdf.commands.score_options import (
+    STANDARD_INPUT,
+    DetectorOptions,
+    ScoreOptions,
+    name_network,
+    window_option,
+)
 from asdf.errors import AsdfError, UsageError
-from asdf.runs.streams import STREAM, show_error
+from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:
     from asdf.commands.score_recordings import Recordings
@@ -58,7 +68,6 @@ if TYPE_CHECKING:
     from asdf.scoring.document import Heading
     from asdf.scoring.scored import Scored, WindowScore
 
-_STDIN = (STREAM, "/dev/stdin")
 COMMAND = Command(
     "score", __doc__, ScoreOptions, {".csv": "csv", ".json": "json", ".txt": "scores"}
 )
@@ -78,7 +87,7 @@ def main(arguments: list[str]) -> int:
         UsageError: before anything is scored, a mistake in the options, or a path does not exist.
         AsdfError: the network cannot be read, or an output cannot be written.
     """
-    args = COMMAND.read(arguments)
+    args = name_network(COMMAND.read(arguments))
     if sys.stderr.isatty():
         # Before anything large is imported: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -256,7 +265,7 @@ def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str],
     Raises:
         AsdfError: standard input cannot be read.
     """
-    if not any(name in _STDIN for name in names):
+    if not any(name in STANDARD_INPUT for name in names):
         yield names, ""
         return
     with tempfile.NamedTemporaryFile(prefix="asdf-") as file:
@@ -265,7 +274,7 @@ def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str],
             file.flush()
         except OSError as error:
             raise AsdfError(f"cannot read standard input: {error.strerror or error}.") from None
-        yield [file.name if name in _STDIN else name for name in names], file.name
+        yield [file.name if name in STANDARD_INPUT else name for name in names], file.name
 
 
 def _show_heading(heading: Heading, named: str, detector: Detector) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, flag, option
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.hub.hub_names import PREFIX, SUFFIXES
+from asdf.runs.layout import Layout
+from asdf.runs.streams import STREAM
+from asdf.shipped import SMALL
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Engine = Literal["packed", "plain"]
+
+STANDARD_INPUT = (STREAM, "/dev/stdin")
+SMALL_HELP = f"{NETWORK_HELP}; without it {SMALL}, the detector that comes with ASDF"
 
 
 def check_threshold(threshold: float) -> None:
@@ -27,16 +34,6 @@ def check_threshold(threshold: float) -> None:
 def _check_segment_threshold(threshold: float) -> None:
     if not math.isfinite(threshold):
         raise UsageError("--segment-threshold must be a finite number.")
-
-
-def _check_network(named: str) -> None:
-    # The most likely slip is found here, before the seconds that importing torch takes.
-    network = Path(named)
-    if network.suffix.lower() in AUDIO_SUFFIXES and not network.is_dir():
-        raise UsageError(
-            f"{network} is a recording; the network comes first: "
-            f"python -m asdf score NETWORK {network} ..."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +72,7 @@ class DetectorOptions(WeightsOptions):
 class ScoreOptions(DetectorOptions):
     """Options of `python -m asdf score`."""
 
-    network: str = argument(NETWORK_HELP, "NETWORK", check=_check_network)
+    network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
     recordings: tuple[str, ...] = argument(
         "what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input", "FILE|FOLDER|LIST"
     )
@@ -103,6 +100,48 @@ class ScoreOptions(DetectorOptions):
     folder: Path | None = option(
         "folder that paths in lists are relative to (the list's own folder)"
     )
+
+
+def name_network(args: ScoreOptions) -> ScoreOptions:
+    """Return the options with the shipped detector as the network where only recordings are named.
+
+    Raises:
+        UsageError: a network is named, and not in front of recordings.
+    """
+    # The most likely slips are found here, before the seconds that importing torch takes.
+    for word in args.recordings:
+        if not _is_network(word):
+            continue
+        if _is_recording(args.network):
+            raise UsageError(
+                f"{args.network} is a recording; the network comes first: "
+                f"python -m asdf score {word} {args.network} ..."
+            )
+        raise UsageError(
+            f"{word} is a network: name what to score behind it: python -m asdf score {word} "
+            "call.mp3"
+        )
+    if not _is_recording(args.network):
+        return args
+    return replace(args, network=SMALL, recordings=(args.network, *args.recordings))
+
+
+def _is_network(word: str) -> bool:
+    path = Path(word)
+    if path.exists():
+        return path.suffix.lower() in SUFFIXES and not path.is_dir()
+    return path.suffix.lower() in SUFFIXES or word == SMALL or word.startswith(PREFIX)
+
+
+def _is_recording(word: str) -> bool:
+    """Whether a word names recordings: a folder that is neither a network nor a run is some."""
+    from asdf.commands.score_recordings import LIST_SUFFIXES
+
+    path = Path(word)
+    if path.is_dir():
+        marks = (path / "config.json", Layout(path).settings)
+        return not any(mark.is_file() for mark in marks)
+    return word in STANDARD_INPUT or path.suffix.lower() in AUDIO_SUFFIXES | LIST_SUFFIXES
 
 
 def window_option(args: ScoreOptions) -> tuple[float, float] | None:

@@ -1,6 +1,7 @@
 """Serve a network over HTTP: POST a recording, get its score; with a page for people.
 
     python -m asdf serve network.pt                                      # http://127.0.0.1:8000
+    python -m asdf serve                                                 # the shipped detector
     curl -F file=@call.mp3 http://127.0.0.1:8000/score                   # as `score --json` writes
     curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # over time, too
     python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
@@ -21,11 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asdf.commands.options import Command, flag, option
+from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
-from asdf.commands.score_options import DetectorOptions
+from asdf.commands.score_options import SMALL_HELP, DetectorOptions
 from asdf.runs.log import log_to_screen
 from asdf.service import Address, ServiceLimits, check_installed, serve
+from asdf.shipped import SMALL
 
 
 def _limit(name: str, meaning: str) -> Any:
@@ -37,6 +39,7 @@ def _limit(name: str, meaning: str) -> Any:
 class ServeOptions(DetectorOptions):
     """Options of the command."""
 
+    network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
     host: str = option("address to serve at", default="127.0.0.1")
     port: int = option("port (%(default)s); 0: any free one", default=8000)
     token_file: Path | None = option(

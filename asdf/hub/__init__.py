@@ -21,7 +21,12 @@ if TYPE_CHECKING:
         name_of,
     )
     from asdf.hub.hub_names import HubName, hub_name, parse_name
-    from asdf.hub.published_detectors import KnownDetector, PublishedEer, known_detectors
+    from asdf.hub.published_detectors import (
+        KnownDetector,
+        PublishedEer,
+        find_published,
+        known_detectors,
+    )
     from asdf.hub.upload import Pushed, push_folder
 
 __all__, __getattr__ = open_door(__name__)

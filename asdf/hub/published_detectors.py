@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from asdf.hub.hub_names import PREFIX
+from asdf.errors import AsdfError
+from asdf.hub.hub_names import PREFIX, HubName
+from asdf.runs.files import sha256_of
 from asdf.text import did_you_mean
 
 
@@ -65,6 +68,16 @@ class KnownDetector:
     licence: str | None = None
     size_bytes: int | None = None
     sha256: str | None = None
+
+    @property
+    def short_name(self) -> str:
+        """Name without the organisation."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def file(self) -> str:
+        """Name of the file with the weights, as the command takes it; '' of the hub."""
+        return "" if self.on_hub else self.command.split()[-2]
 
 
 _ORGANISATION = "nii-yamagishilab"
@@ -245,6 +258,43 @@ def known_detectors() -> list[KnownDetector]:
     detectors = [_make_anti_deepfake(row, "") for row in _ANTI_DEEPFAKE]
     detectors += [_make_anti_deepfake(row, "-nda") for row in _ANTI_DEEPFAKE_NDA]
     return [*detectors, *_BY_THEIR_AUTHORS]
+
+
+def find_published(named: Path) -> HubName | Path | None:
+    """Return where a published detector is that is named as `detectors` lists it.
+
+    Returns:
+        Its repository on the hub; or the file with its weights in the current folder, which is
+        checked where its SHA-256 is known; None where `named` exists, or is no such name.
+
+    Raises:
+        AsdfError: that file is not here, or another; the message says where it is, and the command.
+    """
+    if named.exists():
+        return None
+    wanted = str(named).lower()
+    for detector in known_detectors():
+        if wanted == detector.short_name.lower():
+            return HubName(detector.name) if detector.on_hub else _local_weights(detector)
+    return None
+
+
+def _local_weights(detector: KnownDetector) -> Path:
+    """Return the path of a detector's weights in the current folder."""
+    path = Path(detector.file)
+    if not path.is_file():
+        raise AsdfError(
+            f"{detector.name} is a published detector whose weights are not here. Download them "
+            f"from {detector.weights}, then turn the file into a network of ASDF: "
+            f"{detector.command}. In the folder that holds {path} the name alone is enough."
+        )
+    if detector.sha256 is not None and sha256_of(path) != detector.sha256:
+        raise AsdfError(
+            f"{path} is not the file of {detector.name} that its authors published: its SHA-256 is "
+            f"not {detector.sha256}. Download it again from {detector.weights}, or name {path} "
+            "itself if it is meant."
+        )
+    return path
 
 
 def known_names() -> list[str]:

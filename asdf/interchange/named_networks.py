@@ -1,8 +1,8 @@
 """The networks that a user names: by a path, or by a name of the hub.
 
-Invariant: whatever takes a network takes the same names: a file or folder on this machine, or a
-repository of the hub, which is downloaded once; of ASDF, or in another layout that `recognise`
-knows.
+Invariant: whatever takes a network takes the same names: a file or folder on this machine, a
+repository of the hub, which is downloaded once, or the shipped detector; of ASDF, or in another
+layout that `recognise` knows.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from asdf.checkpoint.fused_file import is_fused_file
 from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
 from asdf.checkpoint.network_reading import rebuild_network
 from asdf.errors import AsdfError
-from asdf.hub import download_network, name_of, parse_name
+from asdf.hub import HubName, download_network, find_published, name_of, parse_name
 from asdf.interchange.importing import import_detector
 from asdf.interchange.pretrained import build_pretrained
 from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName, in_order
+from asdf.shipped import SMALL, is_shipped, shipped_detector
 from asdf.text import AnyPath
 from asdf.trials.run_folder import open_run_folder
 
@@ -30,16 +31,25 @@ from asdf.trials.run_folder import open_run_folder
 def find_network(named: AnyPath) -> Path:
     """Return the path of a network: as it is named, or where it was downloaded to from the hub.
 
-    Of the folder of a run it is the best network, which `report` and `evaluate` are about.
+    Of the folder of a run it is the best network, which `report` and `evaluate` are about. `small`
+    is the shipped detector; a name that `detectors` lists is downloaded from the hub, or is the
+    file of that detector in the current folder. What exists under a name comes before all of them.
 
     Raises:
         UsageError: it begins with 'hub:' and is no name, or huggingface_hub is not installed.
-        AsdfError: it cannot be downloaded.
+        AsdfError: it cannot be downloaded; it is a published detector whose file is not here.
     """
     name = parse_name(os.fspath(named))
     if name is not None:
         return download_network(name)
     path = Path(named)
+    if is_shipped(path):
+        return shipped_detector().path
+    published = find_published(path)
+    if isinstance(published, HubName):
+        return download_network(published)
+    if published is not None:
+        return published
     return _best_of_run(path) if path.is_dir() and Layout(path).settings.is_file() else path
 
 
@@ -68,6 +78,8 @@ def describe_source(named: AnyPath, path: Path) -> str:
     name = name_of(path)
     if name is not None:
         return str(name)
+    if is_shipped(path):
+        return SMALL
     return str(named) if Path(named) == path else str(path)
 
 

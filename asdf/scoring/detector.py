@@ -36,6 +36,7 @@ from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
 
@@ -92,7 +93,7 @@ class Detector:
 
     def __init__(  # noqa: PLR0913
         self,
-        network_path: AnyPath,
+        network_path: AnyPath = SMALL,
         device: str | torch.device = "auto",
         network_folder: AnyPath | None = None,
         threads: int | None = None,
@@ -109,9 +110,10 @@ class Detector:
         """Build the network from its file; nothing in the file is run.
 
         Args:
-            network_path: a file or folder of ASDF; the file of a fused system; or a repository of
-                the hub, 'hub:ORG/NAME', 'hub:ORG/NAME@REVISION', which is downloaded once. `python
-                -m asdf detectors` lists published ones.
+            network_path: a file or folder of ASDF; the file of a fused system; a repository of the
+                hub, 'hub:ORG/NAME', 'hub:ORG/NAME@REVISION', which is downloaded once; or 'small',
+                the detector that is a part of the installation: weak, and no evidence by itself.
+                `python -m asdf detectors` lists published ones.
             device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
             network_folder: where the module of your own network class lies. Its code is run.
             threads: Threads of torch on the CPU, in this whole process; None: 1 for a

@@ -34,6 +34,7 @@ class Heading:
         part_search: How recordings are searched for parts; None: they are not.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             left out.
+        remark: Sentence on what limits all scores of the network; ''.
     """
 
     scores: str
@@ -45,6 +46,7 @@ class Heading:
     source_column: str = ""
     part_search: PartSearch | None = None
     made_by: dict[str, Any] | None = None
+    remark: str = ""
 
     def entries(self) -> dict[str, Any]:
         """Return the fields as plain values, without those that do not apply."""
@@ -56,6 +58,8 @@ class Heading:
             entries["part_search"] = self.part_search.entry()
         if self.made_by is None:
             del entries["made_by"]
+        if not self.remark:
+            del entries["remark"]
         return entries
 
 
@@ -74,7 +78,17 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
     classes = detector.source_classes
     column = classes.column if classes else ""
     search = None if are_trials else detector.hearing.summary.search
-    return Heading(scores, network, kind, threshold, decision, detector.precision, column, search)
+    return Heading(
+        scores,
+        network,
+        kind,
+        threshold,
+        decision,
+        detector.precision,
+        column,
+        search,
+        remark=detector.remark,
+    )
 
 
 def _describe_scores(detector: Detector, are_trials: bool) -> str:

@@ -41,6 +41,7 @@ from asdf.scoring.fused import FusedScorer
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
+from asdf.shipped import is_shipped, shipped_detector
 from asdf.text import AnyPath
 
 DEMO_REMARK = (
@@ -139,6 +140,9 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         scorer, settings, entry = _read_scorer(path, options, precision)
         source = describe_source(named, path)
         remark = _remark_on_training(source, [settings.recipe.training_sets])
+        if is_shipped(path):
+            remark = shipped_detector().describe()
+            LOG.warning("%s", remark)
         calibration = read_calibration(entry, path)
         opened = _Opened(source, scorer, settings, calibration, state, remark=remark)
     threads = choose_threads(options.threads, device, opened.scorer.parameters)
