@@ -105,7 +105,7 @@ def measure(work: Path) -> dict[str, Any]:
     speakers = speakers_of(scores, protocol.trials)
     assert speakers is not None
     interval = confidence_intervals(scores, speakers=speakers).eer
-    by_attack = by_condition(scores, attacks_of(scores.ids, protocol.trials))
+    by_attack = by_condition(scores, attacks_of(list(scores.ids), protocol.trials))
     return {
         "bona_fide": int(scores.bona_fide.size),
         "spoof": int(scores.spoof.size),
