@@ -90,18 +90,15 @@ def main(arguments: list[str]) -> int:
         # Before recordings are scored: without a browser they would be for nothing.
         find_browser()
     date = args.date or _stated_date()
-    headings = Headings(args.title, args.reference, args.examiner, date)
     detector = open_detector(args)
-    validation = _validate(args, detector)
-    names = recordings.paths
-    command = f"{PROGRAM} case {shlex.join(arguments)}"
+    count = len(recordings)
     case = make_case(
         detector,
-        names,
-        headings,
-        command,
-        validation,
-        lambda examined: track(examined, len(names), "examining", unit="recordings"),
+        recordings.paths,
+        Headings(args.title, args.reference, args.examiner, date),
+        f"{PROGRAM} case {shlex.join(arguments)}",
+        _validate(args, detector),
+        lambda examined: track(examined, count, "examining", unit="recordings"),
     )
     page = case_page(case)
     write_outputs(

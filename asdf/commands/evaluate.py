@@ -224,7 +224,8 @@ def main(arguments: list[str]) -> int:
     drawn = []
     if args.plot:
         drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
-    drawn += draw_llrs(args, summaries)
+    if any((args.tippett, args.ece, args.reliability)):
+        drawn += draw_llrs(args, summaries)
     _print(args, summaries, leading, columns, screen)
     if over.by_set:
         show("\n" + over_seeds_text(over), screen)

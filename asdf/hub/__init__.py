@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         look_up,
         name_of,
     )
-    from asdf.hub.hub_names import HubName, hub_name, parse_name
+    from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
     from asdf.hub.published_detectors import (
         KnownDetector,
         PublishedEer,

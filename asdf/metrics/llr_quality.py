@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.metrics.costs import cllr, min_cllr_of
+from asdf.metrics.costs import cllr, min_cllr_of, pav_llrs
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import proportion_bounds
-from asdf.metrics.pav import pav_llrs
 from asdf.metrics.verbal_scale import LN10
 
 _BINS = 10

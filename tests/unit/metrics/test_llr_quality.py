@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from asdf.metrics.costs import cllr, min_cllr
+from asdf.metrics.costs import cllr, min_cllr, pav_llrs
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import (
     EmpiricalCrossEntropy,
@@ -14,7 +14,6 @@ from asdf.metrics.llr_quality import (
     llr_quality,
     reliability,
 )
-from asdf.metrics.pav import pav_llrs
 
 RNG = np.random.default_rng(5)
 # Rounded, so that scores are tied within and between the classes.
