@@ -28,6 +28,7 @@ from asdf.runs.files import write_advice
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import make_heading
 from asdf.scoring.made_by import network_digest
+from asdf.scoring.parts import part_window
 from asdf.version import VERSION
 
 GRAPH = "network.onnx"
@@ -50,8 +51,8 @@ _SERVICE = (
     *(f"{name}.js" for name in _SERVICE_SCRIPTS),
 )
 _LOCAL = ("local.css", "windows.js", "engine.js", *(f"{name}.js" for name in _LOCAL_SCRIPTS))
-# A window is short, but all that the network hears at once.
-_WINDOW_S = 4
+# Of a calibration, what maps scores.
+_MAP = ("scale", "offset", "lowest_llr", "highest_llr", "map_scores", "map_llrs")
 # A recording is in the browser's memory as a whole: this long, it takes about 2 GB while a stereo
 # file of 48 kHz is decoded.
 _MAX_SECONDS = 3600
@@ -132,14 +133,17 @@ def _describe(
 ) -> dict[str, Any]:
     """Return what the page knows of the network, as plain values."""
     heading = make_heading(detector, Path(detector.source).name, are_trials=False)
-    calibration = detector.calibration
-    rules = {
+    rules: dict[str, Any] = {
         **asdict(detector.length),
         "score": detector.settings.network.score,
         "threshold": detector.threshold,
-        "calibration": None if calibration is None else calibration.content(),
+        "calibration": None,
+        "search": None if heading.part_search is None else asdict(heading.part_search),
     }
-    window = min(max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples), detector.window_samples)
+    if detector.calibration is not None:
+        content = detector.calibration.content()
+        rules["calibration"] = {key: content[key] for key in _MAP if content.get(key) is not None}
+    window = part_window(detector.length, detector.window_samples)
     paths = {"graph": GRAPH, "wasm": f"runtime/{WASM}", "glue": f"runtime/{GLUE}"}
     return {
         "asdf": VERSION,
@@ -152,6 +156,7 @@ def _describe(
         "precision": precision,
         "runtime": runtime.version,
         "rules": rules,
+        "part_search": None if heading.part_search is None else heading.part_search.entry(),
         "files": {key: _describe_file(path, contents[path]) for key, path in paths.items()},
         "window_s": window / SAMPLE_RATE,
         "max_mb": _MAX_MB,

@@ -104,11 +104,12 @@ async function score({ id, source, rules, window }) {
   const limit = rules.max_samples;
   const whole = cutWindows(samples.length, limit, limit);
   const overTime = cutWindows(samples.length, window.length, window.hop);
-  const pieces = [...whole, ...overTime];
+  const searched = isSearched(samples.length, rules) ? cutWindows(samples.length, rules.search.window, rules.search.hop) : [];
+  const pieces = [...whole, ...overTime, ...searched];
   const count = new Set(pieces.map(String)).size;
   postMessage({ kind: 'cut', id, count });
   const results = await scorePieces(id, samples, pieces, rules);
-  const recording = concludeWhole(whole.map(results.of), samples.length, rules);
+  const recording = concludeWhole(whole.map(results.of), samples.length, rules, searched.map(results.of));
   recording.windows = overTime.map((piece) => shownWindow(results.of(piece), rules));
   const seconds = results.milliseconds / 1000;
   postMessage({ kind: 'done', id, recording, outline: outlineOf(samples, 1200), rate, seconds, memory: memoryBytes() });

@@ -128,7 +128,7 @@ function answerOf({ name, sha256, decoder }, { recording, outline, rate }) {
     trial: false, window: data.window_s, hop: data.window_s / 2 };
   const made = { asdf, network_sha256, graph_sha256: data.files.graph.sha256, runtime: `ONNX Runtime Web ${data.runtime}`, browser: navigator.userAgent,
     date: `${new Date().toISOString().slice(0, 19)}+00:00`, options };
-  return { scores, network, kind, threshold, decision, precision: data.precision, recordings: [{ path: name, ...recording, sha256, sample_rate: rate, decoded_by: decoder }],
+  return { scores, network, kind, threshold, decision, precision: data.precision, ...(data.part_search ? { part_search: data.part_search } : {}), recordings: [{ path: name, ...recording, sha256, sample_rate: rate, decoded_by: decoder }],
     complete: true, made_by: made, outline };
 }
 
@@ -147,7 +147,7 @@ async function hand(asked, { samples, rate }, decoder) {
 
 function post(asked, source, transferred) {
   const length = Math.round(data.window_s * RATE);
-  const window = { length, hop: Math.round(data.window_s / 2 * RATE) };
+  const window = { length, hop: Math.floor(length / 2) };
   worker.postMessage({ kind: 'score', id: asked.id, source, rules: data.rules, window }, transferred);
 }
 

@@ -53,13 +53,51 @@ function whyNotJudged(samples, allSilent) {
   return '';
 }
 
-// The score that is shown for the network's: a natural-log likelihood ratio where the network is calibrated.
-const shownScore = (raw, { calibration }) => (calibration ? calibration.scale * raw + calibration.offset : raw);
+// The log-likelihood ratio of a network's score: affine, or linear between knots and with `scale` as its slope beyond them.
+function mapped(raw, { scale, offset, map_scores: knots, map_llrs: llrs }) {
+  if (!knots) return scale * raw + offset;
+  const last = knots.length - 1;
+  if (raw <= knots[0]) return llrs[0] + scale * (raw - knots[0]);
+  if (raw >= knots[last]) return llrs[last] + scale * (raw - knots[last]);
+  const right = knots.findIndex((knot) => knot > raw);
+  const share = (raw - knots[right - 1]) / (knots[right] - knots[right - 1]);
+  return llrs[right - 1] + share * (llrs[right] - llrs[right - 1]);
+}
+
+// The score that is shown for the network's: of a calibrated one the ratio, within the bounds that its set supports.
+function shownScore(raw, { calibration }) {
+  if (!calibration) return raw;
+  const { lowest_llr: lowest, highest_llr: highest } = calibration;
+  return Math.min(Math.max(mapped(raw, calibration), lowest ?? -Infinity), highest ?? Infinity);
+}
 
 const shownWindow = ({ start, end, raw }, rules) => ({ start_s: start / RATE, end_s: end / RATE, score: shownScore(raw, rules) });
 
-// The result of a recording of `length` samples from its windows [{start, end, silent, raw}], as `score --json` has it.
-function concludeWhole(windows, length, rules) {
+const isSearched = (length, { search }) => Boolean(search) && length > 2 * search.window;
+
+// The parts that sound spoofed by themselves: windows below the threshold, joined where they overlap or touch. What is silent
+// is in none.
+function findParts(windows, rules) {
+  const { window, hop, threshold } = rules.search;
+  const judged = windows.filter(({ silent }) => !silent);
+  const parts = [];
+  for (const { start_s: start, end_s: end, score } of judged.map((each) => shownWindow(each, rules))) {
+    if (!(score < threshold)) continue;
+    const last = parts.at(-1);
+    if (last && start <= last.end_s) Object.assign(last, { end_s: end, score: Math.min(last.score, score) });
+    else parts.push({ start_s: start, end_s: end, score });
+  }
+  return { parts, searched: { windows: judged.length, window_s: window / RATE, hop_s: hop / RATE, threshold } };
+}
+
+function verdictOf(score, threshold, parts) {
+  if (score < threshold) return 'spoof';
+  return parts.length ? 'mixed' : 'bona fide';
+}
+
+// The result of a recording of `length` samples from its windows [{start, end, silent, raw}], and from those in which parts
+// are searched for, as `score --json` has it.
+function concludeWhole(windows, length, rules, searchedWindows = []) {
   const silent = windows.filter((window) => window.silent).length;
   const allSilent = silent === windows.length;
   // Of nothing but silence, every window counts.
@@ -71,9 +109,10 @@ function concludeWhole(windows, length, rules) {
   const isJudged = !problem && rules.threshold !== null;
   const lowest = counted.reduce((least, window) => (window.raw < least.raw ? window : least));
   const remark = problem || (silent ? `${silent} of ${windows.length} windows are digital silence and do not count` : '');
-  const verdict = isJudged ? (score >= rules.threshold ? 'bona fide' : 'spoof') : null;
+  const found = searchedWindows.length ? findParts(searchedWindows, rules) : { parts: [] };
+  const verdict = isJudged ? verdictOf(score, rules.threshold, found.parts) : null;
   return { score, verdict, raw, seconds: length / RATE, seconds_scored: countCovered(counted) / RATE,
-    ...(windows.length > 1 ? { lowest: shownWindow(lowest, rules) } : {}), ...(remark ? { remark } : {}) };
+    ...(windows.length > 1 ? { lowest: shownWindow(lowest, rules) } : {}), ...(found.searched ? found : {}), ...(remark ? { remark } : {}) };
 }
 
 // The lowest and highest sample of up to `points` equal parts, for a picture.

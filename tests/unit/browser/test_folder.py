@@ -175,7 +175,9 @@ def test_it_knows_the_rules_of_the_detector(about, detector, calibrated, page):
     rules = about["rules"]
     assert (rules["min_samples"], rules["max_samples"]) == (4000, 16000)
     assert rules["score"] == "bona_fide"
-    assert rules["calibration"] == CALIBRATION.content()
+    assert rules["calibration"] == {"scale": 2.0, "offset": -0.5}
+    assert rules["search"] == {"window": 16000, "hop": 8000, "threshold": 0.25}
+    assert about["part_search"]["threshold"] == 0.25
     assert rules["threshold"] == about["threshold"] == detector.threshold == 0.25
     assert about["kind"] == "llr" and about["runtime"] == OTHER_VERSION
     assert about["window_s"] == 1.0

@@ -17,8 +17,15 @@ from asdf.audio.recording_sources import Source
 from asdf.audio.sample_rates import resample
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration
+from asdf.scoring.parts import PartSearch
 from asdf.scoring.waveform_scorer import Outcome
-from asdf.scoring.whole_recording import Summary, Window, is_silent, tally_windows
+from asdf.scoring.whole_recording import (
+    Summary,
+    Window,
+    is_silent,
+    name_result,
+    tally_windows,
+)
 from asdf.scoring.windows import cut_windows
 from asdf.service.decoding import outline
 from tests.unit.conftest import sound
@@ -203,22 +210,21 @@ RULES = {
 def test_a_recording_is_concluded_as_asdf_concludes_it(is_calibrated):
     calibration = Calibration(2.0, -0.5, 0.1) if is_calibrated else None
     rules = {**RULES, "calibration": RULES["calibration"] if is_calibrated else None}
-    summary = Summary(calibration, 0.1, 16000, {})
+    search = PartSearch(8000, 4000, -0.3)
+    rules["search"] = {"window": 8000, "hop": 4000, "threshold": -0.3}
+    summary = Summary(calibration, 0.1, 16000, {}, search)
     rng = np.random.default_rng(0)
     cases = []
     expected = []
     for length in (4000, 9000, 16000, 40000, 48000):
         for silence in ("none", "some", "all"):
-            windows = []
-            for index, cut in enumerate(cut_windows([np.zeros(length, np.float32)], 16000, 16000)):
-                silent = silence == "all" or (silence == "some" and index == 1)
-                end = cut.start + len(cut.waveform)
-                windows.append(Window(cut.start, end, silent, Outcome(float(rng.normal()))))
-            plain = [
-                {"start": w.start, "end": w.end, "silent": w.silent, "raw": w.raw} for w in windows
-            ]
-            cases.append([plain, length, rules])
-            expected.append(summary.describe_whole(tally_windows(windows)))
+            windows = draw_windows(length, 16000, 16000, silence, rng)
+            searched = []
+            if search.applies(length):
+                searched = draw_windows(length, 8000, 4000, silence, rng)
+            cases.append([as_plain(windows), length, rules, as_plain(searched)])
+            parts = summary.describe_parts(searched)
+            expected.append(summary.describe_whole(tally_windows(windows), parts=parts))
     results = run("return given.cases.map((each) => concludeWhole(...each));", cases=cases)
     for result, score in zip(results, expected, strict=True):
         assert result["score"] == pytest.approx(float(score), rel=1e-12)
@@ -229,6 +235,46 @@ def test_a_recording_is_concluded_as_asdf_concludes_it(is_calibrated):
         assert result["seconds_scored"] == score.seconds_scored
         lowest = None if score.lowest is None else score.lowest.entry()
         assert result.get("lowest") == pytest.approx(lowest)
+        entry = name_result(score, "").entry()
+        assert result.get("searched") == entry.get("searched")
+        assert len(result.get("parts", [])) == len(entry.get("parts", []))
+        for part, expected_part in zip(result.get("parts", []), score.parts, strict=True):
+            assert part == pytest.approx(expected_part.entry())
+    verdicts = {result["verdict"] for result in results}
+    assert verdicts == {"bona fide", "spoof", "mixed", None}
+    assert max(len(result.get("parts", [])) for result in results) > 1
+
+
+def draw_windows(length, window, hop, silence, rng) -> list[Window]:
+    """Return windows with scores that are drawn, and with silence in some or all of them."""
+    windows = []
+    for index, cut in enumerate(cut_windows([np.zeros(length, np.float32)], window, hop)):
+        silent = silence == "all" or (silence == "some" and index == 1)
+        end = cut.start + len(cut.waveform)
+        windows.append(Window(cut.start, end, silent, Outcome(float(rng.normal(0.2)))))
+    return windows
+
+
+def as_plain(windows: list[Window]) -> list[dict]:
+    return [{"start": w.start, "end": w.end, "silent": w.silent, "raw": w.raw} for w in windows]
+
+
+def test_calibrations_have_knots_and_bounds():
+    raw = np.linspace(-5, 5, 101)
+    knots = {"map_scores": [-2.0, -0.5, 1.0, 3.0], "map_llrs": [-4.0, -1.0, 0.5, 6.0]}
+    bounds = {"lowest_llr": -5.5, "highest_llr": 7.0}
+    affine = {"scale": 1.5, "offset": -0.25}
+    body = """
+      const row = (calibration) => given.raw.map((raw) => shownScore(raw, { calibration }));
+      return given.maps.map(row);
+    """
+    maps = [affine, {**affine, **bounds}, {**affine, **knots}, {**affine, **knots, **bounds}, None]
+    results = run(body, raw=raw.tolist(), maps=maps)
+    straight = 1.5 * raw - 0.25
+    beyond = raw - np.clip(raw, -2, 3)
+    bent = np.interp(raw, knots["map_scores"], knots["map_llrs"]) + 1.5 * beyond
+    expected = [straight, straight.clip(-5.5, 7), bent, bent.clip(-5.5, 7), raw]
+    np.testing.assert_allclose(results, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_short_windows_are_repeated_and_silence_is_found():
