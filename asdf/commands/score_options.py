@@ -10,7 +10,7 @@ from typing import Literal
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, flag, option
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.hub.hub_names import PREFIX, SUFFIXES
+from asdf.hub import PREFIX, SUFFIXES
 from asdf.runs.layout import Layout
 from asdf.runs.streams import STREAM
 from asdf.shipped import SMALL

@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
+    from asdf.hub.choosing import (
+        HARDEST,
+        MEASURED_ON,
+        Recommendation,
+        allows_commercial_use,
+        count_parameters,
+        cpu_seconds,
+        recommended,
+        weights_bytes,
+    )
     from asdf.hub.download import (
         Contents,
         download_folder,
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
         look_up,
         name_of,
     )
-    from asdf.hub.hub_names import HubName, hub_name, parse_name
+    from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
     from asdf.hub.published_detectors import (
         KnownDetector,
         PublishedEer,

@@ -44,7 +44,7 @@ function showResult({ answer, file, name }) {
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
   byId('explanation').textContent = scoreWords(recording, answer);
-  byId('remark').textContent = recording.remark || '';
+  byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
   byId('caption').textContent = `Each score is of ${number(data.window_s)} s. The score of a whole recording can hide a short part.`
     + (parts.length ? ' Parts that sound spoofed are coloured.' : '');
   showNumbers(name, answer, recording);
