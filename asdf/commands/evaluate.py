@@ -6,6 +6,7 @@
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
+    python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
@@ -35,6 +36,7 @@ from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
+from asdf.commands.evaluate_llrs import draw_llrs
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -57,7 +59,9 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.groups import compare_groups
+from asdf.metrics.results import FEW, JOINED, joined_columns
 from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
@@ -65,11 +69,12 @@ from asdf.metrics.several_systems import (
     mixed_precisions,
     speakers_of,
 )
-from asdf.metrics.summary import Progress, Summary, summarise
+from asdf.metrics.summary import Progress, Summary, known_columns, summarise
 from asdf.report import (
     cross_test_page,
     csv_with_seeds,
     file_configurations,
+    groups_page,
     json_with_seeds,
     over_seeds_of,
     seeds_to_latex,
@@ -104,7 +109,8 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="F",
     )
     by: str | None = option(
-        "columns of P to break results down by (attack)",
+        "columns of P to break results down by (attack), whose groups are compared where both"
+        " classes have them; gender+language: both together",
         metavar="C,C",
     )
     cross_test: str | None = option(
@@ -138,7 +144,7 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="OUT",
     )
     html: Path | None = option(
-        "write a page of --cross-test",
+        "write a page of --cross-test, or of the groups of --by",
         metavar="OUT",
     )
     plot: Path | None = option(
@@ -146,8 +152,25 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="OUT",
         check=check_file,
     )
+    tippett: Path | None = option(
+        "draw for both classes how large the likelihood ratios are; of scores that are natural-log"
+        " ratios, as those of a calibrated network",
+        metavar="OUT",
+        check=check_file,
+    )
+    ece: Path | None = option(
+        "draw the empirical cross-entropy of likelihood ratios over the prior odds, as they are and"
+        " after PAV",
+        metavar="OUT",
+        check=check_file,
+    )
+    reliability: Path | None = option(
+        "draw how often recordings are bona fide by what likelihood ratios state",
+        metavar="OUT",
+        check=check_file,
+    )
     title: str = option(
-        "above the plot",
+        "above the plots",
         metavar="TEXT",
         default="",
     )
@@ -183,7 +206,7 @@ def main(arguments: list[str]) -> int:
     systems = named_systems(args.scores)
     _check(args, systems)
     screen = text_stream(_outputs(args))
-    if args.plot:
+    if any(_plots(args)):
         # Without matplotlib this ends with an error, before the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
     protocol = read_protocol_option(args)
@@ -196,17 +219,62 @@ def main(arguments: list[str]) -> int:
     over = _over_seeds(args, systems, summaries, protocol.trials)
     # Files first: where the screen is closed or full, what was computed is not lost.
     _write(args, summaries, leading, over, protocol.trials)
-    drawn = ""
+    if args.html:
+        _write_groups(args.html, summaries, arguments)
+    drawn = []
     if args.plot:
-        drawn = _draw(args.plot, args, systems, summaries, protocol.trials)
+        drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
+    drawn += draw_llrs(args, summaries)
     _print(args, summaries, leading, columns, screen)
     if over.by_set:
         show("\n" + over_seeds_text(over), screen)
     for finding in over.findings:
         show_error(f"{finding.level}: {finding.where}: {finding.message}")
-    if drawn:
-        show(drawn, screen)
+    for written in drawn:
+        show(written, screen)
     return 0
+
+
+def _with_groups(
+    args: EvaluateOptions,
+    summary: Summary,
+    trials: TrialList | None,
+    names: Sequence[str],
+) -> Summary:
+    """Return a summary with the groups of the requested columns compared, but for attacks."""
+    compared = [name for name in names if "attack" not in name.split(JOINED)]
+    if not (args.by and compared and args.replicates) or summary.is_hard:
+        return summary
+    known = known_columns(summary.name, summary.scores, trials)
+    decided = summary.decisions
+    with _bar(f"groups of {summary.name}") as progress:
+        studies = compare_groups(
+            summary.scores,
+            joined_columns(known, compared),
+            compared,
+            replicates=args.replicates,
+            threshold=None if decided is None else decided.threshold.value,
+            progress=progress,
+        )
+    return replace(summary, groups=studies)
+
+
+def _write_groups(path: Path, summaries: Sequence[Summary], arguments: Sequence[str]) -> None:
+    """Write the page of groups.
+
+    Raises:
+        AsdfError: no column has groups that can be compared.
+    """
+    if not any(summary.groups for summary in summaries):
+        raise AsdfError(
+            f"{path} is not written: no column of --by has two groups with {FEW} trials of either "
+            "class (and --replicates 0 compares none)."
+        )
+    write_outputs([(path, lambda out: write_text(out, groups_page(summaries, _facts(arguments))))])
+
+
+def _facts(arguments: Sequence[str]) -> list[str]:
+    return [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
 
 
 def _cross_test(
@@ -229,7 +297,7 @@ def _cross_test(
             replicates=args.replicates,
             progress=progress,
         )
-    facts = [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
+    facts = _facts(arguments)
     write_outputs(
         [
             (args.json, lambda path: write_text(path, tables.cross_test_json(name, result))),
@@ -296,7 +364,7 @@ def _summarise(
                 threshold=threshold,
                 is_hard=args.decisions,
             )
-        summaries.append(summary)
+        summaries.append(_with_groups(args, summary, protocol.trials, columns))
     return summaries
 
 
@@ -407,12 +475,12 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         raise UsageError(
             f"--submission is of one system: give one score file, not {len(args.scores)}."
         )
-    if args.plot and args.decisions:
-        raise UsageError("--plot draws curves of scores: --decisions have one point each.")
+    if any(_plots(args)) and args.decisions:
+        raise UsageError("plots draw curves of scores: --decisions have one point each.")
     if args.cross_test:
         _check_cross_test(args)
-    elif args.html:
-        raise UsageError("--html is the page of --cross-test: give --cross-test too.")
+    elif args.html and not args.by:
+        raise UsageError("--html is the page of --cross-test, or of --by: give one of them too.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -428,6 +496,9 @@ def _check_cross_test(args: EvaluateOptions) -> None:
     others = {
         "--by": args.by,
         "--plot": args.plot,
+        "--tippett": args.tippett,
+        "--ece": args.ece,
+        "--reliability": args.reliability,
         "--asv-scores": args.asv_scores,
         "--scored-length": args.scored_length,
         "--submission": args.submission,
@@ -444,7 +515,11 @@ def _check_cross_test(args: EvaluateOptions) -> None:
 
 
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.html, args.submission, args.plot]
+    return [args.json, args.csv, args.latex, args.html, args.submission, *_plots(args)]
+
+
+def _plots(args: EvaluateOptions) -> list[Path | None]:
+    return [args.plot, args.tippett, args.ece, args.reliability]
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
@@ -459,7 +534,10 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
     names = tuple(word for word in words if word)
     # The attack can be in the score file itself, so it needs no protocol.
     existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
-    unknown = [name for name in names if name not in existing]
+    unknown = []
+    for name in names:
+        parts = [name] if name in existing else name.split(JOINED)
+        unknown += [part for part in parts if part not in existing]
     if unknown:
         known = ", ".join(existing) if trials else "only attack without --protocol"
         raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. There is {known}.")
@@ -471,7 +549,7 @@ def _bar(name: str) -> Iterator[Progress]:
     """Show a bar on a terminal, for bootstraps that take more than a moment."""
     from tqdm import tqdm
 
-    title = f"intervals of {name}"
+    title = name if name.startswith("groups") else f"intervals of {name}"
     with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
 
         def progress(done: int, total: int) -> None:

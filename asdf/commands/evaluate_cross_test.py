@@ -76,7 +76,9 @@ def cross_test_files(
 
 
 def _read(
-    systems: Sequence[System], protocol: Protocol, ignore_others: bool
+    systems: Sequence[System],
+    protocol: Protocol,
+    ignore_others: bool,
 ) -> tuple[Scores, list[str]]:
     """Return the scores of all files, and the name of the file of each."""
     trials = protocol.trials
@@ -102,7 +104,10 @@ def _read(
     return matched, [of_trial[utterance] for utterance in matched.ids]
 
 
-def _is_trial(trials: TrialList, utterance: str) -> bool:
+def _is_trial(
+    trials: TrialList,
+    utterance: str,
+) -> bool:
     return trials.index_of(utterance) is not None
 
 

@@ -29,7 +29,7 @@ neither.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -320,6 +320,21 @@ def tested_interval(
     reach = t_quantile(level, degrees) * deviation
     p_value = two_sided_p(difference / deviation, degrees)
     return Interval(difference, difference - reach, difference + reach, p_value)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that hold for all tests together.
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6, 1979.
+    """
+    order = np.argsort(p_values, kind="stable")
+    adjusted = [1.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[int(index)]))
+        adjusted[int(index)] = highest
+    return adjusted
 
 
 # Far more than are needed: seeds are few.

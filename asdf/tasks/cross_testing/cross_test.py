@@ -157,7 +157,11 @@ def cross_test(
     return _summed_up(by, spoofs, genuine, matrix, over, left_out)
 
 
-def _count_others(scores: Scores, label: int, sets: Sequence[TrialSet]) -> int:
+def _count_others(
+    scores: Scores,
+    label: int,
+    sets: Sequence[TrialSet],
+) -> int:
     """Count the trials of a class that are in none of its sets."""
     of_class = int(np.count_nonzero(scores.labels == label))
     for known in sets:
@@ -166,7 +170,10 @@ def _count_others(scores: Scores, label: int, sets: Sequence[TrialSet]) -> int:
 
 
 def _sets(
-    scores: Scores, values: Sequence[str], label: int, speakers: Sequence[str]
+    scores: Scores,
+    values: Sequence[str],
+    label: int,
+    speakers: Sequence[str],
 ) -> list[TrialSet]:
     """Return the sets of a class, in the order in which their names are sorted."""
     column = np.asarray(values, str)
@@ -182,7 +189,9 @@ def _sets(
 
 
 def _check_sets(
-    by: tuple[str, str], spoofs: Sequence[TrialSet], genuine: Sequence[TrialSet]
+    by: tuple[str, str],
+    spoofs: Sequence[TrialSet],
+    genuine: Sequence[TrialSet],
 ) -> None:
     if not spoofs:
         raise AsdfError(
@@ -198,7 +207,9 @@ def _check_sets(
 
 
 def _measure(
-    scores: Scores, spoofs: Sequence[TrialSet], genuine: Sequence[TrialSet]
+    scores: Scores,
+    spoofs: Sequence[TrialSet],
+    genuine: Sequence[TrialSet],
 ) -> tuple[Floats, list[list[Blocks]]]:
     """Return the EER, (spoofs, genuine), and the blocks of each pair."""
     eers = np.empty((len(spoofs), len(genuine)))
@@ -213,7 +224,10 @@ def _measure(
 
 
 def _draws(
-    sets: Sequence[Indices], speakers: Indices | None, replicates: int, seed: int
+    sets: Sequence[Indices],
+    speakers: Indices | None,
+    replicates: int,
+    seed: int,
 ) -> Iterator[list[Integers]]:
     """Yield how often each trial of each set is drawn, a (some replicates, trials) array per set.
 
@@ -230,7 +244,9 @@ def _draws(
 
 
 def _draw_trials(
-    sets: Sequence[Indices], replicates: int, rng: np.random.Generator
+    sets: Sequence[Indices],
+    replicates: int,
+    rng: np.random.Generator,
 ) -> list[Integers]:
     weights = []
     for index in sets:
@@ -242,7 +258,10 @@ def _draw_trials(
 
 
 def _draw_speakers(
-    sets: Sequence[Indices], speakers: Indices, replicates: int, rng: np.random.Generator
+    sets: Sequence[Indices],
+    speakers: Indices,
+    replicates: int,
+    rng: np.random.Generator,
 ) -> list[Integers]:
     count = int(speakers.max()) + 1
     drawn: list[Integers] = []
@@ -293,7 +312,11 @@ class _Matrix:
     groups: int | None
     fewest: int
 
-    def extent(self, rows: slice = _ALL, columns: slice = _ALL) -> Extent:
+    def extent(
+        self,
+        rows: slice = _ALL,
+        columns: slice = _ALL,
+    ) -> Extent:
         """Return the highest EER and the mean of a part of the matrix."""
         eers = self.eers[rows, columns]
         drawn = self.drawn[:, rows, columns]
@@ -310,7 +333,12 @@ class _Matrix:
         return self.interval(float(highest.mean()), drawn.mean(axis=1), is_highest=True)
 
     def interval(
-        self, value: float, drawn: Floats, trials: int = 0, *, is_highest: bool = False
+        self,
+        value: float,
+        drawn: Floats,
+        trials: int = 0,
+        *,
+        is_highest: bool = False,
     ) -> Interval:
         """Return an EER, or a mean or maximum of several, with its interval.
 

@@ -29,7 +29,10 @@ _ENDS = ("highest", "mean")
 
 
 def cross_test_table(
-    result: CrossTest, notes: Sequence[str] = (), *, all_intervals: bool = True
+    result: CrossTest,
+    notes: Sequence[str] = (),
+    *,
+    all_intervals: bool = True,
 ) -> Table:
     """Return the matrix of EERs, its maxima and means last.
 
@@ -75,7 +78,10 @@ def _pair_value(pair: Pair) -> Value:
     return Value(value.number, value.intervals, title=words, css="few" if pair.few else "")
 
 
-def cross_test_text(name: str, result: CrossTest) -> str:
+def cross_test_text(
+    name: str,
+    result: CrossTest,
+) -> str:
     """Return everything of one system; it ends without a line break."""
     worst = max(result.all_pairs, key=lambda pair: pair.eer.value)
     percent = rate("eer")
@@ -97,7 +103,10 @@ def cross_test_text(name: str, result: CrossTest) -> str:
     return "\n".join(lines)
 
 
-def _sets_words(column: str, sets: Sequence[TrialSet]) -> str:
+def _sets_words(
+    column: str,
+    sets: Sequence[TrialSet],
+) -> str:
     trials = each(sets, "trials")
     sizes = f"{min(trials):,}"
     if max(trials) > min(trials):
@@ -125,7 +134,10 @@ def remarks(result: CrossTest) -> list[str]:
     return sentences
 
 
-def cross_test_latex(name: str, result: CrossTest) -> str:
+def cross_test_latex(
+    name: str,
+    result: CrossTest,
+) -> str:
     """Return the matrix for a paper."""
     notes = [
         f"{name}: {SOURCE}; EER in per cent, spoofs by {result.by[0]}, genuine by {result.by[1]}"
@@ -137,11 +149,19 @@ def cross_test_latex(name: str, result: CrossTest) -> str:
     return PACKAGES + as_latex(table)
 
 
-def cross_test_csv(name: str, result: CrossTest) -> str:
+def cross_test_csv(
+    name: str,
+    result: CrossTest,
+) -> str:
     """Return a row for each pair, then for each maximum and mean."""
     rows: list[dict[str, Any]] = []
 
-    def add(kind: str, eer: Interval, spoof: TrialSet | None, genuine: TrialSet | None) -> None:
+    def add(
+        kind: str,
+        eer: Interval,
+        spoof: TrialSet | None,
+        genuine: TrialSet | None,
+    ) -> None:
         row: dict[str, Any] = {"system": name, "kind": kind, "over": result.over}
         if spoof is not None:
             row["spoof"] = spoof.name
@@ -163,7 +183,10 @@ def cross_test_csv(name: str, result: CrossTest) -> str:
     return as_csv(_CSV, rows)
 
 
-def cross_test_json(name: str, result: CrossTest) -> str:
+def cross_test_json(
+    name: str,
+    result: CrossTest,
+) -> str:
     """Return all numbers with all digits."""
     pairs = []
     for pair in result.all_pairs:
@@ -186,7 +209,9 @@ def cross_test_json(name: str, result: CrossTest) -> str:
 
 
 def _by_set(
-    sets: Sequence[TrialSet], extents: Sequence[Extent], over: str
+    sets: Sequence[TrialSet],
+    extents: Sequence[Extent],
+    over: str,
 ) -> dict[str, dict[str, Any]]:
     records = {}
     for known, extent in zip(sets, extents, strict=True):
@@ -194,9 +219,15 @@ def _by_set(
     return records
 
 
-def _extent_record(extent: Extent, over: str) -> dict[str, Any]:
+def _extent_record(
+    extent: Extent,
+    over: str,
+) -> dict[str, Any]:
     return {"highest": _record(extent.highest, over), "mean": _record(extent.mean, over)}
 
 
-def _record(interval: Interval, over: str) -> dict[str, Any]:
+def _record(
+    interval: Interval,
+    over: str,
+) -> dict[str, Any]:
     return {"eer": interval.value, "interval_95": bounds_record(interval) if over else None}
