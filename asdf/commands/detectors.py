@@ -1,52 +1,73 @@
 """List published detectors: training data, error rates, licences, and how to use them.
 
-    python -m asdf detectors                            # all of them, in a table
+    python -m asdf detectors                            # which to take, and all of them
+    python -m asdf detectors --commercial               # those that may be used commercially
     python -m asdf detectors mms-300m-anti-deepfake     # everything that is known of one
     python -m asdf detectors --json -                   # everything, as JSON
 
-Those of the hub are used by their names, and downloaded when they are used first:
+Every name is understood wherever a network is named, with or without hub:ORG/. `small` is a part of
+ASDF; those of the hub are downloaded when they are used first; of others the file with the weights
+has to lie in the current folder, and the message says where it is to be had:
 
+    python -m asdf score call.mp3
     python -m asdf score hub:nii-yamagishilab/mms-300m-anti-deepfake call.mp3
 
-The facts are those of the sources; nothing here was measured with ASDF. An empty cell, or "not
-known here", is a fact that no source states. An error rate says how a detector does on that set: on
-other recordings, and on sets that are made of its training data, it says little.
+The facts are those of the sources, but for times on a CPU and what is said of `small`, which were
+measured with ASDF. An empty cell, or "not known here", is a fact that no source states. An error
+rate says how a detector does on that set: on other recordings, and on sets that are made of its
+training data, it says little.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
-from asdf.commands.options import Command, argument, option
+from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import UsageError
-from asdf.hub import KnownDetector, known_detectors
+from asdf.hub import (
+    HARDEST,
+    MEASURED_ON,
+    KnownDetector,
+    allows_commercial_use,
+    count_parameters,
+    cpu_seconds,
+    known_detectors,
+    recommended,
+    weights_bytes,
+)
 from asdf.runs.files import write_text
+from asdf.shipped import ARCHITECTURE, SMALL, shipped_detector
 from asdf.text import aligned, did_you_mean
 
-_HEADINGS = ("detector", "parameters", "trained on", "published EERs, %", "licence")
-# In this order; further sets of a detector follow.
-_SHORT_SETS = {
+# Names of sets in two tables of 80 columns, which the notes explain.
+_OF_MANY_SETS = {"In-the-Wild": "ITW", "Deepfake-Eval-2024": "DFE24"}
+_OF_2019_LA = {
     "ASVspoof 2019 LA": "19LA",
     "ASVspoof 2021 LA": "21LA",
     "ASVspoof 2021 DF": "21DF",
-    "In-the-Wild": "In-the-Wild",
-    "Deepfake-Eval-2024": "Deepfake-Eval-2024",
+    "In-the-Wild": "ITW",
 }
+_SHORT_LICENCES = {"CC BY-NC-SA 4.0": "BY-NC-SA", None: ""}
 _NOT_KNOWN = "not known here"
 _MEGABYTE = 1_000_000
+_GIGABYTE = 1_000_000_000
 _LABEL_WIDTH = 12
 _TEXT_WIDTH = 84
+_WIDTH = 80
 _NOTES = """\
-19LA, 21LA, 21DF: ASVspoof 2019 LA (trained on its training part, measured on the evaluation part),
-2021 LA and DF. 74,000 h: speech in over 100 languages, with nearly every set that the field trains
-on, so that EERs on those would mean little. All numbers are the sources'; none was measured with
-ASDF. `python -m asdf detectors NAME` shows who measured them, the training sets, how much of a
-recording is scored, size and SHA-256, and how to use it."""
+EERs in %, as their sources state them; none was measured with ASDF. 19LA, 21LA,
+21DF: ASVspoof 2019 LA, 2021 LA and DF. ITW: In-the-Wild, public figures. DFE24:
+Deepfake-Eval-2024, what circulated in 2024. BY-NC-SA: CC BY-NC-SA 4.0, no
+commercial use. No licence: none is known here, so ask the authors.
+
+`python -m asdf detectors NAME` shows who measured an EER, the training sets,
+how much of a recording is scored, size and SHA-256, and how to use it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +75,7 @@ class DetectorsOptions:
     """Options of the command."""
 
     name: str | None = argument("show everything of this one", "NAME", default=None)
+    commercial: bool = flag("only those whose licence is known to allow commercial use")
     json: Path | None = option("write everything as JSON; - is standard output", "OUT")
 
 
@@ -71,26 +93,30 @@ def main(arguments: list[str]) -> int:
     detectors = known_detectors()
     if args.name is not None:
         detectors = _named(args.name, detectors)
+    if args.commercial:
+        detectors = [each for each in detectors if allows_commercial_use(each)]
+        if not detectors:
+            raise UsageError(f"the licence of {args.name} is not known to allow commercial use.")
     stream = text_stream([args.json])
     if args.json is not None:
-        content = json.dumps([asdict(detector) for detector in detectors], indent=2)
+        content = json.dumps([_entry(detector) for detector in detectors], indent=2)
         write_text(args.json, content + "\n")
     if args.name is not None:
         show("\n\n".join(map(_details, detectors)), stream)
     elif args.json is None:
-        show(_table(detectors), stream)
+        show(_overview(detectors), stream)
     return 0
 
 
 def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]:
     """Return the detectors of a name, with or without the organisation, in any case of letters."""
     wanted = name.removeprefix("hub:").lower()
+    wanted = ARCHITECTURE.lower() if wanted == SMALL else wanted
     named = []
     names = []
     for detector in detectors:
-        short = detector.name.rpartition("/")[2]
-        names += [detector.name, short]
-        if wanted in (detector.name.lower(), short.lower()):
+        names += [detector.name, detector.short_name]
+        if wanted in (detector.name.lower(), detector.short_name.lower()):
             named.append(detector)
     if not named:
         raise UsageError(
@@ -101,37 +127,109 @@ def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]
     return named
 
 
-def _table(detectors: Sequence[KnownDetector]) -> str:
-    rows: list[Sequence[str]] = [_HEADINGS]
-    for detector in detectors:
-        rows.append(
-            (
-                _shown_name(detector),
-                detector.parameters or "",
-                detector.trained_on_short,
-                _short_eers(detector),
-                detector.licence or "",
-            )
+def _entry(detector: KnownDetector) -> dict[str, Any]:
+    """Return what is known of a detector, and what follows from it, as plain values."""
+    needs = [each.need for each in recommended() if each.detector == detector]
+    return {
+        **asdict(detector),
+        "commercial_use": allows_commercial_use(detector),
+        "approximate_bytes": weights_bytes(detector),
+        "cpu_seconds_per_minute": cpu_seconds(detector),
+        "recommended_for": needs,
+    }
+
+
+def _overview(detectors: Sequence[KnownDetector]) -> str:
+    """Return the recommendations, the tables and the notes."""
+    on_hub = [each for each in detectors if each.on_hub]
+    others = [each for each in detectors if not each.on_hub]
+    parts = [_recommendations(detectors)]
+    if on_hub:
+        title = "Trained on 74,000 h of over 100 languages, with most sets of the field"
+        parts += [title, _table(on_hub, _OF_MANY_SETS), _hardest(on_hub)]
+    if others:
+        parts += ["Trained on ASVspoof 2019 LA, English", _table(others, _OF_2019_LA)]
+    return "\n\n".join([*parts, _NOTES])
+
+
+def _recommendations(detectors: Sequence[KnownDetector]) -> str:
+    """Return a paragraph for each need that one of the detectors is for."""
+    paragraphs = ["Which one?"]
+    for choice in recommended():
+        detector = choice.detector
+        if detector not in detectors:
+            continue
+        facts = [f"{_size(detector)}, {_speed(detector)}, {detector.licence}; {choice.why}"]
+        name = SMALL if detector.name == ARCHITECTURE else detector.short_name
+        if detector.name == ARCHITECTURE:
+            facts.append(shipped_detector().describe_worth())
+        paragraphs.append(f"  {choice.need}: {name}")
+        paragraphs += _indented(". ".join(facts))
+    return "\n".join(paragraphs)
+
+
+def _hardest(detectors: Sequence[KnownDetector]) -> str:
+    """Return what the EERs on the set of the hardest recordings mean."""
+    percents = [
+        eer.percent for each in detectors for eer in each.eers if eer.evaluation_set == HARDEST
+    ]
+    return "\n".join(
+        wrap(
+            f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "
+            "recordings, where 50 % is guessing: none works on its own there.",
+            _WIDTH,
         )
-    return "\n".join([*aligned(rows), "", _NOTES])
+    )
 
 
-def _short_eers(detector: KnownDetector) -> str:
-    """Return the EERs on the sets that most are measured on, the first stated of each."""
+def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
+    rows: list[Sequence[str]] = [("detector", "parameters", *sets.values(), "licence")]
+    for detector in detectors:
+        parameters = detector.parameters or ""
+        if "XLS-R" in parameters:
+            # As one number, which the details have in two.
+            parameters = f"{(count_parameters(detector) or 0) / _MEGABYTE:.0f} M"
+        licence = _SHORT_LICENCES.get(detector.licence, detector.licence)
+        rows.append((detector.short_name, parameters, *_eers_on(detector, sets), str(licence)))
+    numbers = range(1, 2 + len(sets))
+    return "\n".join(aligned(rows, right=tuple(numbers)))
+
+
+def _eers_on(detector: KnownDetector, sets: Iterable[str]) -> list[str]:
+    """Return the first EER that is stated on each set, '' where none is."""
     percents: dict[str, float] = {}
     for eer in detector.eers:
         percents.setdefault(eer.evaluation_set, eer.percent)
-    cells = []
-    for name, short in _SHORT_SETS.items():
-        if name in percents:
-            cells.append(f"{short} {percents[name]:.2f}")
-    return ", ".join(cells)
+    return [f"{percents[name]:.2f}" if name in percents else "" for name in sets]
+
+
+def _size(detector: KnownDetector) -> str:
+    size = weights_bytes(detector)
+    if size is None:
+        return f"size {_NOT_KNOWN}"
+    if detector.size_bytes is None:
+        return f"about {size / _GIGABYTE:,.1f} GB"
+    return f"{size / _MEGABYTE:,.1f} MB"
+
+
+def _speed(detector: KnownDetector) -> str:
+    seconds = cpu_seconds(detector)
+    if seconds is None:
+        return "time on a CPU not measured"
+    return f"{seconds:.0f} s of a processor per minute of audio ({MEASURED_ON})"
+
+
+def _indented(text: str) -> list[str]:
+    indent = "    "
+    return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _details(detector: KnownDetector) -> str:
     size = _NOT_KNOWN
     if detector.size_bytes is not None:
-        size = f"{detector.size_bytes / _MEGABYTE:,.1f} MB ({detector.size_bytes:,} bytes)"
+        size = f"{_size(detector)} ({detector.size_bytes:,} bytes)"
+    elif weights_bytes(detector) is not None:
+        size = f"{_size(detector)}, as float32"
     rows = {
         "trained on": detector.trained_on,
         "overlap": detector.overlap or _NOT_KNOWN,
@@ -139,6 +237,7 @@ def _details(detector: KnownDetector) -> str:
         "parameters": detector.parameters or _NOT_KNOWN,
         "licence": detector.licence or _NOT_KNOWN,
         "size": size,
+        "speed": _speed(detector),
         "SHA-256": detector.sha256 or _NOT_KNOWN,
         "weights": detector.weights,
         "use": detector.command,
@@ -170,4 +269,6 @@ def _eer_lines(detector: KnownDetector) -> list[str]:
 
 def _shown_name(detector: KnownDetector) -> str:
     """Return the name as commands take it."""
+    if detector.name == ARCHITECTURE:
+        return f"{detector.name}, which comes with ASDF as {SMALL}"
     return f"hub:{detector.name}" if detector.on_hub else detector.name

@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
+    from asdf.hub.choosing import (
+        HARDEST,
+        MEASURED_ON,
+        Recommendation,
+        allows_commercial_use,
+        count_parameters,
+        cpu_seconds,
+        recommended,
+        weights_bytes,
+    )
     from asdf.hub.download import (
         Contents,
         download_folder,

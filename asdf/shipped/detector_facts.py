@@ -75,10 +75,15 @@ class ShippedDetector:
 
     def describe(self) -> str:
         """Return in one line what it is and what it is worth."""
+        return (
+            f"{SMALL}: {self.architecture}, trained on {self.trained_on}. {self.describe_worth()}"
+        )
+
+    def describe_worth(self) -> str:
+        """Return how often it errs on recordings that it had not heard, and what follows."""
         worst = max(self.eer_by_attack, key=self.eer_by_attack.__getitem__)
         return (
-            f"{SMALL}: {self.architecture}, trained on {self.trained_on}. On "
-            f"{self.bona_fide + self.spoof} recordings of others it errs in {self.eer:.0f} % "
+            f"On {self.bona_fide + self.spoof} recordings of others it errs in {self.eer:.0f} % "
             f"(EER; 95 %: {self.eer_low:.0f} to {self.eer_high:.0f}), on {worst} in "
             f"{self.eer_by_attack[worst]:.0f} %. Its verdict is no evidence by itself."
         )

@@ -46,6 +46,11 @@ def test_the_package_is_in_the_wheel_twice_and_whole(names):
     assert {"asdf/py.typed", "asdf_antispoofing/py.typed"} <= set(names)
 
 
+def test_the_shipped_detector_is_in_the_wheel_with_its_licence(names):
+    files = ("small.safetensors", "facts.json", "LICENSE.txt", "NOTICE.txt")
+    assert {f"asdf/shipped/small/{file}" for file in files} <= set(names)
+
+
 def test_the_recipes_are_in_the_wheel_and_nothing_that_runs_wrote(names):
     recipes = {name.removeprefix(RECIPES) for name in names if name.startswith(RECIPES)}
     known = {name for name in names_in(RECIPE) if "/output/" not in name}

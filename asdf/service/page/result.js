@@ -50,7 +50,7 @@ function showResult({ answer, file, name }) {
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
   byId('explanation').textContent = scoreWords(recording, answer);
-  byId('remark').textContent = recording.remark || '';
+  byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
   byId('caption').textContent = captionWords(recording);
   showNumbers(name, answer, recording);
   showParts(shown);

@@ -8,26 +8,74 @@ import re
 import pytest
 
 from asdf.__main__ import main
-from asdf.hub import known_detectors, parse_name
+from asdf.hub import count_parameters, known_detectors, parse_name, weights_bytes
 
 
-def test_the_table_names_every_detector(capsys):
+def rows_of(text: str) -> dict[str, list[str]]:
+    """Return the cells of each row behind the detector's name."""
+    rows = {}
+    for line in text.splitlines():
+        name, *cells = re.split(r"\s{2,}", line)
+        rows[name] = cells
+    return rows
+
+
+def test_the_tables_name_every_detector(capsys):
     assert main(["detectors"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    detectors = known_detectors()
-    rows = lines[1 : 1 + len(detectors)]
-    for row, detector in zip(rows, detectors, strict=True):
-        assert row.removeprefix("hub:").startswith(detector.name)
-    mms = next(row for row in rows if "/mms-300m-anti-deepfake " in row)
-    assert re.split(r"\s{2,}", mms) == [
-        "hub:nii-yamagishilab/mms-300m-anti-deepfake",
-        "317 M",
-        "74,000 h, RawBoost",
-        "In-the-Wild 2.90, Deepfake-Eval-2024 32.80",
-        "CC BY-NC-SA 4.0",
-    ]
-    aasist = next(row for row in rows if row.startswith("AASIST "))
-    assert re.split(r"\s{2,}", aasist) == ["AASIST", "297,866", "19LA", "19LA 0.83", "MIT"]
+    out = capsys.readouterr().out
+    rows = rows_of(out)
+    assert {detector.short_name for detector in known_detectors()} <= set(rows)
+    assert rows["mms-300m-anti-deepfake"] == ["317 M", "2.90", "32.80", "BY-NC-SA"]
+    assert rows["AASIST"] == ["297,866", "0.83", "MIT"]
+    # 300 M and 2,383 k.
+    assert rows["TCM"] == ["302 M", "1.03", "2.06", "7.79", "MIT"]
+    assert max(map(len, out.splitlines())) <= 80
+    assert "they err in 26 to 48 % of the recordings" in " ".join(out.split())
+    assert "none works on its own there" in " ".join(out.split())
+
+
+def test_one_is_recommended_for_each_need(capsys):
+    main(["detectors"])
+    out = capsys.readouterr().out
+    assert "  offline and small: small\n" in out
+    # By hand: 25.78 is the lowest in the column DFE24, 7.79 the lowest in ITW with MIT.
+    assert "  best known error rates: xls-r-2b-anti-deepfake-nda\n" in out
+    assert "  commercial use allowed: TCM\n" in out
+    text = " ".join(out.split())
+    assert "0.4 MB" in text
+    assert "Its verdict is no evidence by itself" in text
+    # 2.2 B numbers of four bytes.
+    assert "about 8.8 GB, time on a CPU not measured, CC BY-NC-SA 4.0" in text
+
+
+def test_commercial_use(capsys):
+    assert main(["detectors", "--commercial"]) == 0
+    out = capsys.readouterr().out
+    listed = {detector.short_name for detector in known_detectors()} & set(rows_of(out))
+    assert listed == {"AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"}
+    assert "commercial use allowed: TCM" in out
+    assert "best known error rates" not in out
+    assert main(["detectors", "--commercial", "mms-1b-anti-deepfake"]) == 2
+    assert "not known to allow commercial use" in capsys.readouterr().err
+
+
+def test_the_shipped_one_by_its_name(capsys):
+    assert main(["detectors", "small"]) == 0
+    assert capsys.readouterr().out.startswith("AASIST-L, which comes with ASDF as small\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "size"),
+    [
+        ("AASIST-L", 85_306, 426_428),
+        ("SSL_Anti-spoofing", 300_447_000, 1_201_788_000),
+        ("xls-r-2b-anti-deepfake", 2_200_000_000, 8_800_000_000),
+        ("RawNet2 of ASVspoof 2021", None, None),
+    ],
+)
+def test_sizes(name, count, size):
+    [detector] = [each for each in known_detectors() if each.short_name == name]
+    assert (count_parameters(detector), weights_bytes(detector)) == (count, size)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +100,7 @@ def test_everything_of_one(name, capsys):
 def test_unknown_facts_are_not_invented(capsys):
     main(["detectors", "SLS"])
     out = capsys.readouterr().out
-    for label in ("overlap", "licence", "size", "SHA-256"):
+    for label in ("overlap", "licence", "SHA-256"):
         assert re.search(rf"^  {label} +not known here$", out, re.MULTILINE)
 
 
@@ -72,6 +120,9 @@ def test_json_has_every_fact(tmp_path, capsys):
     assert small["sha256"].startswith("814331d0")
     assert small["eers"] == [{"evaluation_set": "ASVspoof 2019 LA", "percent": 0.99, "remark": ""}]
     assert entries["SLS"]["licence"] is None
+    assert [entries[name]["commercial_use"] for name in ("AASIST", "SLS")] == [True, None]
+    assert entries["TCM"]["recommended_for"] == ["commercial use allowed"]
+    assert small["approximate_bytes"] == 426_428
 
 
 def test_names_of_the_hub_are_names(tmp_path, monkeypatch):

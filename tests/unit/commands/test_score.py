@@ -20,6 +20,9 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.commands.score import COMMAND
+from asdf.commands.score_options import name_network
+from asdf.errors import UsageError
 from asdf.evaluation import read_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
@@ -421,6 +424,39 @@ def test_the_network_comes_first(folder, score, network):
     status, lines, errors = score(network, network="recordings/a.wav")
     assert (status, lines) == (2, [])
     assert "recordings/a.wav is a recording; the network comes first" in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "network", "recordings"),
+    [
+        (("recordings/a.wav",), "small", ("recordings/a.wav",)),
+        (
+            ("recordings/a.wav", "recordings/e.mp3"),
+            "small",
+            ("recordings/a.wav", "recordings/e.mp3"),
+        ),
+        (("recordings", "recordings/e.mp3"), "small", ("recordings", "recordings/e.mp3")),
+        (("list.txt",), "small", ("list.txt",)),
+        (("-",), "small", ("-",)),
+        (("net.pt", "recordings"), "net.pt", ("recordings",)),
+        (("small", "recordings/a.wav", "-"), "small", ("recordings/a.wav", "-")),
+        (("hub:org/name", "a.wav"), "hub:org/name", ("a.wav",)),
+        (("exported", "a.wav"), "exported", ("a.wav",)),
+        (("a.wav", "--csv", "-", "b.wav"), "small", ("a.wav", "b.wav")),
+    ],
+)
+def test_without_a_network_it_is_the_shipped_one(folder, words, network, recordings):
+    exported = folder.parent / "exported"
+    exported.mkdir()
+    (exported / "config.json").write_text("{}")
+    args = name_network(COMMAND.read(words))
+    assert (args.network, args.recordings) == (network, recordings)
+
+
+@pytest.mark.parametrize("name", ["net.pt", "small", "hub:org/name"])
+def test_a_network_without_recordings(folder, name):
+    with pytest.raises(UsageError, match=f"{name} is a network: name what to score behind it"):
+        name_network(COMMAND.read([name]))
 
 
 def test_a_file_that_is_no_network(folder, score):

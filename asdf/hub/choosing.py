@@ -1,0 +1,105 @@
+"""Which of the published detectors to take: one for each of three needs, by rules that are stated.
+
+Invariant: a choice follows from published numbers and licences by its rule alone; times are those
+that `python -m benchmarks.detector_speed` measured, and None where it measured none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from asdf.hub.published_detectors import KnownDetector, known_detectors
+
+IN_THE_WILD = "In-the-Wild"
+HARDEST = "Deepfake-Eval-2024"
+COMMERCIAL = {"MIT": True, "CC BY-NC-SA 4.0": False}
+"""Licences of weights, and whether they allow commercial use."""
+
+MEASURED_ON = "one thread of an AMD EPYC, float32"
+# Processor seconds per minute of audio, of networks of these sizes with random weights.
+_CPU_SECONDS: dict[str, float] = {}
+_FLOAT32_BYTES = 4
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "B": 10**9}
+_NUMBER = re.compile(r"([\d.,]+) ?([kMB]?)")
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A detector for a need.
+
+    Attributes:
+        need: Need in a few words.
+        why: Rule by which it was chosen, with the number that decided.
+    """
+
+    need: str
+    detector: KnownDetector
+    why: str
+
+
+def allows_commercial_use(detector: KnownDetector) -> bool | None:
+    """Return whether the licence of the weights allows commercial use; None where none is known."""
+    return COMMERCIAL.get(detector.licence or "")
+
+
+def count_parameters(detector: KnownDetector) -> int | None:
+    """Return the number of parameters as it is stated, such as 300 M + 447 k; None: not stated."""
+    if detector.parameters is None:
+        return None
+    total = 0.0
+    for number, unit in _NUMBER.findall(detector.parameters.replace("XLS-R ", "")):
+        total += float(number.replace(",", "")) * _UNITS[unit]
+    return round(total)
+
+
+def weights_bytes(detector: KnownDetector) -> int | None:
+    """Return the size of the weights: of their file, else of so many float32 numbers, about."""
+    if detector.size_bytes is not None:
+        return detector.size_bytes
+    parameters = count_parameters(detector)
+    return None if parameters is None else _FLOAT32_BYTES * parameters
+
+
+def cpu_seconds(detector: KnownDetector) -> float | None:
+    """Return processor seconds per minute of audio (`MEASURED_ON`); None where not measured."""
+    return _CPU_SECONDS.get(detector.name)
+
+
+def recommended() -> list[Recommendation]:
+    """Return a detector for each of three needs."""
+    detectors = known_detectors()
+    with_size = [each for each in detectors if each.size_bytes is not None]
+    smallest = min(with_size, key=lambda each: each.size_bytes or 0)
+    best = _lowest(detectors, HARDEST)
+    allowed = [each for each in detectors if allows_commercial_use(each)]
+    commercial = _lowest(allowed, IN_THE_WILD)
+    return [
+        Recommendation(
+            "offline and small", smallest, "the smallest file; it comes with ASDF as small"
+        ),
+        Recommendation(
+            "best known error rates",
+            best,
+            f"the lowest EER on {HARDEST}, {_percent(best, HARDEST):.2f} %",
+        ),
+        Recommendation(
+            "commercial use allowed",
+            commercial,
+            f"the lowest EER on {IN_THE_WILD} under such a licence, "
+            f"{_percent(commercial, IN_THE_WILD):.2f} %",
+        ),
+    ]
+
+
+def _lowest(detectors: Iterable[KnownDetector], evaluation_set: str) -> KnownDetector:
+    measured = [
+        each for each in detectors if any(eer.evaluation_set == evaluation_set for eer in each.eers)
+    ]
+    return min(measured, key=lambda each: _percent(each, evaluation_set))
+
+
+def _percent(detector: KnownDetector, evaluation_set: str) -> float:
+    """Return the first stated EER on a set, in %."""
+    return next(eer.percent for eer in detector.eers if eer.evaluation_set == evaluation_set)
