@@ -77,7 +77,7 @@ def run(capsys, *words):
 
 def test_a_case_has_the_score_of_score_and_the_files_digest(capsys, network, recording):
     assert main(["score", str(network), str(recording), "--json", "score.json"]) == 0
-    status, out, _ = run(capsys, network, recording, "-o", "case.html", "--json", "case.json")
+    status, _, _ = run(capsys, network, recording, "-o", "case.html", "--json", "case.json")
     assert status == 0
     (expected,) = json.loads(Path("score.json").read_text())["recordings"]
     record = json.loads(Path("case.json").read_text())
@@ -160,7 +160,7 @@ def test_the_date_is_stated_or_that_of_the_build(capsys, network, recording, mon
 
 def test_a_recording_that_cannot_be_read_is_in_the_case(capsys, network, recording, tmp_path):
     (tmp_path / "bad.wav").write_bytes(b"RIFF")
-    status, out, _ = run(capsys, network, recording, "bad.wav", "--json", "c.json", "-o", "c.html")
+    status, _, _ = run(capsys, network, recording, "bad.wav", "--json", "c.json", "-o", "c.html")
     assert status == 1
     good, bad = json.loads(Path("c.json").read_text())["recordings"]
     assert good["score"] is not None and bad["score"] is None and bad["error"]
