@@ -32,6 +32,7 @@ GROUPS = {
     "judge recordings": {
         "score": "score recordings with a network: files, folders, lists",
         "serve": "an HTTP service that scores recordings, with a page for people",
+        "audit-file": "whether the record of a service's verdicts is whole",
         "detectors": "published detectors: error rates, licences, and how to use them by name",
         "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
         "case": "recordings on one page: scores, likelihood ratios, what they are worth, limits",
@@ -71,7 +72,12 @@ OLDER = ("detplot",)
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 # `import` is a word of Python's, so no module can have that name.
-_MODULES = {"import": "import_network", "export": "export_network", "new-recipe": "new_recipe"}
+_MODULES = {
+    "import": "import_network",
+    "export": "export_network",
+    "new-recipe": "new_recipe",
+    "audit-file": "audit_file",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

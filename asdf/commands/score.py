@@ -39,6 +39,7 @@ SIGTERM.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import sys
@@ -49,7 +50,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asdf.commands.options import Command
+from asdf.commands.options import PROGRAM, Command
 from asdf.commands.outputs import show, text_stream
 from asdf.commands.score_options import (
     STANDARD_INPUT,
@@ -96,7 +97,8 @@ def main(arguments: list[str]) -> int:
     screen = text_stream([args.csv, args.json, args.scores])
     # To a file: decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
-        return _score(args, names, stdin_path, window, screen)
+        command = f"{PROGRAM} score {shlex.join(arguments)}"
+        return _score(args, names, stdin_path, window, screen, command)
 
 
 def _score(
@@ -105,6 +107,7 @@ def _score(
     stdin_path: str,
     window: tuple[float, float] | None,
     screen: TextIO,
+    command: str,
 ) -> int:
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
@@ -130,7 +133,8 @@ def _score(
     heading = make_heading(detector, detector.source, are_trials)
     _show_heading(heading, args.network, detector)
     if args.json:
-        heading = replace(heading, made_by=made_by(provenance_of(detector), are_trials, window))
+        made = made_by(provenance_of(detector), are_trials, window, command)
+        heading = replace(heading, made_by=made)
     work = _describe_work(args, detector, heading, window)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:

@@ -5,9 +5,11 @@
     curl -F file=@call.mp3 http://127.0.0.1:8000/score                   # as `score --json` writes
     curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # over time, too
     python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
+    python -m asdf serve network.pt --audit verdicts.jsonl               # a record of each verdict
 
 Requests that come together share forward passes of the network. Recordings are in memory only as
-long as they are scored: nothing of them is written to a disk or a log.
+long as they are scored: nothing of them is written to a disk or a log. With --audit, their digests
+and verdicts are.
 
 / is the page, /docs describes the paths, /health says whether recordings are taken, /metrics has
 numbers for Prometheus. SIGTERM or Ctrl-C finishes what there is, then ends the service.
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.commands.options import Command, argument, flag, option
-from asdf.commands.outputs import show
+from asdf.commands.outputs import check_file, show
 from asdf.commands.score_options import SMALL_HELP, DetectorOptions
 from asdf.runs.log import log_to_screen
 from asdf.service import Address, ServiceLimits, check_installed, serve
@@ -57,6 +59,12 @@ class ServeOptions(DetectorOptions):
         "NAME",
         default=(),
         repeated=True,
+    )
+    audit: Path | None = option(
+        "record each verdict, with digests, in this file of JSON lines, each chained to the one "
+        "before; `audit-file` checks it",
+        "FILE",
+        check=check_file,
     )
     max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")
     max_seconds: float = _limit("max_seconds", "seconds of a recording")
@@ -130,5 +138,5 @@ def main(arguments: list[str]) -> int:
             f"recordings take up to {args.limits.memory_mb:,.0f} MB of memory together", sys.stderr
         )
 
-    serve(detector, args.network, address, args.limits, announce)
+    serve(detector, args.network, address, args.limits, announce, args.audit)
     return 0

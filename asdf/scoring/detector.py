@@ -181,6 +181,11 @@ class Detector:
         )
         self._hearing = Hearing(self._scorer, self.settings.sad, summary)
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments, besides the network, of a detector that scores the same bits."""
+        return dict(self._origin.options)
+
     def __repr__(self) -> str:
         """Name the network, the device and the threshold of verdicts."""
         threshold = "none" if self.threshold is None else f"{self.threshold:g}"

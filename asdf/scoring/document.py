@@ -13,7 +13,7 @@ from typing import Any
 from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
 from asdf.scoring.detector import Detector
-from asdf.scoring.made_by import made_by, provenance_of
+from asdf.scoring.made_by import made_by, provenance_of, score_command
 from asdf.scoring.parts import PartSearch
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.trials.how_scored import in_precision
@@ -115,6 +115,7 @@ class Documents:
 
     def __init__(self, detector: Detector, network: str) -> None:
         """`network` is the path or the name that the detector was opened by."""
+        self._detector = detector
         self.provenance = provenance_of(detector)
         # Where it lies on a server is nobody's business; a name of the hub is, with its commit.
         name = detector.source if parse_name(detector.source) else Path(network).name
@@ -137,10 +138,12 @@ class Documents:
         entry = result.entry()
         if windows:
             entry["windows"] = [each.entry() for each in windows]
+        network = self.of_trials.network
+        command = score_command(self._detector, network, result.name, trial, window)
         heading = self.of_trials if trial else self.of_whole
         return {
             **heading.entries(),
             "recordings": [entry],
             "complete": True,
-            "made_by": made_by(self.provenance, trial, window),
+            "made_by": made_by(self.provenance, trial, window, command),
         }

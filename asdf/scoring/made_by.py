@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
@@ -89,18 +90,52 @@ def provenance_of(detector: Detector) -> Provenance:
 
 
 def made_by(
-    provenance: Provenance, trial: bool, window: tuple[float, float] | None
+    provenance: Provenance, trial: bool, window: tuple[float, float] | None, command: str
 ) -> dict[str, Any]:
     """Return `made_by` for scores that are made now.
 
     Args:
         trial: Whether they are trial scores.
         window: Seconds of a window and from one to the next; None without windows.
+        command: Command that gives the same again.
     """
     entry = provenance.now().entry()
     window_s, hop_s = window or (None, None)
     options = {**entry["options"], "trial": trial, "window": window_s, "hop": hop_s}
-    return {**entry, "options": options}
+    return {**entry, "options": options, "command": command}
+
+
+def score_command(
+    detector: Detector,
+    network: str,
+    recording: str,
+    trial: bool,
+    window: tuple[float, float] | None,
+) -> str:
+    """Return the command that scores a recording as a detector does.
+
+    Folders of the machine that the detector is on are left out: they mean nothing elsewhere.
+
+    Args:
+        network: Name of the network's file, or its name on the hub.
+        recording: Name of the recording's file.
+        trial, window: As in `made_by`.
+    """
+    arguments = detector.arguments
+    words = ["asdf-antispoofing", "score", network, recording]
+    for name in ("device", "threads", "precision", "engine", "threshold"):
+        if arguments.get(name) is not None:
+            # With '=', since a threshold may begin with a minus.
+            words.append(f"--{name}={arguments[name]}")
+    if arguments.get("full_length"):
+        words.append("--full-length")
+    if not arguments.get("parts", True):
+        words.append("--no-parts")
+    if trial:
+        words.append("--trial")
+    if window is not None:
+        words += [f"--window={window[0]:g}", f"--hop={window[1]:g}"]
+    return shlex.join([*words, "--json=-"])
 
 
 def network_digest(network: AnyPath) -> str:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.errors import UsageError
+from asdf.service.audit_file import AuditFile, Chain, check_audit_file
 from asdf.service.limits import ServiceLimits
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
 
-__all__ = ["Address", "ServiceLimits", "check_installed", "serve"]
+__all__ = ["Address", "Chain", "ServiceLimits", "check_audit_file", "check_installed", "serve"]
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,18 @@ def serve(
     address: Address,
     limits: ServiceLimits,
     announce: Callable[[str], None],
+    audit: Path | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
         network: Path or name that the detector was opened by.
+        audit: Audit file that each verdict is recorded in; None: nothing is recorded.
         announce: Function called with the service's address when it begins.
 
     Raises:
         UsageError: a package, the token or the port is missing.
+        AsdfError: the audit file cannot be written, or its chain is broken.
     """
     check_installed()
     from asdf.service.app import make_app
@@ -84,7 +88,8 @@ def serve(
         )
     limits.check()
     listener = listen(address.host, address.port)
-    service = Service(detector, network, limits)
+    record = None if audit is None else AuditFile(audit)
+    service = Service(detector, network, limits, record)
     names = Names(address.host, is_local(address.host), address.names)
     app = make_app(service, token, names)
     server = make_server(app, service, address.proxies)

@@ -84,6 +84,9 @@ class MadeByAnswer(_Part):
     )
     date: str = Field(description="Date and time of the score in UTC, in ISO 8601.")
     options: dict[str, Any] = Field(description="Options that the score depends on.")
+    command: str = Field(
+        description="Command that gives the same again where the files have these names."
+    )
 
 
 class PartSearchAnswer(_Part):

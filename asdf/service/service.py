@@ -20,11 +20,13 @@ import numpy as np
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Documents
 from asdf.scoring.hearing import Pieces
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.windows import count_windows, in_samples
+from asdf.service.audit_file import AuditFile, audit_entry
 from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline
 from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
@@ -62,11 +64,18 @@ class Service:
         stopping: True where new recordings are refused, since the service is to end.
     """
 
-    def __init__(self, detector: Detector, network: str, limits: ServiceLimits) -> None:
+    def __init__(
+        self,
+        detector: Detector,
+        network: str,
+        limits: ServiceLimits,
+        audit: AuditFile | None = None,
+    ) -> None:
         """Start the threads, and warm the network up in the background.
 
         Args:
             network: Path or name that the detector was opened by.
+            audit: Audit file that each verdict is recorded in.
 
         Raises:
             UsageError: a limit leaves nothing to serve.
@@ -78,6 +87,7 @@ class Service:
         self.rates = Rates(limits.rate, limits.audio_rate)
         self.stopping = False
         self.documents = Documents(detector, network)
+        self._audit = audit
         self._hearing = detector.hearing
         self._in_memory = 0
         self._lock = threading.Lock()
@@ -178,9 +188,29 @@ class Service:
         self.counts.audio_seconds.inc(result.seconds or 0)
         document = self.documents.make(result, windows, question.trial, question.window)
         document["recordings"][0]["sha256"] = decoded.sha256
+        if self._audit is not None:
+            await self._record(self._audit, document)
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document
+
+    async def _record(self, audit: AuditFile, document: dict[str, Any]) -> None:
+        """Record a verdict before anybody is told.
+
+        Raises:
+            Refusal: 503, it cannot be recorded.
+        """
+        try:
+            # In a thread of its own: a disk may take its time.
+            await asyncio.to_thread(audit.add, audit_entry(document))
+        except (OSError, AsdfError) as error:
+            LOG.error("%s cannot be written: %s", audit.path, error)
+            raise Refusal(
+                503,
+                "the audit file cannot be written, and no verdict is given without its record: "
+                "try again later.",
+                60,
+            ) from None
 
     def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
         try:

@@ -298,6 +298,8 @@ def test_json_says_what_made_it_and_of_which_file(folder, score, network):
     assert status == 1
     written = json.loads((folder.parent / "o.json").read_text())
     made = written["made_by"]
+    assert made["command"].startswith("asdf-antispoofing score ")
+    assert "--json" in made["command"]
     assert (made["asdf"], made["torch"]) == (asdf.__version__, torch.__version__)
     assert made["network_sha256"] == hashlib.sha256(Path(network).read_bytes()).hexdigest()
     assert datetime.fromisoformat(made["date"]).utcoffset() == timedelta(0)

@@ -21,6 +21,7 @@ import soundfile
 import asdf
 from asdf.service import ServiceLimits
 from asdf.service.app import make_app
+from asdf.service.audit_file import AuditFile
 from asdf.service.bearer_token import Token
 from asdf.service.host_names import Names
 from asdf.service.listener import listen
@@ -107,10 +108,11 @@ def running(
     limits: ServiceLimits = LIMITS,
     token: str = "",
     names: Sequence[str] = (),
+    audit: AuditFile | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
-    service = Service(detector, "plain.pt", limits)
+    service = Service(detector, "plain.pt", limits, audit)
     secret = Token(token) if token else None
     app = make_app(service, secret, Names("127.0.0.1", True, names))
     server = make_server(app, service, **options)

@@ -98,7 +98,9 @@ def test_an_answer_says_what_made_it(served, network, detector):
     answer = served.score(content, "?window=1&hop=0.3").json
     assert answer["recordings"][0]["sha256"] == hashlib.sha256(content).hexdigest()
     made = answer["made_by"]
-    assert list(made) == ["asdf", "torch", "network_sha256", "date", "options"]
+    assert made["command"].startswith("asdf-antispoofing score plain.pt ")
+    assert "--device=cpu --threads=1 --precision=fp32" in made["command"]
+    assert list(made) == ["asdf", "torch", "network_sha256", "date", "options", "command"]
     assert made["network_sha256"] == hashlib.sha256(network.read_bytes()).hexdigest()
     assert (made["asdf"], made["torch"]) == (asdf.__version__, str(torch.__version__))
     assert before <= datetime.fromisoformat(made["date"]) <= datetime.now(timezone.utc)

@@ -1,0 +1,224 @@
+"""The audit file of a service: a line of JSON per verdict, each chained to the one before.
+
+Invariant: a verdict is answered only when its line is on the disk, and a line that is there is
+never changed. `hash` is the SHA-256 of the line without it, which has the hash of the line before
+as `previous`: whoever changes, removes or inserts a line has to change all that follow. Lines that
+are cut off at the end show only beside a hash that was noted elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.runs.log import LOG
+from asdf.runs.systems import lock, open_flags, unlock
+
+FIRST = "0" * 64
+"""`previous` of the first line."""
+
+# Longer than any line: names of files are not in them.
+_MAX_LINE = 1 << 20
+_ADVICE = (
+    "It was changed, or is no audit file. Check it with `python -m asdf audit-file`, and let the "
+    "service begin a new one."
+)
+
+
+def hash_of(entry: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of an entry without its hash: of JSON with sorted keys and no spaces."""
+    content = {key: value for key, value in entry.items() if key != "hash"}
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def _canonical(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The result of a check of an audit file.
+
+    Attributes:
+        lines: Number of lines that are whole, from the first on.
+        last: Hash of the last of them.
+        problem: What is wrong with the line after them; '' where nothing is.
+    """
+
+    lines: int
+    last: str
+    problem: str = ""
+
+
+def check_audit_file(path: Path, noted: str = "") -> Chain:
+    """Check all lines of an audit file.
+
+    Args:
+        noted: Hash of a line that the file must have; '' for none.
+
+    Raises:
+        AsdfError: the file cannot be read.
+    """
+    previous = FIRST
+    count = 0
+    has_noted = not noted
+    try:
+        with path.open("rb") as file:
+            for line in iter(lambda: file.readline(_MAX_LINE), b""):
+                problem = _problem_of(line, previous)
+                if problem:
+                    return Chain(count, previous, problem)
+                count += 1
+                previous = json.loads(line)["hash"]
+                has_noted = has_noted or previous == noted
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None
+    if not has_noted:
+        return Chain(count, previous, f"no line has the hash {noted}: lines were cut off")
+    return Chain(count, previous)
+
+
+def _problem_of(line: bytes, previous: str) -> str:
+    """Return what is wrong with a line that follows one with the hash `previous`; ''."""
+    if not line.endswith(b"\n"):
+        return "it is unfinished"
+    try:
+        entry = json.loads(line)
+        stated, before = entry["hash"], entry["previous"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "it is no line of an audit file"
+    if before != previous:
+        return "it does not follow the line before: lines were removed, inserted or moved"
+    if hash_of(entry) != stated or line.decode() != f"{_canonical(entry)}\n":
+        return "it was changed: its hash is another"
+    return ""
+
+
+class AuditFile:
+    """An audit file that is added to, by any number of threads and processes."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, and check that its last line is whole; a new one is made.
+
+        Raises:
+            AsdfError: it cannot be written, or its last line is not one of a chain.
+        """
+        self.path = path
+        self._lock = threading.Lock()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | open_flags()
+        try:
+            # Not for everybody: digests say who had which recording.
+            self._file = os.open(path, flags, 0o600)
+            with self._locked():
+                self._last_hash()
+        except OSError as error:
+            raise AsdfError(
+                f"the audit file {path} cannot be written: {error.strerror or error}."
+            ) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            os.close(self._file)
+
+    def add(self, entry: Mapping[str, Any]) -> str:
+        """Add a line and wait until it is on the disk; return its hash.
+
+        Raises:
+            OSError: the disk is full, or fails. Nothing of the line is left.
+            AsdfError: somebody has changed the file.
+        """
+        with self._locked():
+            chained = {**entry, "previous": self._last_hash()}
+            chained["hash"] = hash_of(chained)
+            size = os.fstat(self._file).st_size
+            line = f"{_canonical(chained)}\n".encode()
+            try:
+                # A full disk may take a part of it.
+                written = os.write(self._file, line)
+                while written < len(line):
+                    written += os.write(self._file, line[written:])
+                os.fsync(self._file)
+            except OSError:
+                # Cutting a file needs no room. Where it fails, the next line sees what is left.
+                with suppress(OSError):
+                    os.ftruncate(self._file, size)
+                raise
+            return str(chained["hash"])
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other threads and processes out."""
+        with self._lock:
+            lock(self._file, wait=True)
+            try:
+                yield
+            finally:
+                unlock(self._file)
+
+    def _last_hash(self) -> str:
+        """Return the hash of the last line, which another process may have added.
+
+        Raises:
+            AsdfError: the end is no line of a chain.
+        """
+        end = self._remove_unfinished()
+        if not end:
+            return FIRST
+        tail = os.pread(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
+        line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
+        try:
+            before = json.loads(line)["previous"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            before = ""
+        problem = _problem_of(line, before)
+        if problem:
+            raise AsdfError(f"{self.path}: of the last line, {problem}. {_ADVICE}")
+        return str(json.loads(line)["hash"])
+
+    def _remove_unfinished(self) -> int:
+        """Remove what a killed process left of a line; return the size of the rest.
+
+        Nobody was answered by it: an answer waits for the whole line.
+        """
+        end = os.fstat(self._file).st_size
+        tail = os.pread(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
+        if not tail or tail.endswith(b"\n"):
+            return end
+        rest = len(tail) - tail.rfind(b"\n") - 1
+        if (rest == len(tail) and end > len(tail)) or not tail[-rest:].startswith(b"{"):
+            raise AsdfError(f"{self.path}: its end is no line of an audit file. {_ADVICE}")
+        os.ftruncate(self._file, end - rest)
+        LOG.warning("%s: %d bytes of an unfinished line are removed", self.path, rest)
+        return end - rest
+
+
+def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of an answer: digests, time, verdict, score and options.
+
+    Neither the recording nor its name is in it, nor who sent it.
+    """
+    made_by = document["made_by"]
+    (recording,) = document["recordings"]
+    return {
+        "time": made_by["date"],
+        "recording_sha256": recording["sha256"],
+        "network_sha256": made_by["network_sha256"],
+        "asdf": made_by["asdf"],
+        "kind": document["kind"],
+        "score": recording["score"],
+        "threshold": document["threshold"],
+        "verdict": recording["verdict"],
+        "parts": recording.get("parts"),
+        "seconds": recording["seconds"],
+        "remark": recording.get("remark"),
+        "options": made_by["options"],
+    }
