@@ -38,6 +38,7 @@ ROOMS = [
     "tasks",
     "report",
     "audit",
+    "robustness",
     "memory",
     "doctor",
     "recipe",
@@ -65,6 +66,7 @@ ANNEXES = {
     "launcher",
     "memory",
     "report",
+    "robustness",
     "service",
 }
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
