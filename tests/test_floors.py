@@ -40,6 +40,7 @@ ROOMS = [
     "report",
     "audit",
     "case",
+    "robustness",
     "memory",
     "doctor",
     "recipe",
@@ -70,6 +71,7 @@ ANNEXES = {
     "launcher",
     "memory",
     "report",
+    "robustness",
     "service",
     "shipped",
 }

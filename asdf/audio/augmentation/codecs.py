@@ -186,4 +186,5 @@ CODECS = {
     "opus": _by_libsndfile(_code_opus, (8, 12, 16, 24, 32), "OGG", "OPUS"),
     "g722": Codec(ffmpeg_codecs.code_g722, (64,)),
     "aac": Codec(ffmpeg_codecs.code_aac, (16, 24, 32, 48, 64)),
+    "amr-nb": Codec(ffmpeg_codecs.code_amr, (4.75, 5.9, 7.4, 12.2), _TELEPHONE_RATE),
 }

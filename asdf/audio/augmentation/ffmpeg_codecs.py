@@ -24,6 +24,14 @@ _G722_KBPS = 64
 _AAC_DELAY = 1024
 _AAC_FRAME = 1024
 
+# The coder of AMR looks 5 ms ahead (3GPP TS 26.090), less what its filters take; measured.
+_AMR_DELAY = 39
+_AMR_FRAME = 160
+_AMR_RATE = 8000
+_AMR_CODER = "libopencore_amrnb"
+# FFmpeg's names of a coder and its decoder, where they are not that of the codec.
+_NAMES = {"amr-nb": (_AMR_CODER, "amrnb")}
+
 
 def is_available(name: str) -> bool:
     """Whether PyAV is installed and can code `name`."""
@@ -33,7 +41,7 @@ def is_available(name: str) -> bool:
         return False
     # PyAV's error for an unknown codec is one of the two, by version.
     try:
-        av.codec.Codec(name, "w")
+        av.codec.Codec(_NAMES.get(name, (name,))[0], "w")
     except (av.FFmpegError, ValueError):
         return False
     return True
@@ -63,14 +71,27 @@ def code_aac(waveform: np.ndarray, kbps: float) -> np.ndarray:
     return _code_and_decode("aac", padded, "fltp", kbps)[_AAC_DELAY:]
 
 
-def _code_and_decode(name: str, samples: np.ndarray, kind: str, kbps: float) -> np.ndarray:
+def code_amr(waveform: np.ndarray, kbps: float) -> np.ndarray:
+    """Code `waveform` (T,) at 8 kHz by AMR (narrow band), and decode it: (at least T,) float32."""
+    missing = -(len(waveform) + _AMR_DELAY) % _AMR_FRAME
+    padded = np.pad(waveform, (0, _AMR_DELAY + missing))
+    decoded = _code_and_decode("amr-nb", to_16_bits(padded), "s16", kbps, _AMR_RATE)
+    # FFmpeg's decoder overshoots; that of the standard has 16 bits.
+    limited: np.ndarray = np.clip(decoded[_AMR_DELAY:], -1, 1)
+    return limited
+
+
+def _code_and_decode(
+    name: str, samples: np.ndarray, kind: str, kbps: float, rate: int = SAMPLE_RATE
+) -> np.ndarray:
     """Send (T,) samples, in FFmpeg's format `kind`, through a coder and its decoder."""
     av = import_module("av")
-    coder = _create_context(av, name, "w")
-    decoder = _create_context(av, name, "r")
+    coder_name, decoder_name = _NAMES.get(name, (name, name))
+    coder = _create_context(av, coder_name, "w", rate)
+    decoder = _create_context(av, decoder_name, "r", rate)
     coder.format = kind
     coder.bit_rate = round(1000 * kbps)
-    coder.time_base = Fraction(1, SAMPLE_RATE)
+    coder.time_base = Fraction(1, rate)
     coder.open()
     decoder.extradata = coder.extradata
     packets = []
@@ -79,7 +100,7 @@ def _code_and_decode(name: str, samples: np.ndarray, kind: str, kbps: float) -> 
     for start in range(0, len(samples), step):
         block = np.ascontiguousarray(samples[None, start : start + step])
         frame = av.AudioFrame.from_ndarray(block, format=kind, layout="mono")
-        frame.sample_rate = SAMPLE_RATE
+        frame.sample_rate = rate
         frame.pts = start
         frame.time_base = coder.time_base
         packets += coder.encode(frame)
@@ -92,8 +113,8 @@ def _code_and_decode(name: str, samples: np.ndarray, kind: str, kbps: float) -> 
     return np.concatenate(decoded)
 
 
-def _create_context(av: Any, name: str, mode: str) -> Any:
+def _create_context(av: Any, name: str, mode: str, rate: int) -> Any:
     context = av.CodecContext.create(name, mode)
-    context.sample_rate = SAMPLE_RATE
+    context.sample_rate = rate
     context.layout = "mono"
     return context

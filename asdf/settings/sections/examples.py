@@ -100,11 +100,11 @@ class Augmentation(KnownNames):
     )
     codec_probability: float = proportion(0.5, "proportion of the examples coded and decoded")
     codecs: tuple[
-        Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...
+        Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac", "amr-nb"], ...
     ] = setting(
         ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
-        "codecs to draw from, together with a bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac "
-        "need PyAV",
+        "codecs to draw from, together with a bit rate; mu-law, a-law, gsm and amr-nb at 8 kHz; "
+        "g722, aac and amr-nb need PyAV",
         check="unique",
     )
     silence_probability: float = proportion(

@@ -1,0 +1,261 @@
+"""Measure what codecs, noise, rooms and more cost detectors: EER, minDCF and Cllr by grade.
+
+    python -m asdf robustness network.pt dev_list.txt --output robustness
+    python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compared on the same copies
+    python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
+    python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
+    python -m asdf robustness network.pt dev_list.txt --output r --benchmark audio-robustness
+    python -m asdf robustness --list                                 # all degradations
+
+Each recording of the list is degraded (the same bits for the same --seed, with any number of
+--workers) and scored as a trial; misses and false alarms are counted at one threshold: that of
+the network, or of equal error rates on clean speech. Changes to clean speech are tested on the
+same recordings. FOLDER gets report.html, results.csv, results.json, results.tex, results.txt, and
+a score file for each network and condition. A command that was stopped goes on where it was.
+
+Exit status: 0 all recordings were measured, 1 some are left out, 2 a mistake in the command.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.embed_trials import read_recordings
+from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
+from asdf.commands.outputs import show
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import write_text
+from asdf.text import aligned
+from asdf.version import VERSION
+
+if TYPE_CHECKING:
+    from asdf.robustness import Chosen, Material, Rival, Study
+    from asdf.trials.trial_list import TrialList
+
+_MB = 1_000_000
+
+
+def _check_workers(workers: int) -> None:
+    if workers < 0:
+        raise UsageError(f"--workers {workers}: 0 or more are needed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustnessOptions(WeightsOptions):
+    """Options of the command."""
+
+    names: tuple[str, ...] = argument(
+        "networks, then the list of recordings with labels",
+        metavar="NETWORK... LIST",
+        default=(),
+    )
+    output: Path | None = option("folder of copies, score files and results", metavar="FOLDER")
+    only: str = option(
+        "families, degradations or conditions, such as codec,white_10",
+        metavar="NAMES",
+        default="",
+    )
+    grades: tuple[str, ...] = option(
+        "grades of a degradation instead of its own, such as mp3=16,8",
+        metavar="NAME=GRADES",
+        default=(),
+        repeated=True,
+    )
+    benchmark: str = option(
+        "the grades of a published benchmark: through-the-noise, audio-robustness",
+        metavar="NAME",
+        default="",
+    )
+    list: bool = flag("print all degradations with their grades")
+    noise: Path | None = option("folder with recordings of noise", metavar="FOLDER")
+    music: Path | None = option("folder with music (synthesised)", metavar="FOLDER")
+    rooms: Path | None = option("folder with impulse responses of rooms", metavar="FOLDER")
+    folder: Path | None = option(
+        "what paths in the list are relative to (its folder); where the recordings of a protocol "
+        "or a corpus are"
+    )
+    seed: int = option("all draws follow from it", metavar="N", default=0)
+    workers: int = option(
+        "processes that degrade recordings; 0: none", metavar="N", default=2, check=_check_workers
+    )
+    keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
+    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
+    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
+    full_length: bool = flag("score whole recordings up to 62.5 s")
+
+
+COMMAND = Command("robustness", __doc__, RobustnessOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure detectors; return 1 if recordings are left out, else 0.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a network or the list cannot be read, or an output not be written.
+    """
+    args = COMMAND.read(arguments)
+    from asdf.robustness import choose_conditions, parse_grades
+
+    if args.list:
+        show(_catalogue())
+        return 0
+    if len(args.names) < 2:
+        raise UsageError("name one or several networks, then a list of recordings.")
+    if args.output is None:
+        raise UsageError("--output FOLDER is needed: score files and results go there.")
+    *networks, named = args.names
+    trials = read_recordings(named, args.folder)
+    _check_labels(trials)
+    material = _material(args, trials)
+    only = [name for name in args.only.split(",") if name]
+    chosen = choose_conditions(material, only, parse_grades(args.grades), args.benchmark)
+    _say_size(args, trials, len(chosen.conditions))
+    return _run(args, arguments, trials, material, chosen, _open(args, networks))
+
+
+def _run(
+    args: RobustnessOptions,
+    arguments: Sequence[str],
+    trials: TrialList,
+    material: Material,
+    chosen: Chosen,
+    rivals: Sequence[Rival],
+) -> int:
+    from asdf.robustness import Plan, run_study
+
+    assert args.output is not None
+    plan = Plan(
+        trials=trials,
+        conditions=chosen.conditions,
+        material=material,
+        folder=args.output,
+        seed=args.seed,
+        workers=args.workers,
+        replicates=args.replicates,
+        keeps_audio=args.keep_audio,
+        say=lambda sentence: show(sentence, sys.stderr),
+    )
+    study = run_study(plan, rivals)
+    _write(args.output, study, chosen, _made_by(arguments, rivals))
+    show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
+    return int(bool(study.left_out))
+
+
+def _made_by(arguments: Sequence[str], rivals: Sequence[Rival]) -> dict[str, str]:
+    made_by = {
+        "ASDF": VERSION,
+        "command": f"asdf-antispoofing robustness {shlex.join(arguments)}",
+    }
+    for rival in rivals:
+        made_by[f"SHA-256 of {rival.name}"] = rival.digest
+    return made_by
+
+
+def _write(folder: Path, study: Study, chosen: Chosen, made_by: dict[str, str]) -> None:
+    """Write all results, and show the text."""
+    from asdf.robustness import (
+        study_csv,
+        study_json,
+        study_latex,
+        study_page,
+        study_text,
+    )
+
+    facts = []
+    for name, value in made_by.items():
+        facts.append(f"{name}: {value}")
+    text = "\n\n".join([study_text(study, chosen.left_out).rstrip("\n"), *chosen.notes]) + "\n"
+    facts += chosen.notes
+    write_text(folder / "results.json", study_json(study, chosen.left_out, made_by))
+    write_text(folder / "results.csv", study_csv(study))
+    write_text(folder / "results.tex", study_latex(study))
+    write_text(folder / "results.txt", text)
+    write_text(folder / "report.html", study_page(study, chosen.left_out, facts))
+    show(text.rstrip("\n"))
+
+
+def _check_labels(trials: TrialList) -> None:
+    counts = [int((trials.labels == label).sum()) for label in (1, 0)]
+    if min(counts) < 2 or sum(counts) < len(trials):
+        raise AsdfError(
+            f"robustness is measured by error rates: each recording of {trials.name} needs a "
+            f"label, and there have to be several of each class (bona fide {counts[0]}, spoof "
+            f"{counts[1]}, without a label {len(trials) - sum(counts)})."
+        )
+
+
+def _material(args: RobustnessOptions, trials: TrialList) -> Material:
+    from asdf.robustness import Material
+
+    speech = tuple(str(trials.path(index)) for index in range(len(trials)))
+    return Material(speech, _files(args.noise), _files(args.music), _files(args.rooms))
+
+
+def _files(folder: Path | None) -> tuple[str, ...]:
+    """Return the recordings below a folder; none without one."""
+    from asdf.commands.score_recordings import find_recordings
+
+    if folder is None:
+        return ()
+    return tuple(map(str, find_recordings([str(folder)]).paths))
+
+
+def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
+    """Say before any work what it takes on the disk."""
+    from asdf.robustness import BYTES_PER_S, seconds_of
+
+    seconds = seconds_of(trials)
+    one = seconds * BYTES_PER_S / _MB
+    kept = f"up to {one * conditions:,.0f} MB in {args.output} (--keep-audio)"
+    if not args.keep_audio:
+        kept = f"up to {one:,.0f} MB at a time in {args.output}, removed when they are scored"
+    show(
+        f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "
+        f"take {kept}",
+        sys.stderr,
+    )
+
+
+def _open(args: RobustnessOptions, networks: Sequence[str]) -> list[Rival]:
+    from asdf.robustness import Rival
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.made_by import network_digest
+
+    rivals: list[Rival] = []
+    names: list[str] = []
+    for network in networks:
+        detector = Detector(
+            network, args.device, args.network_folder, None, args.full_length, base=args.base
+        )
+        stem = Path(network).stem or "network"
+        names.append(stem)
+        # Networks of several folders may be called alike.
+        name = stem if names.count(stem) == 1 else f"{stem}-{names.count(stem)}"
+        rivals.append(Rival(name, detector, network_digest(network)))
+    return rivals
+
+
+def _catalogue() -> str:
+    """Return all degradations with their grades, and the benchmarks."""
+    from asdf.robustness import BENCHMARKS, DEGRADATIONS, NOT_HERE, Material
+
+    nothing = Material(speech=("one", "another"))
+    rows: list[Sequence[str]] = [("family", "degradation", "grades", "unit", "")]
+    missing = []
+    for name, row in DEGRADATIONS.items():
+        grades = " ".join(f"{grade:g}" for grade in row.grades)
+        rows.append((row.family, name, grades or "-", row.unit, row.words))
+        if reason := row.missing(nothing):
+            missing.append(f"  {name}: {reason}")
+    missing += [f"  {name}: {reason}" for name, reason in NOT_HERE.items()]
+    lines = [*aligned(rows), "", "not available here:", *missing, "", "benchmarks:"]
+    for name, benchmark in BENCHMARKS.items():
+        lines += [f"  {name}: {benchmark.source}"]
+        lines += [f"    {sentence}" for sentence in benchmark.differs]
+    return "\n".join(lines)

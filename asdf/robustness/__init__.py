@@ -1,0 +1,34 @@
+"""What detectors are worth on speech that was coded, mixed, played or cut: named degradations.
+
+Everything is imported when it is first used, so that a command waits only for what it needs.
+"""
+
+# ruff: noqa: F401 (names for others)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.robustness.conditions import (
+        BENCHMARKS,
+        Chosen,
+        Condition,
+        choose_conditions,
+        parse_grades,
+    )
+    from asdf.robustness.degradations import DEGRADATIONS, NOT_HERE, Material
+    from asdf.robustness.making import BYTES_PER_S
+    from asdf.robustness.measuring import METRICS
+    from asdf.robustness.results import (
+        study_csv,
+        study_json,
+        study_latex,
+        study_page,
+        study_text,
+    )
+    from asdf.robustness.running import Plan, Rival, Study, run_study, seconds_of
+
+__all__, __getattr__ = open_door(__name__)

@@ -1,0 +1,457 @@
+"""The degradations by name, each with its grades: what happens to speech on its way to a detector.
+
+Invariant: a degraded waveform follows from the waveform, the grade and the draws of a generator;
+the grade is not among what the generator is seeded by, so the grades of a degradation share their
+noise, and differ by the grade alone. A degradation that cannot be done here says why.
+
+To add one: a line in `DEGRADATIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.arrays import Floats
+from asdf.audio.augmentation.bandwidth import limit_bandwidth
+from asdf.audio.augmentation.codecs import CODECS, check_codecs, transcode
+from asdf.audio.augmentation.noise import mix
+from asdf.audio.augmentation.reverberation import read_response, reverberate
+from asdf.audio.augmentation.speed import at_speed
+from asdf.audio.cropping import repeat_to
+from asdf.audio.draws import draw_item
+from asdf.audio.reading import audio_length, read_audio
+from asdf.audio.sample_rates import resample
+from asdf.audio.speech_activity import cut_to_speech
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.robustness import sounds
+from asdf.settings.sections import SpeechActivity
+
+_TALKERS = 6
+_TELEPHONE_HZ = (300.0, 3400.0)
+_LOUDSPEAKER_HZ = (150.0, 7000.0)
+_MICROPHONE_SNR_DB = 40.0
+
+
+@dataclass(frozen=True)
+class Material:
+    """Recordings that degradations draw from, as paths.
+
+    Attributes:
+        speech: Recordings of the list, of which babble is made.
+        noise, music, rooms: Recordings of folders that the user names; empty for none.
+    """
+
+    speech: tuple[str, ...] = ()
+    noise: tuple[str, ...] = ()
+    music: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a degradation of the recording `path` draws from: a generator, and recordings."""
+
+    rng: Generator
+    material: Material
+    path: str
+
+
+Apply = Callable[[Floats, float, Draw], Floats]
+
+
+@dataclass(frozen=True)
+class Degradation:
+    """A named degradation.
+
+    Attributes:
+        family: Kind of degradation, by which several are chosen at once.
+        words: Description in a few words.
+        unit: Unit of its grades; '' where grades have none.
+        grades: Grades that are measured by default, the mildest first; empty where it has none.
+        apply: Function of a waveform (T,) float32 at 16 kHz, a grade and a `Draw`.
+        missing: Function that returns why it cannot be done here; '' where it can.
+    """
+
+    name: str
+    family: str
+    words: str
+    unit: str
+    grades: tuple[float, ...]
+    apply: Apply
+    missing: Callable[[Material], str] = lambda material: ""
+
+
+def _plain(change: Callable[[Floats, float], Floats]) -> Apply:
+    """Return a degradation that draws nothing."""
+    return lambda waveform, grade, draw: change(waveform, grade)
+
+
+def _codec_missing(material: Material, *, names: Sequence[str]) -> str:
+    for name in names:
+        try:
+            check_codecs([name])
+        except UsageError:
+            return _reason_of(name)
+    return ""
+
+
+def _reason_of(codec: str) -> str:
+    if CODECS[codec].kind is None:
+        return f"PyAV is not installed, or has no coder of {codec}: pip install av"
+    return f"libsndfile was built without {codec}: pip install -U soundfile"
+
+
+def _codec(name: str, words: str, *grades: float, unit: str = "kbit/s") -> Degradation:
+    def apply(waveform: Floats, grade: float, draw: Draw) -> Floats:
+        return transcode(waveform, name, grade)
+
+    missing = partial(_codec_missing, names=[name])
+    return Degradation(name, "codec", words, unit, grades, apply, missing)
+
+
+def _chain(name: str, words: str, *steps: tuple[str, float]) -> Degradation:
+    """Return several codecs in a row, each with its bit rate."""
+
+    def apply(waveform: Floats, grade: float, draw: Draw) -> Floats:
+        for codec, kbps in steps:
+            waveform = transcode(waveform, codec, kbps)
+        return waveform
+
+    missing = partial(_codec_missing, names=[codec for codec, _ in steps])
+    return Degradation(name, "chain", words, "", (), apply, missing)
+
+
+def _landline(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    return transcode(_telephone_band(waveform, grade, draw), "a-law", 64)
+
+
+def _resampled(waveform: Floats, rate: float) -> Floats:
+    # To lower the rate is to resample as from a rate that is higher than ours by as much.
+    source = SAMPLE_RATE**2 // round(rate)
+    return resample(resample(waveform, source), round(rate))[: len(waveform)]
+
+
+def _telephone_band(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    low, high = _TELEPHONE_HZ
+    return limit_bandwidth(sounds.high_pass(waveform, low), high)
+
+
+def _coloured(slope: float) -> Apply:
+    def apply(waveform: Floats, grade: float, draw: Draw) -> Floats:
+        noise = sounds.coloured_noise(len(waveform), slope, draw.rng)
+        return mix(waveform, noise, grade)
+
+    return apply
+
+
+def _read_part(path: str, samples: int, rng: Generator) -> Floats:
+    """Read `samples` of a recording from a drawn position on; a shorter one is repeated."""
+    length = audio_length(path)
+    start = int(rng.integers(max(1, length - samples + 1)))
+    return repeat_to(read_audio(path, start, min(length, samples)), samples)
+
+
+def _babble(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    speech = draw.material.speech
+    talkers = np.zeros(len(waveform))
+    for _ in range(_TALKERS):
+        index = int(draw.rng.integers(len(speech)))
+        # Not the recording itself: the one before it.
+        path = speech[index] if speech[index] != draw.path else speech[index - 1]
+        voice = _read_part(path, len(waveform), draw.rng)
+        level = float(np.sqrt(np.mean(np.square(voice, dtype=np.float64))))
+        # A silent recording adds nothing.
+        talkers += voice / (level or 1.0)
+    return mix(waveform, talkers.astype(np.float32), grade)
+
+
+def _babble_missing(material: Material) -> str:
+    return "" if len(material.speech) > 1 else "babble is made of the list's other recordings"
+
+
+def _recorded_noise(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    path = draw_item(draw.material.noise, draw.rng)
+    return mix(waveform, _read_part(path, len(waveform), draw.rng), grade)
+
+
+def _music(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    if draw.material.music:
+        path = draw_item(draw.material.music, draw.rng)
+        return mix(waveform, _read_part(path, len(waveform), draw.rng), grade)
+    return mix(waveform, sounds.music(len(waveform), draw.rng), grade)
+
+
+def _reverberation(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    return reverberate(waveform, sounds.room_response(grade, draw.rng))
+
+
+def _recorded_room(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    return reverberate(waveform, read_response(draw_item(draw.material.rooms, draw.rng)))
+
+
+def _folder_missing(material: Material, *, of: str) -> str:
+    return "" if getattr(material, of) else f"--{of} FOLDER names recordings for it"
+
+
+def _cut(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    samples = min(len(waveform), round(grade * SAMPLE_RATE))
+    start = int(draw.rng.integers(len(waveform) - samples + 1))
+    return waveform[start : start + samples]
+
+
+def _without_silence(mode: str) -> Apply:
+    sad = SpeechActivity(mode=mode, detector="energy", hangover_s=0.0)  # type: ignore[arg-type]
+    return lambda waveform, grade, draw: cut_to_speech(waveform, sad)
+
+
+def _replay(waveform: Floats, grade: float, draw: Draw) -> Floats:
+    """Play speech by a small loudspeaker in a room, and record it by a microphone."""
+    low, high = _LOUDSPEAKER_HZ
+    peak = float(np.abs(waveform).max()) or 1.0
+    driven = (np.tanh(2 * waveform / peak) * peak / 2).astype(np.float32)
+    played = limit_bandwidth(sounds.high_pass(driven, low), high)
+    heard = reverberate(played, sounds.room_response(grade, draw.rng))
+    hiss = sounds.coloured_noise(len(heard), 1, draw.rng)
+    return mix(heard, hiss, _MICROPHONE_SNR_DB)
+
+
+def _gain(waveform: Floats, decibels: float) -> Floats:
+    return (waveform * 10 ** (decibels / 20)).astype(np.float32)
+
+
+_ROWS = (
+    _codec("mp3", "MP3", 64, 32, 16),
+    _codec("aac", "AAC, low complexity", 64, 32, 16),
+    _codec("opus", "Opus", 32, 16, 8),
+    _codec("vorbis", "Ogg Vorbis", 4, 0, unit="quality"),
+    _codec("amr-nb", "AMR, narrow band: mobile telephones", 12.2, 7.4, 4.75),
+    _codec("mu-law", "G.711 mu-law at 8 kHz", 64),
+    _codec("a-law", "G.711 A-law at 8 kHz", 64),
+    _codec("g722", "G.722: wide band telephones", 64),
+    _codec("gsm", "GSM full rate", 13),
+    Degradation(
+        "landline",
+        "chain",
+        "300 to 3,400 Hz, A-law",
+        "",
+        (),
+        _landline,
+    ),
+    _chain("mobile-call", "AMR, A-law, AMR", ("amr-nb", 12.2), ("a-law", 64), ("amr-nb", 12.2)),
+    _chain("messenger-twice", "a voice message passed on: Opus twice", ("opus", 16), ("opus", 16)),
+    _chain(
+        "call-in-messenger", "a recorded call sent on: AMR, Opus", ("amr-nb", 12.2), ("opus", 16)
+    ),
+    _chain(
+        "video-reposted",
+        "a video posted again: AAC, MP3, AAC",
+        ("aac", 64),
+        ("mp3", 64),
+        ("aac", 32),
+    ),
+    _chain("mp3-of-aac", "two codecs in a row: AAC, MP3", ("aac", 48), ("mp3", 48)),
+    Degradation(
+        "resampled",
+        "resampling",
+        "to a lower sampling rate and back",
+        "Hz",
+        (10000, 8000, 4000),
+        _plain(_resampled),
+    ),
+    Degradation(
+        "low-pass",
+        "band",
+        "nothing above",
+        "Hz",
+        (6000, 3400, 2000),
+        _plain(limit_bandwidth),
+    ),
+    Degradation(
+        "high-pass",
+        "band",
+        "nothing below",
+        "Hz",
+        (300, 1000),
+        _plain(sounds.high_pass),
+    ),
+    Degradation(
+        "telephone-band",
+        "band",
+        "300 to 3,400 Hz",
+        "",
+        (),
+        _telephone_band,
+    ),
+    Degradation(
+        "butter-low",
+        "band",
+        "Butterworth low-pass of order 5 at a share of 8 kHz",
+        "of 8 kHz",
+        (0.5, 0.3, 0.1),
+        _plain(partial(sounds.butterworth, is_high=False)),
+    ),
+    Degradation(
+        "butter-high",
+        "band",
+        "Butterworth high-pass of order 5 at a share of 8 kHz",
+        "of 8 kHz",
+        (0.1, 0.3, 0.5),
+        _plain(partial(sounds.butterworth, is_high=True)),
+    ),
+    Degradation(
+        "smooth",
+        "band",
+        "mean over a window",
+        "samples",
+        (6, 14, 26),
+        _plain(sounds.smooth),
+    ),
+    Degradation(
+        "white",
+        "noise",
+        "white noise",
+        "dB SNR",
+        (20, 10, 0),
+        _coloured(0),
+    ),
+    Degradation(
+        "pink",
+        "noise",
+        "pink noise",
+        "dB SNR",
+        (20, 10, 0),
+        _coloured(1),
+    ),
+    Degradation(
+        "brown",
+        "noise",
+        "brown noise",
+        "dB SNR",
+        (20, 10, 0),
+        _coloured(2),
+    ),
+    Degradation(
+        "babble",
+        "noise",
+        "six other recordings of the list at once",
+        "dB SNR",
+        (20, 10, 0),
+        _babble,
+        _babble_missing,
+    ),
+    Degradation(
+        "noise",
+        "noise",
+        "recordings of --noise",
+        "dB SNR",
+        (20, 10, 0),
+        _recorded_noise,
+        partial(_folder_missing, of="noise"),
+    ),
+    Degradation(
+        "music", "music", "music: of --music, else synthesised", "dB SNR", (20, 10, 0), _music
+    ),
+    Degradation(
+        "room", "reverberation", "simulated room", "s RT60", (0.3, 0.6, 1.2), _reverberation
+    ),
+    Degradation(
+        "recorded-room",
+        "reverberation",
+        "impulse responses of --rooms",
+        "",
+        (),
+        _recorded_room,
+        partial(_folder_missing, of="rooms"),
+    ),
+    Degradation(
+        "echo",
+        "reverberation",
+        "one echo after 0.1 s",
+        "of the speech",
+        (0.1, 0.5, 0.9),
+        _plain(sounds.echo),
+    ),
+    Degradation(
+        "clipping",
+        "level",
+        "the loudest samples clipped",
+        "%",
+        (1, 5, 20),
+        _plain(sounds.clip_share),
+    ),
+    Degradation(
+        "gain",
+        "level",
+        "another level, clipped at full scale",
+        "dB",
+        (-20, 10, 20),
+        _plain(_gain),
+    ),
+    Degradation(
+        "quantised",
+        "level",
+        "fewer levels",
+        "levels",
+        (1024, 256, 64, 16),
+        _plain(sounds.quantise),
+    ),
+    Degradation(
+        "speed",
+        "time",
+        "tempo and pitch together, as a tape",
+        "%",
+        (90, 110),
+        _plain(lambda w, p: at_speed(w, round(p))),
+    ),
+    Degradation(
+        "tempo",
+        "time",
+        "another tempo at the same pitch",
+        "times",
+        (0.8, 0.9, 1.1, 1.3),
+        _plain(sounds.stretch),
+    ),
+    Degradation(
+        "pitch",
+        "time",
+        "another pitch at the same tempo",
+        "semitones",
+        (-4, -2, 2, 4),
+        _plain(sounds.shift_pitch),
+    ),
+    Degradation(
+        "cut",
+        "time",
+        "a part of the recording",
+        "s",
+        (2, 1, 0.5),
+        _cut,
+    ),
+    Degradation(
+        "trimmed", "time", "without the silences at both ends", "", (), _without_silence("endpoint")
+    ),
+    Degradation(
+        "no-pauses", "time", "speech alone, without any silence", "", (), _without_silence("on")
+    ),
+    Degradation(
+        "replay", "replay", "loudspeaker, simulated room, microphone", "s RT60", (0.3, 0.6), _replay
+    ),
+)
+
+DEGRADATIONS = {row.name: row for row in _ROWS}
+"""The degradations by name."""
+
+FAMILIES = tuple(dict.fromkeys(row.family for row in _ROWS))
+"""The kinds of degradations, in the order of the catalogue."""
+
+NOT_HERE = {
+    "amr-wb": "PyAV decodes AMR wide band, and brings no coder of it",
+    "encodec": "neural codecs need weights that are not part of any package",
+}
+"""Degradations that the field measures and that are not offered, with the reason."""

@@ -1,0 +1,293 @@
+"""What degradations cost detectors: metrics at a fixed threshold, and paired differences.
+
+Invariant: all conditions of a detector have the same trials, drawn alike in every bootstrap, so
+that what a condition costs is measured on the recordings themselves. Nothing is fitted to degraded
+speech: threshold and map to likelihood ratios are the network's, or learnt from clean speech.
+
+EER, minDCF, their intervals and tests are those of `asdf.metrics.bootstrap`, miss and false alarm
+rates those of `asdf.metrics.decisions`. Cllr and differences of rates are means over trials of a
+class, whose replicates are weighted means on the draws of the same bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.errors import AsdfError
+from asdf.metrics.bootstrap import (
+    Interval,
+    Intervals,
+    confidence_intervals,
+    difference_interval,
+    paired_test,
+)
+from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
+from asdf.metrics.decisions import Threshold, decide
+from asdf.metrics.intervals import holm
+from asdf.metrics.replicates import speaker_draws, speakers_of_fewer_class, trial_draws
+from asdf.robustness.conditions import CLEAN
+from asdf.trials.score_file import Scores
+
+METRICS = ("eer", "min_dcf", "cllr", "miss", "false_alarm")
+"""The metrics of a condition: rates are fractions."""
+
+_CORRECTED = ("eer", "min_dcf")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How intervals are drawn.
+
+    Attributes:
+        speakers: Speaker of each trial; None where they are not known: trials are drawn.
+    """
+
+    replicates: int = 1000
+    speakers: Sequence[str] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How a detector decides on all conditions alike.
+
+    Attributes:
+        threshold: Score from which a recording is called bona fide.
+        source: Words on where it is from.
+        calibration: Map of scores to likelihood ratios, learnt from clean speech; None where
+            scores are likelihood ratios already, or none can be learnt.
+        has_llrs: Whether there are likelihood ratios.
+    """
+
+    threshold: float
+    source: str
+    calibration: Calibration | None
+    has_llrs: bool
+
+    def llrs(self, scores: Scores) -> Floats:
+        """Return the natural-log likelihood ratios of scores."""
+        return scores.scores if self.calibration is None else self.calibration.llr(scores.scores)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A detector under a condition.
+
+    Attributes:
+        values: Metrics with their intervals; without Cllr where there are no likelihood ratios.
+        changes: Differences to clean speech on the same trials; empty for clean speech.
+        p_values: P values of the changes of EER and minDCF that hold for all conditions of the
+            detector together (Holm).
+    """
+
+    network: str
+    condition: str
+    values: Mapping[str, Interval]
+    changes: Mapping[str, Interval]
+    p_values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two detectors under a condition: differences second - first.
+
+    Attributes:
+        p_values: P values that hold for all pairs and conditions together (Holm).
+    """
+
+    first: str
+    second: str
+    condition: str
+    differences: Intervals
+    p_values: Mapping[str, float]
+
+
+def judging_of(clean: Scores, threshold: float | None, *, are_llrs: bool) -> Judging:
+    """Return how a detector with these scores of clean speech decides.
+
+    Args:
+        threshold: The detector's own; None: the one of equal error rates on clean speech.
+        are_llrs: Whether scores are likelihood ratios.
+    """
+    source = "the network's"
+    if threshold is None:
+        threshold = eer_threshold(clean.bona_fide, clean.spoof)
+        source = "that of equal error rates on clean speech"
+    if are_llrs:
+        return Judging(threshold, source, None, has_llrs=True)
+    try:
+        learnt = calibrate(clean.bona_fide, clean.spoof)
+    except AsdfError:
+        # Scores that do not rise with bona fide have no likelihood ratios.
+        return Judging(threshold, source, None, has_llrs=False)
+    return Judging(threshold, source, learnt, has_llrs=True)
+
+
+def measure_network(
+    network: str, scores: Mapping[str, Scores], judging: Judging, drawing: Drawing
+) -> list[Measured]:
+    """Measure a detector under all conditions.
+
+    Args:
+        scores: Scores by condition, 'clean' among them, of the same trials in the same order.
+    """
+    clean = scores[CLEAN]
+    clean_means = _Means.of(clean, judging, drawing)
+    measured = []
+    for condition, degraded in scores.items():
+        means = _Means.of(degraded, judging, drawing)
+        values = _values(degraded, means, judging, drawing)
+        changes: dict[str, Interval] = {}
+        if condition != CLEAN:
+            tested = _tested(clean, degraded, drawing)
+            changes = {"eer": tested.eer, "min_dcf": tested.min_dcf}
+            changes |= means.differences(clean_means)
+        measured.append(Measured(network, condition, values, changes, {}))
+    for metric in _CORRECTED:
+        measured = _correct(measured, metric)
+    return measured
+
+
+def compare_networks(
+    scores: Mapping[str, Mapping[str, Scores]], drawing: Drawing
+) -> list[Compared]:
+    """Compare each pair of detectors under each condition.
+
+    Args:
+        scores: Scores by network and condition.
+    """
+    compared = []
+    for first, second in combinations(scores, 2):
+        for condition in scores[first]:
+            tested = _tested(scores[first][condition], scores[second][condition], drawing)
+            compared.append(Compared(first, second, condition, tested, {}))
+    for metric in _CORRECTED:
+        adjusted = holm([_p_value(getattr(row.differences, metric)) for row in compared])
+        compared = [
+            replace(row, p_values={**row.p_values, metric: p_value})
+            for row, p_value in zip(compared, adjusted, strict=True)
+        ]
+    return compared
+
+
+def _tested(first: Scores, second: Scores, drawing: Drawing) -> Intervals:
+    return paired_test(
+        first,
+        second,
+        speakers=drawing.speakers,
+        replicates=drawing.replicates,
+        seed=drawing.seed,
+    )
+
+
+def _correct(measured: Sequence[Measured], metric: str) -> list[Measured]:
+    changed = [row for row in measured if row.changes]
+    adjusted = iter(holm([_p_value(row.changes[metric]) for row in changed]))
+    corrected = []
+    for row in measured:
+        if row.changes:
+            row = replace(row, p_values={**row.p_values, metric: next(adjusted)})
+        corrected.append(row)
+    return corrected
+
+
+def _p_value(interval: Interval) -> float:
+    assert interval.p_value is not None  # a difference has one
+    return interval.p_value
+
+
+def _values(
+    scores: Scores, means: _Means, judging: Judging, drawing: Drawing
+) -> dict[str, Interval]:
+    drawn = confidence_intervals(
+        scores, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
+    )
+    values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
+    if judging.has_llrs:
+        values["cllr"] = means.cllr()
+    decisions = decide(
+        scores,
+        Threshold(judging.threshold, judging.source),
+        speakers=drawing.speakers or (),
+        replicates=drawing.replicates,
+        seed=drawing.seed,
+    )
+    intervals = decisions.speaker_intervals or decisions.intervals
+    for name, recall in (("miss", "recall_bona_fide"), ("false_alarm", "recall_spoof")):
+        known = intervals[recall]
+        values[name] = replace(known, value=1 - known.value, low=1 - known.high, high=1 - known.low)
+    return values
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Means over the trials of a class: of the costs of likelihood ratios, and of errors.
+
+    Attributes:
+        measured: Means on the trials themselves, (2 quantities, 2 classes); bona fide first.
+        drawn: Means of replicates, (2 quantities, 2 classes, replicates).
+        groups: Number of speakers that were drawn; None where trials were.
+    """
+
+    measured: Floats
+    drawn: Floats
+    groups: int | None
+    has_llrs: bool
+
+    @classmethod
+    def of(cls, scores: Scores, judging: Judging, drawing: Drawing) -> _Means:
+        """Draw the means of scores."""
+        is_bona_fide = scores.labels == 1
+        llrs = judging.llrs(scores)
+        costs = np.logaddexp(0, np.where(is_bona_fide, -llrs, llrs)) / np.log(2)
+        errors = (scores.scores >= judging.threshold) != is_bona_fide
+        values = np.stack([costs, errors.astype(np.float64)])
+        of_classes = (values[:, is_bona_fide], values[:, ~is_bona_fide])
+        rng = np.random.default_rng(drawing.seed)
+        groups = None
+        if drawing.speakers is None:
+            draws = trial_draws(scores.labels, drawing.replicates, rng)
+        else:
+            draws = speaker_draws(scores.labels, drawing.speakers, drawing.replicates, rng)
+            groups = speakers_of_fewer_class(scores.labels, drawing.speakers)
+        drawn = []
+        for weights in draws:
+            of_draw = []
+            for part, times in zip(of_classes, (weights.bona_fide, weights.spoof), strict=True):
+                of_draw.append(part @ times / times.sum())
+            drawn.append(np.stack(of_draw, axis=1))
+        measured = np.stack([part.mean(axis=1) for part in of_classes], axis=1)
+        return cls(measured, np.stack(drawn, axis=2), groups, judging.has_llrs)
+
+    def cllr(self) -> Interval:
+        """Return the Cllr in bits with its interval."""
+        zero = np.zeros_like(self.drawn[0, 0])
+        value = np.array([0.0, self.measured[0].mean()])
+        drawn = np.stack([zero, self.drawn[0].mean(axis=0)])
+        interval = difference_interval(value, drawn, groups=self.groups)
+        return replace(interval, low=max(0.0, interval.low), p_value=None, groups=self.groups)
+
+    def differences(self, clean: _Means) -> dict[str, Interval]:
+        """Return the differences to clean speech of Cllr, miss and false alarm rate."""
+        differences = {}
+        for metric, class_index in (("miss", 0), ("false_alarm", 1)):
+            measured = [clean.measured[1, class_index], self.measured[1, class_index]]
+            drawn = [clean.drawn[1, class_index], self.drawn[1, class_index]]
+            differences[metric] = self._difference(measured, drawn)
+        if self.has_llrs:
+            measured = [clean.measured[0].mean(), self.measured[0].mean()]
+            drawn = [clean.drawn[0].mean(axis=0), self.drawn[0].mean(axis=0)]
+            differences["cllr"] = self._difference(measured, drawn)
+        return differences
+
+    def _difference(self, measured: Sequence[float], drawn: Sequence[Floats]) -> Interval:
+        return difference_interval(
+            np.array(measured),
+            np.stack(drawn),
+            groups=self.groups,
+        )

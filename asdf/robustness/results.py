@@ -1,0 +1,401 @@
+"""A study as text, CSV, JSON, LaTeX, a page and pictures.
+
+Invariant: every number is one of the study's; what was left out or clipped stands next to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from asdf.metrics.bootstrap import SIGNIFICANT, Interval
+from asdf.report import Document, Figure, Items, Legend, Section, document_page
+from asdf.robustness.conditions import CLEAN, Condition
+from asdf.robustness.measuring import METRICS, Compared, Measured
+from asdf.robustness.running import Study
+from asdf.tables.booktabs import PACKAGES, as_latex
+from asdf.tables.comma_separated import as_csv
+from asdf.tables.page_cells import as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
+from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_text
+from asdf.tables.table import Column, Columns, Table, Value, rate, texts
+from asdf.text import lines_and_more, p_value_text
+
+_SHOWN = 5
+_PANEL = (340, 240)
+_WORST = 3
+
+
+def study_text(study: Study, left_out: Mapping[str, str]) -> str:
+    """Return a study as text.
+
+    Args:
+        left_out: Why degradations were not measured, by their names.
+    """
+    parts = [lead(study)]
+    for network in study.judging:
+        parts += [_judging_sentence(study, network), *as_text(condition_table(study, network))]
+    parts += _compared_text(study)
+    parts += notes(study, left_out)
+    return "\n\n".join(parts) + "\n"
+
+
+def study_json(study: Study, left_out: Mapping[str, str], made_by: Mapping[str, Any]) -> str:
+    """Return a study as JSON, with what made it."""
+    bona_fide, spoof = study.counts
+    return as_json(
+        {
+            "made_by": dict(made_by),
+            "bona_fide": bona_fide,
+            "spoof": spoof,
+            "intervals_over": _over(study),
+            "thresholds": _threshold_records(study),
+            "results": records(study),
+            "comparisons": list(map(_comparison_record, study.compared)),
+            "clipped_copies": study.clipped,
+            "not_measured": dict(left_out),
+            "left_out_trials": study.left_out,
+        }
+    )
+
+
+def _threshold_records(study: Study) -> dict[str, Any]:
+    thresholds = {}
+    for name, judging in study.judging.items():
+        thresholds[name] = {
+            "threshold": judging.threshold,
+            "source": judging.source,
+        }
+    return thresholds
+
+
+def study_csv(study: Study) -> str:
+    """Return a row for each detector and condition, with all digits."""
+    keys = ["network", "condition", "degradation", "family", "grade", "unit"]
+    for metric in METRICS:
+        keys += [metric, f"{metric}_low", f"{metric}_high"]
+        keys += [f"{metric}_change", f"{metric}_change_low", f"{metric}_change_high"]
+    keys += ["eer_p_holm", "min_dcf_p_holm"]
+    return as_csv(keys, records(study))
+
+
+def study_latex(study: Study) -> str:
+    """Return a table for each detector."""
+    parts = [PACKAGES]
+    for network in study.judging:
+        parts.append(as_latex(condition_table(study, network)))
+    return "\n".join(parts)
+
+
+def records(study: Study) -> list[dict[str, Any]]:
+    """Return the results as flat records of plain values; rates are fractions."""
+    by_name = _by_name(study)
+    rows = []
+    for measured in study.measured:
+        row: dict[str, Any] = {"network": measured.network, "condition": measured.condition}
+        condition = by_name.get(measured.condition)
+        if condition is not None:
+            degradation = condition.degradation
+            grade = None if math.isnan(condition.grade) else condition.grade
+            row |= {"degradation": degradation.name, "family": degradation.family}
+            row |= {"grade": grade, "unit": degradation.unit}
+        for metric in METRICS:
+            row |= _bounds(metric, measured.values.get(metric))
+            row |= _bounds(f"{metric}_change", measured.changes.get(metric))
+        for metric, p_value in measured.p_values.items():
+            row[f"{metric}_p_holm"] = p_value
+        rows.append(row)
+    return rows
+
+
+def _bounds(name: str, interval: Interval | None) -> dict[str, float]:
+    if interval is None:
+        return {}
+    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def _comparison_record(row: Compared) -> dict[str, Any]:
+    record: dict[str, Any] = {"first": row.first, "second": row.second}
+    record["condition"] = row.condition
+    for metric, interval in (("eer", row.differences.eer), ("min_dcf", row.differences.min_dcf)):
+        record |= _bounds(f"{metric}_difference", interval)
+        record[f"{metric}_p"] = interval.p_value
+        record[f"{metric}_p_holm"] = row.p_values[metric]
+    return record
+
+
+def _by_name(study: Study) -> dict[str, Condition]:
+    by_name = {}
+    for condition in study.conditions:
+        by_name[condition.name] = condition
+    return by_name
+
+
+def _over(study: Study) -> str:
+    return "speakers" if study.by_speakers else "trials"
+
+
+def condition_table(study: Study, network: str) -> Table:
+    """Return the table of a detector: a row per condition, clean speech first."""
+    rows = _rows_of(study, network)
+    labels = _labels(study, rows)
+    over = {"trials": "95 %"}
+    changes = []
+    for row in rows:
+        changed = row.changes.get("eer")
+        changes.append(Value() if changed is None else Value(changed.value, {"trials": changed}))
+    p_values = []
+    for row in rows:
+        p_values.append(_p_text(row.p_values.get("eer")))
+    columns: Columns = [
+        (rate("eer", "EER %", over=over), _intervals(rows, "eer")),
+        (rate("eer_change", "change", over=over, lower_is_better=None), changes),
+        texts("p", p_values),
+        (rate("miss", "miss %"), _numbers(rows, "miss")),
+        (rate("false_alarm", "false alarm %"), _numbers(rows, "false_alarm")),
+        (Column("min_dcf", "minDCF"), _numbers(rows, "min_dcf")),
+        (Column("cllr", "Cllr", digits=3, paper_digits=3), _numbers(rows, "cllr")),
+    ]
+    return Table(labels, columns, "condition")
+
+
+def _rows_of(study: Study, network: str) -> list[Measured]:
+    rows = []
+    for row in study.measured:
+        if row.network == network:
+            rows.append(row)
+    return rows
+
+
+def _labels(study: Study, rows: Sequence[Measured | Compared]) -> list[str]:
+    """Return the names of conditions for people."""
+    known = _by_name(study)
+    labels = []
+    for row in rows:
+        condition = known.get(row.condition)
+        labels.append(CLEAN if condition is None else condition.label)
+    return labels
+
+
+def _intervals(rows: Sequence[Measured], metric: str) -> list[Value]:
+    values = []
+    for row in rows:
+        known = row.values[metric]
+        values.append(Value(known.value, {"trials": known}))
+    return values
+
+
+def _numbers(rows: Sequence[Measured], metric: str) -> list[Value]:
+    """Return numbers whose intervals the pointer shows; CSV and JSON have them too."""
+    values = []
+    for row in rows:
+        known = row.values.get(metric)
+        if known is None:
+            values.append(Value())
+            continue
+        title = f"95 % over this set: {known.low:.4g} to {known.high:.4g}"
+        values.append(Value(known.value, title=title))
+    return values
+
+
+def _p_text(p_value: float | None) -> str:
+    return "-" if p_value is None else p_value_text(p_value).removeprefix("= ")
+
+
+def comparison_tables(study: Study) -> dict[str, Table]:
+    """Return a table of differences for each pair of detectors, by its caption."""
+    pairs: dict[tuple[str, str], list[Compared]] = {}
+    for row in study.compared:
+        pairs.setdefault((row.first, row.second), []).append(row)
+    tables = {}
+    for (first, second), rows in pairs.items():
+        labels = _labels(study, rows)
+        p_values = []
+        differences = []
+        verdicts = []
+        for row in rows:
+            eer = row.differences.eer
+            p_values.append(_p_text(row.p_values["eer"]))
+            differences.append(Value(eer.value, {"trials": eer}))
+            better = second if eer.value < 0 else first
+            verdicts.append(f"{better} is better" if row.p_values["eer"] < SIGNIFICANT else "")
+        column = rate("difference", "EER % difference", over={"trials": "95 %"})
+        columns: Columns = [
+            (column, differences),
+            texts("p", p_values),
+            texts("finding", verdicts, is_left=True),
+        ]
+        tables[f"{second} less {first}"] = Table(labels, columns, "condition")
+    return tables
+
+
+def _compared_text(study: Study) -> list[str]:
+    parts = []
+    for caption, table in comparison_tables(study).items():
+        parts += [f"{caption}; below zero, the first of the two is better", *as_text(table)]
+    return parts
+
+
+def lead(study: Study) -> str:
+    """Return what was measured, in a sentence."""
+    bona_fide, spoof = study.counts
+    conditions = len(study.conditions)
+    return (
+        f"{bona_fide + spoof:,} recordings ({bona_fide:,} bona fide, {spoof:,} spoofed) as they "
+        f"are and under {conditions} {'condition' if conditions == 1 else 'conditions'}."
+    )
+
+
+def _judging_sentence(study: Study, network: str) -> str:
+    judging = study.judging[network]
+    return (
+        f"{network}: misses and false alarms at the threshold {judging.threshold:.4g} on all "
+        f"conditions, {judging.source}."
+    )
+
+
+def notes(study: Study, left_out: Mapping[str, str]) -> list[str]:
+    """Return the sentences that a reader needs to read the numbers."""
+    lines = [
+        f"Intervals of 95 %, bootstrap over {_over(study)}; changes are to clean speech on the "
+        "same recordings (paired), with p-values for all conditions together (Holm)."
+    ]
+    if any(judging.calibration is not None for judging in study.judging.values()):
+        lines.append(
+            "Cllr is in bits, of likelihood ratios by a map that was learnt from the scores of "
+            "clean speech: that of clean speech itself is a little too low."
+        )
+    if any(not judging.has_llrs for judging in study.judging.values()):
+        lines.append("Without a Cllr: higher scores do not mean bona fide on clean speech.")
+    if study.clipped:
+        counts = ", ".join(f"{name} {count}" for name, count in study.clipped.items())
+        lines.append(f"Copies with samples beyond full scale, which were clipped: {counts}.")
+    if left_out:
+        lines.append(f"Not measured:{lines_and_more(_reasons(left_out), len(left_out))}")
+    if study.left_out:
+        reasons = _reasons(study.left_out)
+        lines.append(
+            f"{len(reasons):,} recordings are in no result, since one condition lacks them:"
+            f"{lines_and_more(reasons, _SHOWN)}"
+        )
+    return lines
+
+
+def _reasons(left_out: Mapping[str, str]) -> list[str]:
+    reasons = []
+    for name, reason in left_out.items():
+        reasons.append(f"{name}: {reason}")
+    return reasons
+
+
+def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) -> str:
+    """Return a study as a page; `facts` are the small print below its title."""
+    tables = []
+    for network in study.judging:
+        caption = f"{network}: rates in % with intervals of 95 %"
+        tables.append(as_page(condition_table(study, network), caption))
+    figure = grades_figure(study)
+    sections = [
+        Section(
+            "grades",
+            "Error rate by grade",
+            ["Each degradation from mild to harsh; the level line is clean speech."],
+            figures=[figure] if figure.panels else [],
+        ),
+        Section(
+            "conditions",
+            "All conditions",
+            [_judging_sentence(study, network) for network in study.judging],
+            tables,
+            notes=notes(study, {}),
+        ),
+    ]
+    if study.compared:
+        compared = []
+        for caption, table in comparison_tables(study).items():
+            compared.append(as_page(table, f"EER in %: {caption}"))
+        text = "Below zero the first detector is better; p-values hold for all rows (Holm)."
+        sections.append(Section("detectors", "Detectors against each other", [text], compared))
+    if left_out:
+        items = Items("Degradations that were not measured", "", _reasons(left_out))
+        sections.append(Section("left-out", "Not measured", lists=[items]))
+    alarms = [_worst_sentence(study, network) for network in study.judging]
+    document = Document(
+        f"Robustness of {', '.join(study.judging)}",
+        [lead(study)],
+        sections,
+        alarms=[alarm for alarm in alarms if alarm],
+        facts=facts,
+    )
+    return document_page(document)
+
+
+def _worst_sentence(study: Study, network: str) -> str:
+    """Return what a detector suffers from most; '' where nothing is significant."""
+    known = _by_name(study)
+    costly = []
+    for row in _rows_of(study, network):
+        if not row.changes or row.changes["eer"].value <= 0:
+            continue
+        if row.p_values["eer"] < SIGNIFICANT:
+            costly.append(row)
+    if not costly:
+        return ""
+    costly.sort(key=lambda row: -row.changes["eer"].value)
+    worst = []
+    for row in costly[:_WORST]:
+        eer = 100 * row.values["eer"].value
+        worst.append(f"{known[row.condition].label} (EER {eer:.1f} %)")
+    return f"{network} suffers most from {', '.join(worst)}."
+
+
+def grades_figure(study: Study) -> Figure:
+    """Return a panel for each degradation with several grades: EERs against grades."""
+    graded: dict[str, list[Condition]] = {}
+    for condition in study.conditions:
+        graded.setdefault(condition.degradation.name, []).append(condition)
+    top = 1.0
+    for row in study.measured:
+        top = max(top, 100 * row.values["eer"].high)
+    panels = []
+    for conditions in graded.values():
+        if len(conditions) > 1:
+            panels.append(_grade_panel(study, conditions, top))
+    names = [(Line((), number), name) for number, name in enumerate(study.judging)]
+    legends = [Legend("", names)] if len(names) > 1 else []
+    text = "EER in %; bars are intervals of 95 %, the dotted line is clean speech."
+    return Figure("grades", "EER by grade", text, panels, legends=legends)
+
+
+def _grade_panel(study: Study, conditions: Sequence[Condition], top: float) -> Panel:
+    degradation = conditions[0].degradation
+    ticks = list(map(float, range(len(conditions))))
+    labels = {tick: tick_text(c.grade) for tick, c in zip(ticks, conditions, strict=True)}
+    lines: list[Line] = []
+    words = []
+    for number, network in enumerate(study.judging):
+        of_network = {row.condition: row for row in _rows_of(study, network)}
+        clean = 100 * of_network[CLEAN].values["eer"].value
+        lines.append(Line([-0.4, clean, ticks[-1] + 0.4, clean], number, css="noise"))
+        points: list[float] = []
+        for tick, condition in zip(ticks, conditions, strict=True):
+            eer = of_network[condition.name].values["eer"]
+            lines.append(Line([tick, 100 * eer.low, tick, 100 * eer.high], number))
+            points += [tick, 100 * eer.value]
+            words.append(f"{network}, {condition.label}: EER {100 * eer.value:.2f} %")
+        by_tick = dict(zip(points[::2], points[1::2], strict=True))
+        lines.append(Line(points, number, mark_words=_mark_words(network, labels, by_tick)))
+    return Panel(
+        Axis(-0.4, ticks[-1] + 0.4, ticks, degradation.unit, text=labels.__getitem__),
+        Axis(0, top, nice_ticks(0, top, 4), "EER (%)"),
+        *_PANEL,
+        title=degradation.name,
+        description=f"{degradation.name}, {degradation.words}. {'; '.join(words)}",
+        lines=lines,
+    )
+
+
+def _mark_words(network: str, labels: Mapping[float, str], rates: Mapping[float, float]) -> Any:
+    return lambda x, y: f"{network}, {labels[x]}: EER {rates[x]:.2f} %"

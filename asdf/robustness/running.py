@@ -1,0 +1,311 @@
+"""All conditions of a list, one after the other: copies, the scores of each detector, score files.
+
+Invariant: a score file that is there is of these copies and this detector, or it is written again;
+so a study that is stopped goes on where it was. A trial that one of the conditions could not have
+is left out of all of them, and named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.metrics.several_systems import speakers_of
+from asdf.robustness.conditions import CLEAN, Condition
+from asdf.robustness.degradations import Material
+from asdf.robustness.making import Maker
+from asdf.robustness.measuring import (
+    Compared,
+    Drawing,
+    Judging,
+    Measured,
+    compare_networks,
+    judging_of,
+    measure_network,
+)
+from asdf.runs.files import write_text
+from asdf.runs.progress import track
+from asdf.trials.how_scored import HowScored
+from asdf.trials.score_file import Scores, missing_class, read_scores, write_scores
+from asdf.trials.scored_files import remove_how_scored, write_how_scored
+from asdf.trials.trial_list import TrialList
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
+
+AUDIO = "audio"
+SCORES = "scores"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A detector with the name that it has in results.
+
+    Attributes:
+        digest: SHA-256 of its file.
+    """
+
+    name: str
+    detector: Detector
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is measured, and how.
+
+    Attributes:
+        folder: Folder of copies, score files and results.
+        keeps_audio: Whether copies stay after they are scored.
+        say: Function called with a sentence on what happens.
+    """
+
+    trials: TrialList
+    conditions: Sequence[Condition]
+    material: Material
+    folder: Path
+    seed: int = 0
+    workers: int = 2
+    replicates: int = 1000
+    keeps_audio: bool = False
+    say: Callable[[str], None] = lambda sentence: None
+
+
+@dataclass
+class Study:
+    """The results of a study.
+
+    Attributes:
+        measured: Results of each detector under each condition, clean speech first.
+        compared: Differences of each pair of detectors.
+        judging: Threshold and map of each detector.
+        left_out: Why trials are in no result, by their ids.
+        clipped: Number of copies that have samples beyond full scale, which FLAC clips, by
+            condition.
+        by_speakers: Whether intervals are over speakers.
+    """
+
+    conditions: list[Condition]
+    counts: tuple[int, int]
+    measured: list[Measured]
+    compared: list[Compared]
+    judging: dict[str, Judging]
+    by_speakers: bool
+    left_out: dict[str, str] = field(default_factory=dict)
+    clipped: dict[str, int] = field(default_factory=dict)
+
+
+def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
+    """Make copies, score them and measure what each condition costs each detector.
+
+    Raises:
+        AsdfError: an output cannot be written, or too few trials of a class are left.
+    """
+    maker = Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
+    problems: dict[str, str] = {}
+    sources = []
+    for index in range(len(plan.trials)):
+        sources.append(plan.trials.path(index))
+    for rival in rivals:
+        _score(plan, rival, CLEAN, sources, maker.list_digest, 0, problems)
+    with maker.opened():
+        for number, condition in enumerate(plan.conditions, 1):
+            plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
+            digest = maker.digest(condition)
+            are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
+            if are_scored and not plan.keeps_audio:
+                maker.remove(condition)
+                continue
+            clipped = _make_copies(plan, maker, condition, problems)
+            paths = maker.paths(condition)
+            for rival in rivals:
+                _score(plan, rival, condition.name, paths, digest, clipped, problems)
+            if not plan.keeps_audio:
+                maker.remove(condition)
+    return _measure(plan, rivals, problems)
+
+
+def _make_copies(plan: Plan, maker: Maker, condition: Condition, problems: dict[str, str]) -> int:
+    """Make the copies of a condition; return how many of them have clipped samples."""
+    made = maker.make(condition)
+    clipped = 0
+    with closing(track(made, len(plan.trials), condition.name, unit="recordings")) as tracked:
+        for index, samples, problem in tracked:
+            clipped += samples > 0
+            if problem:
+                problems.setdefault(plan.trials.ids[index], problem)
+    return clipped
+
+
+def score_path(folder: Path, network: str, condition: str) -> Path:
+    """Return the path of the score file of a detector under a condition."""
+    return folder / SCORES / network / f"{condition}.txt"
+
+
+def _key_path(plan: Plan, rival: Rival, condition: str) -> Path:
+    return score_path(plan.folder, rival.name, condition).with_suffix(".made_of")
+
+
+def _key(rival: Rival, digest: str) -> str:
+    detector = rival.detector
+    facts = (digest, rival.digest, detector.length, detector.precision, detector.engine)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _is_scored(plan: Plan, rival: Rival, condition: str, digest: str) -> bool:
+    path = _key_path(plan, rival, condition)
+    return path.is_file() and _read_key(path)[0] == _key(rival, digest)
+
+
+def _read_key(path: Path) -> tuple[str, int]:
+    """Return the digest of what scores are made of, and how many copies have clipped samples."""
+    words = path.read_text(encoding="utf-8").split()
+    if len(words) != 2 or not words[1].isdecimal():
+        return "", 0
+    return words[0], int(words[1])
+
+
+def _score(
+    plan: Plan,
+    rival: Rival,
+    condition: str,
+    paths: Sequence[Path],
+    digest: str,
+    clipped: int,
+    problems: dict[str, str],
+) -> None:
+    """Score the recordings of a condition, unless that is done, and write the score file."""
+    if _is_scored(plan, rival, condition, digest):
+        return
+    trials = plan.trials
+    scores = np.full(len(trials), np.nan)
+    scored = rival.detector.score_many(paths)
+    title = f"{condition}, {rival.name}"
+    with closing(track(scored, len(trials), title, unit="recordings")) as tracked:
+        for result in tracked:
+            if result.score is None:
+                problems.setdefault(trials.ids[result.index], result.error)
+            else:
+                scores[result.index] = result.score
+    known = np.flatnonzero(np.isfinite(scores))
+    path = score_path(plan.folder, rival.name, condition)
+    key = _key_path(plan, rival, condition)
+    key.unlink(missing_ok=True)
+    remove_how_scored(path)
+    chosen = trials.select(known)
+    ids = chosen.ids
+    write_scores(path, ids, chosen.labels.tolist(), scores[known])
+    detector = rival.detector
+    how = HowScored(detector.length, detector.precision, detector.engine, trials=len(ids))
+    write_how_scored(path, how)
+    write_text(key, f"{_key(rival, digest)} {clipped}\n")
+
+
+def _measure(plan: Plan, rivals: Sequence[Rival], problems: dict[str, str]) -> Study:
+    names = [CLEAN]
+    for condition in plan.conditions:
+        names.append(condition.name)
+    scores = _read_common(plan, rivals, names, problems)
+    first = scores[rivals[0].name][CLEAN]
+    missing = missing_class(first.labels)
+    if missing:
+        raise AsdfError(
+            f"not one of the {len(first)} trials that could be scored is {missing}: error rates "
+            "need both classes."
+        )
+    clipped = {}
+    for name in names:
+        _, count = _read_key(_key_path(plan, rivals[0], name))
+        if count:
+            clipped[name] = count
+    drawing = Drawing(plan.replicates, speakers_of(first, plan.trials))
+    judging = {}
+    measured = []
+    for number, rival in enumerate(rivals, 1):
+        plan.say(f"measuring {rival.name} ({number} of {len(rivals)})")
+        detector = rival.detector
+        are_llrs = detector.calibration is not None
+        of_rival = scores[rival.name]
+        judging[rival.name] = judging_of(of_rival[CLEAN], detector.threshold, are_llrs=are_llrs)
+        measured += measure_network(rival.name, of_rival, judging[rival.name], drawing)
+    return Study(
+        conditions=list(plan.conditions),
+        counts=(len(first.bona_fide), len(first.spoof)),
+        measured=measured,
+        compared=compare_networks(scores, drawing),
+        judging=judging,
+        by_speakers=drawing.speakers is not None,
+        left_out=problems,
+        clipped=clipped,
+    )
+
+
+def _read_common(
+    plan: Plan,
+    rivals: Sequence[Rival],
+    names: Sequence[str],
+    problems: dict[str, str],
+) -> dict[str, dict[str, Scores]]:
+    """Read the scores by detector and condition, of the trials that have one everywhere."""
+    read: dict[str, dict[str, Scores]] = {}
+    for rival in rivals:
+        of_rival = {}
+        for name in names:
+            path = score_path(plan.folder, rival.name, name)
+            of_rival[name] = read_scores(path, both_classes=False)
+        read[rival.name] = of_rival
+    common = _common_trials(plan.trials, read)
+    for utterance in plan.trials.ids:
+        if utterance not in common:
+            problems.setdefault(utterance, "it has no score under one of the conditions")
+    scores = {}
+    for network, by_name in read.items():
+        scores[network] = _of(common, by_name)
+    return scores
+
+
+def _common_trials(trials: TrialList, read: Mapping[str, Mapping[str, Scores]]) -> dict[str, int]:
+    """Return the trials that have a score everywhere, in the order of the list."""
+    common = set(trials.ids)
+    for by_name in read.values():
+        for scores in by_name.values():
+            common &= set(scores.ids)
+    positions = {}
+    for index, utterance in enumerate(trials.ids):
+        if utterance in common:
+            positions[utterance] = index
+    return positions
+
+
+def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, Scores]:
+    """Return the scores of the common trials alone, in one order."""
+    chosen = {}
+    for name, scores in by_name.items():
+        positions = dict(zip(scores.ids, range(len(scores)), strict=True))
+        indices = np.array(list(map(positions.__getitem__, common)), np.intp)
+        chosen[name] = scores.select(indices)
+    return chosen
+
+
+def seconds_of(trials: TrialList) -> float:
+    """Return how many seconds the recordings of a list have, as their headers state it."""
+    return sum(_lengths(trials))
+
+
+def _lengths(trials: TrialList) -> Iterator[float]:
+    from asdf.audio import audio_length
+    from asdf.facts import SAMPLE_RATE
+
+    for index in range(len(trials)):
+        try:
+            yield audio_length(trials.path(index)) / SAMPLE_RATE
+        except AsdfError:
+            # It is named where it is read.
+            continue

@@ -1,0 +1,91 @@
+"""The command robustness, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from asdf.__main__ import main
+from tests.unit.robustness.conftest import LevelDetector, trials  # noqa: F401 (a fixture)
+
+
+@pytest.fixture
+def detectors(monkeypatch):
+    import asdf.scoring.detector
+    import asdf.scoring.made_by
+
+    opened = []
+
+    def make(network, *arguments, **options):
+        detector = LevelDetector(0.5 if "half" in str(network) else 1.0)
+        opened.append(detector)
+        return detector
+
+    monkeypatch.setattr(asdf.scoring.detector, "Detector", make)
+    monkeypatch.setattr(asdf.scoring.made_by, "network_digest", str)
+    return opened
+
+
+def test_all_outputs_are_written(trials, tmp_path, capsys, detectors) -> None:  # noqa: F811
+    output = tmp_path / "out"
+    table = str(trials.folder / "list.csv")
+    words = ["robustness", "a/net.pt", "b/net.pt", table, "--output", str(output), "--workers", "0"]
+    words += ["--only", "white_10,gain", "--replicates", "20", "--keep-audio"]
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert (
+        "24 recordings (12 bona fide, 12 spoofed) as they are and under 4 conditions." in shown.out
+    )
+    assert "24 recordings, 0.2 minutes, 4 conditions: copies take up to 2 MB" in shown.err
+    for name in ("report.html", "results.csv", "results.tex", "results.txt"):
+        assert (output / name).stat().st_size > 100
+    record = json.loads((output / "results.json").read_text())
+    assert {row["network"] for row in record["results"]} == {"net", "net-2"}
+    assert record["made_by"]["SHA-256 of net-2"] == "b/net.pt"
+    assert len(list((output / "audio").rglob("*.flac"))) == 4 * 24
+    heard = len(detectors[0].heard)
+    assert main(words) == 0
+    # A second time nothing is scored again.
+    assert len(detectors[2].heard) == 0 and heard == 5 * 24
+
+
+def test_a_recording_that_is_left_out_ends_with_1(trials, tmp_path, capsys, detectors) -> None:  # noqa: F811
+    trials.path(3).write_bytes(b"no audio")
+    LevelDetector.level, original = (
+        lambda self, path: -1.0 - len(str(path)) % 7,
+        LevelDetector.level,
+    )
+    try:
+        words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "0"]
+        words += ["--output", str(tmp_path / "out"), "--only", "white_10", "--replicates", "20"]
+        assert main(words) == 1
+    finally:
+        LevelDetector.level = original
+    assert "1 recordings are in no result" in capsys.readouterr().out
+
+
+def test_the_catalogue_is_printed(capsys) -> None:
+    assert main(["robustness", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert "codec          mp3                64 32 16         kbit/s" in shown
+    assert "amr-wb: PyAV" in shown and "arXiv 2503.17577" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["net.pt"], "name one or several networks, then a list"),
+        (["net.pt", "list.txt"], "--output FOLDER is needed"),
+        (["net.pt", "missing.txt", "--output", "o"], "there is no list, folder or corpus missing"),
+        (["net.pt", "l.txt", "--output", "o", "--workers", "-1"], "0 or more are needed"),
+    ],
+)
+def test_mistakes_are_named(words, message, capsys) -> None:
+    assert main(["robustness", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_list_without_labels_is_refused(trials, tmp_path, capsys) -> None:  # noqa: F811
+    assert main(["robustness", "net.pt", str(trials.folder), "--output", str(tmp_path)]) != 0
+    assert "needs a label" in capsys.readouterr().err

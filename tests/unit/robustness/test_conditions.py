@@ -1,0 +1,73 @@
+"""Which conditions are chosen, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from asdf.errors import UsageError
+from asdf.robustness import BENCHMARKS, DEGRADATIONS, Material, choose_conditions, parse_grades
+
+MATERIAL = Material(speech=("a.wav", "b.wav"))
+
+
+def names(only=(), grades=None, benchmark="", material=MATERIAL) -> list[str]:
+    return [c.name for c in choose_conditions(material, only, grades, benchmark).conditions]
+
+
+def test_families_degradations_and_single_conditions_are_chosen() -> None:
+    assert names(["white"]) == ["white_20", "white_10", "white_0"]
+    assert names(["white_7.5", "landline"]) == ["landline", "white_7.5"]
+    noise = names(["noise"])
+    assert "babble_10" in noise and "music_10" not in noise and "noise_10" not in noise
+    assert names(["mp3"], parse_grades(["mp3=16,8"])) == ["mp3_16", "mp3_8"]
+    assert choose_conditions(MATERIAL, ["mp3_16"]).conditions[0].label == "mp3 16 kbit/s"
+
+
+def test_what_cannot_be_done_is_named_with_the_reason(monkeypatch) -> None:
+    chosen = choose_conditions(MATERIAL)
+    assert chosen.left_out["noise"] == "--noise FOLDER names recordings for it"
+    assert "PyAV" in chosen.left_out["amr-wb"]
+    with_noise = choose_conditions(Material(("a", "b"), noise=("n.wav",)))
+    assert "noise" not in with_noise.left_out
+    monkeypatch.setattr("asdf.audio.augmentation.ffmpeg_codecs.is_available", lambda name: False)
+    chosen = choose_conditions(MATERIAL)
+    for name in ("aac", "g722", "amr-nb", "mobile-call"):
+        assert "PyAV is not installed" in chosen.left_out[name]
+    assert "mp3" not in chosen.left_out
+
+
+def test_benchmarks_have_their_grades() -> None:
+    through = names(benchmark="through-the-noise")
+    assert [name for name in through if name.startswith("white")] == [
+        f"white_{snr}" for snr in (30, 25, 20, 15, 10, 5, 0)
+    ]
+    assert "tempo_0.1" in through and "tempo_2" in through and "pitch_-10" in through
+    robust = names(benchmark="audio-robustness")
+    assert "white_40" in robust and "mp3_8" in robust and "quantised_4" in robust
+    assert "mp3_64" not in robust and "gsm_13" not in robust
+    for benchmark in BENCHMARKS.values():
+        for name, grades in benchmark.grades.items():
+            assert bool(grades) == bool(DEGRADATIONS[name].grades)
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        (["whit"], "there is no degradation whit. Did you mean 'white'?"),
+        (["white_loud"], "a number is needed behind white_"),
+        (["encodec"], "encodec is not offered"),
+        (["recorded-room"], "no degradation is left to measure. recorded-room: --rooms FOLDER"),
+    ],
+)
+def test_mistakes_are_refused(only, message) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose_conditions(MATERIAL, only)
+    assert message in str(caught.value)
+
+
+def test_grades_that_cannot_be_are_refused() -> None:
+    for text in ("mp3", "landline=3", "mp4=3"):
+        with pytest.raises(UsageError, match="a degradation with grades, as in mp3=16,8"):
+            parse_grades([text])
+    with pytest.raises(UsageError, match="there is no benchmark x"):
+        choose_conditions(MATERIAL, benchmark="x")
