@@ -6,6 +6,7 @@
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
+    python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
@@ -35,6 +36,7 @@ from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
+from asdf.commands.evaluate_llrs import draw_llrs
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -150,8 +152,25 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="OUT",
         check=check_file,
     )
+    tippett: Path | None = option(
+        "draw for both classes how large the likelihood ratios are; of scores that are natural-log"
+        " ratios, as those of a calibrated network",
+        metavar="OUT",
+        check=check_file,
+    )
+    ece: Path | None = option(
+        "draw the empirical cross-entropy of likelihood ratios over the prior odds, as they are and"
+        " after PAV",
+        metavar="OUT",
+        check=check_file,
+    )
+    reliability: Path | None = option(
+        "draw how often recordings are bona fide by what likelihood ratios state",
+        metavar="OUT",
+        check=check_file,
+    )
     title: str = option(
-        "above the plot",
+        "above the plots",
         metavar="TEXT",
         default="",
     )
@@ -187,7 +206,7 @@ def main(arguments: list[str]) -> int:
     systems = named_systems(args.scores)
     _check(args, systems)
     screen = text_stream(_outputs(args))
-    if args.plot:
+    if any(_plots(args)):
         # Without matplotlib this ends with an error, before the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
     protocol = read_protocol_option(args)
@@ -202,16 +221,17 @@ def main(arguments: list[str]) -> int:
     _write(args, summaries, leading, over, protocol.trials)
     if args.html:
         _write_groups(args.html, summaries, arguments)
-    drawn = ""
+    drawn = []
     if args.plot:
-        drawn = _draw(args.plot, args, systems, summaries, protocol.trials)
+        drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
+    drawn += draw_llrs(args, summaries)
     _print(args, summaries, leading, columns, screen)
     if over.by_set:
         show("\n" + over_seeds_text(over), screen)
     for finding in over.findings:
         show_error(f"{finding.level}: {finding.where}: {finding.message}")
-    if drawn:
-        show(drawn, screen)
+    for written in drawn:
+        show(written, screen)
     return 0
 
 
@@ -455,8 +475,8 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         raise UsageError(
             f"--submission is of one system: give one score file, not {len(args.scores)}."
         )
-    if args.plot and args.decisions:
-        raise UsageError("--plot draws curves of scores: --decisions have one point each.")
+    if any(_plots(args)) and args.decisions:
+        raise UsageError("plots draw curves of scores: --decisions have one point each.")
     if args.cross_test:
         _check_cross_test(args)
     elif args.html and not args.by:
@@ -476,6 +496,9 @@ def _check_cross_test(args: EvaluateOptions) -> None:
     others = {
         "--by": args.by,
         "--plot": args.plot,
+        "--tippett": args.tippett,
+        "--ece": args.ece,
+        "--reliability": args.reliability,
         "--asv-scores": args.asv_scores,
         "--scored-length": args.scored_length,
         "--submission": args.submission,
@@ -492,7 +515,11 @@ def _check_cross_test(args: EvaluateOptions) -> None:
 
 
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.html, args.submission, args.plot]
+    return [args.json, args.csv, args.latex, args.html, args.submission, *_plots(args)]
+
+
+def _plots(args: EvaluateOptions) -> list[Path | None]:
+    return [args.plot, args.tippett, args.ece, args.reliability]
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
