@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from asdf.audit.auditing import Options, audit_recordings, check_classes
     from asdf.audit.features import FEATURES
     from asdf.audit.measuring import Measured, as_entry, from_entry, measure_all
-    from asdf.audit.results import audit_json, audit_page, audit_text
+    from asdf.audit.rebalancing import Rebalanced, rebalance
+    from asdf.audit.results import audit_json, audit_page, audit_text, rebalanced_text
     from asdf.audit.single import check_installed
 
 __all__, __getattr__ = open_door(__name__)

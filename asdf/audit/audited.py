@@ -76,6 +76,7 @@ class Audit:
         unheard: Results of names and tags.
         groups: Further findings.
         labels: Whether each recording is bona fide.
+        papers: Sentences of papers on shortcuts in the corpus.
     """
 
     names: Sequence[str]
@@ -87,6 +88,7 @@ class Audit:
     unheard: Sequence[Result]
     groups: Sequence[Group]
     labels: Flags = field(repr=False)
+    papers: Sequence[str] = ()
 
     @property
     def shortcuts(self) -> list[Result]:
@@ -113,6 +115,7 @@ def as_record(audit: Audit) -> dict[str, Any]:
         "is_clean": audit.is_clean,
         "features": list(map(_result_record, audit.results)),
         "names": list(map(_result_record, audit.unheard)),
+        "papers": list(audit.papers),
         "findings": [
             {"finding": group.title, "advice": group.advice, "members": list(group.members)}
             for group in audit.groups

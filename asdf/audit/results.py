@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 
 from asdf.audit.audited import Audit, Group, Result, as_record
+from asdf.audit.rebalancing import (
+    Rebalanced,
+    rebalanced_record,
+    rebalanced_sentences,
+    rebalanced_tables,
+)
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
@@ -16,6 +22,9 @@ from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, Value, rate, texts
 from asdf.text import lines_and_more, p_value_text, shorten
 
+_LISTS = (
+    "Lists with fewer recordings, in which both classes are alike in these: --rebalance FOLDER."
+)
 _SHOWN = 5
 _SHOWN_ON_PAGE = 200
 _PICTURES = 12
@@ -45,18 +54,52 @@ def audit_text(audit: Audit) -> str:
     for group in audit.groups:
         members = lines_and_more(group.members, _SHOWN, indent="    ")
         lines += ["", f"{len(group.members)} {group.title}:{members}", f"  -> {group.advice}"]
+    for sentence in audit.papers:
+        lines += ["", sentence]
     lines += ["", "nothing was found." if audit.is_clean else _summary(audit)]
+    if audit.shortcuts:
+        lines.append(_LISTS)
     return "\n".join(lines) + "\n"
 
 
-def audit_json(audit: Audit, made_by: dict[str, Any]) -> str:
-    """Return an audit as JSON, with what made it."""
-    return as_json({"made_by": made_by, **as_record(audit)})
+def rebalanced_text(result: Rebalanced) -> str:
+    """Return what is left of lists, and what their second audit says."""
+    left, eers = rebalanced_tables(result)
+    lines = [*rebalanced_sentences(result), "", *as_lines(left), "", *as_lines(eers)]
+    return "\n".join(lines)
 
 
-def audit_page(audit: Audit, facts: Sequence[str]) -> str:
+def audit_json(
+    audit: Audit,
+    made_by: dict[str, Any],
+    rebalanced: Rebalanced | None = None,
+) -> str:
+    """Return an audit as JSON, with what made it, and with lists that were rebalanced."""
+    record = {"made_by": made_by, **as_record(audit)}
+    if rebalanced is not None:
+        record["rebalanced"] = rebalanced_record(rebalanced)
+    return as_json(record)
+
+
+def audit_page(
+    audit: Audit,
+    facts: Sequence[str],
+    rebalanced: Rebalanced | None = None,
+) -> str:
     """Return an audit as a page; `facts` are the small print below its title."""
     sections = [_shortcut_section(audit)]
+    if rebalanced is not None:
+        left, eers = rebalanced_tables(rebalanced)
+        section = Section(
+            "rebalanced",
+            "Rebalanced lists",
+            rebalanced_sentences(rebalanced),
+            [
+                as_page(left, "Recordings that are left"),
+                as_page(eers, "Features, before and after"),
+            ],
+        )
+        sections.append(section)
     if audit.unheard:
         sections.append(
             Section(
@@ -189,7 +232,7 @@ def _shortcut_section(audit: Audit) -> Section:
         [as_page(_table(audit.results, audit), "Detectors of one feature")],
         [figure] if panels else [],
         code="\n".join(settings),
-        notes=[_chance_sentence(audit), *_published_notes(audit)],
+        notes=[_chance_sentence(audit), *_published_notes(audit), *audit.papers],
     )
 
 

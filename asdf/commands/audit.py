@@ -3,6 +3,7 @@
     python -m asdf audit train.txt dev.txt                  # the lists of one corpus
     python -m asdf audit train.txt -o audit.html --json audit.json
     python -m asdf audit asvspoof19-train --folder /data    # a corpus of the field by name
+    python -m asdf audit train.txt dev.txt --rebalance balanced
 
 A detector of each feature alone (length, silence, level, noise, bandwidth, codec, file, speaker
 ...), and one of all that a network hears, are cross-validated by speaker. One that surely does
@@ -32,11 +33,14 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
 from asdf.runs.streams import is_stdout
+from asdf.tables.labels import numbered
+from asdf.tables.table import each
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
-    from asdf.audit import Measured
-    from asdf.trials.trial_list import TrialList
+    from asdf.audit import Audit, Measured, Options, Rebalanced
 
 
 def _check_limit(limit: float) -> None:
@@ -64,6 +68,10 @@ class AuditOptions:
     )
     html: Path | None = option("write a page with pictures", metavar="OUT")
     json: Path | None = option("write all results; '-': here", metavar="OUT")
+    rebalance: Path | None = option(
+        "write lists into this folder in which both classes have the shortcuts' features alike",
+        metavar="FOLDER",
+    )
     limit: float = option(
         "the EER in per cent below which a feature is a shortcut",
         metavar="P",
@@ -96,14 +104,14 @@ def main(arguments: list[str]) -> int:
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder) for name in args.lists]
+    _check_rebalancing(args, lists)
     from asdf.audit import (
         Options,
-        audit_json,
-        audit_page,
         audit_recordings,
         audit_text,
         check_classes,
         check_installed,
+        rebalanced_text,
     )
 
     check_classes(lists)
@@ -117,20 +125,78 @@ def main(arguments: list[str]) -> int:
         published=args.lists[0].partition("-")[0],
         progress=lambda what: show(f"comparing: {what}", sys.stderr),
     )
-    made_by = _made_by(arguments)
-    facts = [f"{name}: {value}" for name, value in made_by.items()]
     with _open_journal(lists, args) as journal:
-        audit = audit_recordings(lists, _measure(lists, journal, args.workers), options)
-        write_outputs(
-            [
-                (args.html, lambda path: write_text(path, audit_page(audit, facts))),
-                (args.json, lambda path: write_text(path, audit_json(audit, made_by))),
-            ]
-        )
+        measured = _measure(lists, journal, args.workers)
+        audit = audit_recordings(lists, measured, options)
+        rebalanced = _rebalanced(args, lists, measured, audit, options)
+        _write_outputs(args, arguments, audit, rebalanced)
         # Not before: what was read is worth more than what is computed of it.
         journal.remove()
     show(audit_text(audit).rstrip("\n"), stream)
+    if rebalanced is not None:
+        show(f"\n{rebalanced_text(rebalanced)}\nlists are in {args.rebalance}", stream)
+    elif args.rebalance is not None:
+        show("no shortcut: there is nothing to rebalance, and no list is written", stream)
     return int(not audit.is_clean)
+
+
+def _check_rebalancing(args: AuditOptions, lists: Sequence[TrialList]) -> None:
+    """Raise UsageError where a rebalanced list would overwrite a list."""
+    if args.rebalance is not None:
+        written = map(args.rebalance.joinpath, _list_names(lists))
+        check_overwriting(map(Path, args.lists), list(written))
+
+
+def _rebalanced(
+    args: AuditOptions,
+    lists: Sequence[TrialList],
+    measured: Sequence[Sequence[Measured]],
+    audit: Audit,
+    options: Options,
+) -> Rebalanced | None:
+    """Write rebalanced lists where these are requested and there is a shortcut."""
+    from asdf.audit import rebalance
+
+    if args.rebalance is None or not audit.shortcuts:
+        return None
+    rebalanced = rebalance(lists, measured, audit, options)
+    _write_lists(args.rebalance, rebalanced.selected)
+    return rebalanced
+
+
+def _write_outputs(
+    args: AuditOptions,
+    arguments: Sequence[str],
+    audit: Audit,
+    rebalanced: Rebalanced | None,
+) -> None:
+    """Write the requested page and JSON."""
+    from asdf.audit import audit_json, audit_page
+
+    made_by = _made_by(arguments)
+    facts = [f"{name}: {value}" for name, value in made_by.items()]
+    write_outputs(
+        [
+            (args.html, lambda path: write_text(path, audit_page(audit, facts, rebalanced))),
+            (args.json, lambda path: write_text(path, audit_json(audit, made_by, rebalanced))),
+        ]
+    )
+
+
+def _list_names(lists: Sequence[TrialList]) -> list[str]:
+    """Return the names of the files that rebalanced lists are written to, none of them twice."""
+    return [f"{name}.tsv" for name in numbered(each(lists, "name"))]
+
+
+def _write_lists(folder: Path, lists: Sequence[TrialList]) -> None:
+    """Write tables of trials, whose paths are relative to the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, trials in zip(_list_names(lists), lists, strict=True):
+        ids = []
+        for index in range(len(trials)):
+            ids.append(os.path.relpath(trials.path(index), folder))
+        columns = dict(trials.columns)
+        write_trials(folder / name, TrialList(ids, trials.labels, columns=columns))
 
 
 @contextmanager

@@ -1,0 +1,297 @@
+"""Lists in which the features that gave labels away are distributed alike in both classes.
+
+Each recording of the class with fewer is matched with the nearest ones of the other class in its
+list; those without a match are dropped. Near means: no shortcut's value is farther off than a share
+of the ranks of all recordings, and words are the same. The audit then runs again on what is left:
+that nothing is found there is a result, not a hope.
+
+Invariant: a recording stays in its list, and is in it once; the same seed gives the same lists.
+
+Source of the method: matching without replacement within a caliper, Rubin, Biometrics 29, 1973;
+Austin, Statistics in Medicine 33, 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from asdf.arrays import Floats, Indices
+from asdf.audit.audited import Audit, Result
+from asdf.audit.auditing import Options, audit_recordings, feature_columns, list_rows
+from asdf.audit.features import column_feature
+from asdf.audit.measuring import Measured
+from asdf.audit.single import Values, are_words
+from asdf.errors import AsdfError
+from asdf.runs.seeds import generator
+from asdf.tables.table import Table, Value, counts, each, rate
+from asdf.trials.trial_list import TrialList
+
+_FIRST = 0.05
+_ROUNDS = 5
+_MOST_MATCHES = 10
+_FEWEST = 20
+# Values that are not known, and words that differ, are farther apart than any caliper.
+_APART = 10.0
+
+
+@dataclass(frozen=True)
+class Rebalanced:
+    """Lists that were rebalanced.
+
+    Attributes:
+        kept: Indices of the recordings that stay, for each list.
+        features: Keys of the features that were matched.
+        caliper: Largest difference of matched values, as a share of ranks.
+        before, after: Audits of the lists and of what is left of them.
+    """
+
+    lists: tuple[TrialList, ...]
+    kept: tuple[Indices, ...]
+    features: tuple[str, ...]
+    caliper: float
+    before: Audit
+    after: Audit
+
+    @property
+    def selected(self) -> list[TrialList]:
+        """What is left of each list."""
+        parts = []
+        for trials, kept in zip(self.lists, self.kept, strict=True):
+            parts.append(trials.select(kept))
+        return parts
+
+
+def rebalance(
+    lists: Sequence[TrialList],
+    measured: Sequence[Sequence[Measured]],
+    audit: Audit,
+    options: Options,
+) -> Rebalanced:
+    """Match both classes of each list by the shortcuts of an audit, and audit what is left.
+
+    Where the second audit finds shortcuts, these are matched as well, or more closely.
+
+    Args:
+        measured: What was measured, a value per recording of each list.
+
+    Raises:
+        AsdfError: there is no shortcut, or too few recordings have a match.
+    """
+    if not audit.shortcuts:
+        raise AsdfError("there is no shortcut: the lists need no rebalancing.")
+    rows = list_rows(lists, measured)
+    columns = feature_columns(rows)
+    # The detector of all features has no values to match by: those that come nearest to it have.
+    alone: list[str] = list(filter(columns.__contains__, each(audit.results, "feature.key")))
+    features: list[str] = list(filter(columns.__contains__, _keys(audit))) or alone[:3]
+    usable = np.array(each(rows, "measured.is_read"))
+    result: Rebalanced | None = None
+    for _ in range(_ROUNDS):
+        places = np.stack([_places(columns[key]) for key in features], axis=1)
+        # What was matched and is a shortcut still is matched more closely.
+        finer = 1.0 if result is None else result.caliper / 2
+        kept, caliper = _match_lists(lists, places, usable, finer)
+        if not kept:
+            break
+        result = Rebalanced(
+            lists=tuple(lists),
+            kept=kept,
+            features=tuple(features),
+            caliper=caliper,
+            before=audit,
+            after=_audit_again(lists, measured, kept, options),
+        )
+        if not result.after.shortcuts:
+            break
+        features += filter(columns.__contains__, _keys(result.after))
+        features = list(dict.fromkeys(features))
+    if result is None or set(_keys(result.after)).intersection(result.features):
+        raise AsdfError(
+            f"no lists of {_FEWEST} recordings of a class or more in which both classes have the "
+            f"same {', '.join(features)}: the classes hardly overlap. Trim, level or code the "
+            "recordings themselves alike, or record others; nothing is written."
+        )
+    return result
+
+
+def _match_lists(
+    lists: Sequence[TrialList],
+    places: Floats,
+    usable: np.ndarray,
+    highest: float,
+) -> tuple[tuple[Indices, ...], float]:
+    """Match each list within the smallest caliper that leaves enough; nothing where none does.
+
+    Args:
+        highest: Caliper that is the largest to be tried.
+    """
+    starts = np.cumsum([0, *map(len, lists)])
+    for caliper in (min(_FIRST, highest), 2 * _FIRST, 4 * _FIRST):
+        kept = []
+        fewest = []
+        for index, trials in enumerate(lists):
+            part = slice(starts[index], starts[index + 1])
+            chosen = _match(trials, places[part], usable[part], caliper)
+            kept.append(chosen)
+            spoofs = int((trials.labels[chosen] == 0).sum())
+            fewest.append(min(spoofs, chosen.size - spoofs))
+        if min(fewest) >= _FEWEST:
+            return tuple(kept), caliper
+        if caliper >= highest:
+            break
+    return (), 0.0
+
+
+def _keys(audit: Audit) -> list[str]:
+    return each(audit.shortcuts, "feature.key")
+
+
+def _places(values: Values) -> Floats:
+    """Return where each value lies among all, from 0 to 1; words lie apart from each other."""
+    if are_words(values):
+        words = np.array(["" if value is None else value for value in values], str)
+        _, codes = np.unique(words, return_inverse=True)
+        apart: Floats = codes.astype(np.float64) * _APART
+        return apart
+    numbers = np.array(values, np.float64)
+    known = np.isfinite(numbers)
+    places = np.full(numbers.size, -_APART)
+    ordered = np.sort(numbers[known])
+    # Equal numbers share the middle of their ranks.
+    below = np.searchsorted(ordered, numbers[known], side="left")
+    not_above = np.searchsorted(ordered, numbers[known], side="right")
+    places[known] = (below + not_above) / 2 / max(1, ordered.size)
+    return places
+
+
+def _match(
+    trials: TrialList,
+    places: Floats,
+    usable: np.ndarray,
+    caliper: float,
+) -> Indices:
+    """Return the indices of the recordings of a list that stay, ascending.
+
+    Each recording of the fewer class that stays has the same number of matches.
+    """
+    spoof = np.flatnonzero(usable & (trials.labels == 0))
+    bona_fide = np.flatnonzero(usable & (trials.labels == 1))
+    fewer, more = sorted([spoof, bona_fide], key=len)
+    if not fewer.size:
+        return np.empty(0, np.intp)
+    order = generator(0, "rebalance", trials.name).permutation(fewer)
+    rounds = min(_MOST_MATCHES, more.size // fewer.size)
+    matches = np.full((rounds, order.size), -1)
+    free = np.ones(more.size, bool)
+    for number in range(rounds):
+        for column, index in enumerate(order):
+            distances = np.abs(places[more] - places[index]).max(axis=1)
+            distances[~free] = np.inf
+            nearest = int(distances.argmin())
+            if distances[nearest] <= caliper:
+                free[nearest] = False
+                matches[number, column] = more[nearest]
+    return _choose(order, matches)
+
+
+def _choose(order: Indices, matches: np.ndarray) -> Indices:
+    """Return the recordings that stay with the number of matches that keeps most of them."""
+    best = np.empty(0, np.intp)
+    for count in range(1, len(matches) + 1):
+        complete = (matches[:count] >= 0).all(axis=0)
+        kept = np.concatenate([order[complete], matches[:count, complete].ravel()])
+        if kept.size > best.size:
+            best = kept.astype(np.intp)
+    return np.sort(best)
+
+
+def _audit_again(
+    lists: Sequence[TrialList],
+    measured: Sequence[Sequence[Measured]],
+    kept: Sequence[Indices],
+    options: Options,
+) -> Audit:
+    parts = []
+    of_parts = []
+    for trials, values, indices in zip(lists, measured, kept, strict=True):
+        parts.append(trials.select(indices))
+        of_parts.append([values[index] for index in indices])
+    return audit_recordings(parts, of_parts, replace(options, published=""))
+
+
+def rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
+    """Return how many recordings of each list stay, and the EERs of features before and after."""
+    numbers: dict[str, list[int]] = {
+        "bona fide": [],
+        "of bona fide": [],
+        "spoof": [],
+        "of spoof": [],
+    }
+    for trials, part in zip(result.lists, result.selected, strict=True):
+        for label, kind in ((1, "bona fide"), (0, "spoof")):
+            numbers[kind].append(int((part.labels == label).sum()))
+            numbers[f"of {kind}"].append(int((trials.labels == label).sum()))
+    of_lists = [counts(name, values) for name, values in numbers.items()]
+    left = Table(each(result.lists, "name"), of_lists, "list")
+    after = dict(zip(each(result.after.results, "feature.key"), result.after.results, strict=True))
+    names = []
+    before = []
+    now = []
+    for one in result.before.results:
+        if one.feature.key in result.features or one.is_joint:
+            names.append(one.feature.name)
+            before.append(_value(one))
+            now.append(_value(after.get(one.feature.key)))
+    columns = [
+        (rate("before", "EER % before"), before),
+        (rate("after", "after", over={"trials": "95 % after"}), now),
+    ]
+    return left, Table(names, columns, "feature")
+
+
+def _value(result: Result | None) -> Value:
+    # A feature in which no two recordings differ any more is not in the second audit.
+    if result is None:
+        return Value(0.5)
+    return Value(result.separation.eer.value, {"trials": result.separation.eer})
+
+
+def rebalanced_sentences(result: Rebalanced) -> list[str]:
+    """Return what was done, and what the second audit says."""
+    features = ", ".join(column_feature(key).name for key in result.features)
+    sentences = [
+        f"Both classes of each list were matched by {features}: the nearest recordings, at most "
+        f"{100 * result.caliper:g} % of the ranks apart. The others are dropped."
+    ]
+    still = ", ".join(each(result.after.shortcuts, "feature.name"))
+    if still:
+        sentences.append(f"Audited again, a shortcut is left: {still}. Change the recordings.")
+    else:
+        sentences.append("Audited again, no shortcut is left.")
+    return sentences
+
+
+def rebalanced_record(result: Rebalanced) -> dict[str, Any]:
+    """Return what was done as plain values."""
+    lists = {}
+    for trials, part in zip(result.lists, result.selected, strict=True):
+        lists[trials.name] = {
+            "recordings": len(trials),
+            "kept": len(part),
+            "kept_bona_fide": int((part.labels == 1).sum()),
+            "kept_spoof": int((part.labels == 0).sum()),
+        }
+    eers = {}
+    for one in result.after.results:
+        eers[one.feature.key] = one.separation.eer.value
+    return {
+        "matched_by": list(result.features),
+        "caliper": result.caliper,
+        "lists": lists,
+        "eer_after": eers,
+        "shortcuts_left": _keys(result.after),
+    }
