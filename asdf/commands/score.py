@@ -20,7 +20,8 @@ hears. The first line on standard error says which.
 With a threshold, recordings longer than about 8 s are searched for parts that sound spoofed by
 themselves, in windows of 4 s or of the network's one length. The verdict is then 'bona fide',
 'spoof', or 'mixed': the score is that of bona fide speech, and a part of it is not. Its times are
-named. --no-parts turns this off.
+named. --no-parts turns this off. A whole recording in which no speech is found has a score, and no
+verdict; --speech-check off turns that off.
 
 On a terminal: verdict if there is a threshold, score, name, and a last line with the counts. Into a
 pipe or file, one line per recording, separated by tabs: path, score, verdict, and remarks.
@@ -122,7 +123,7 @@ def _score(
     _show_heading(heading, args.network, detector)
     if args.json:
         heading = replace(heading, made_by=made_by(provenance_of(detector), are_trials, window))
-    work = _describe_work(args, detector, heading, window)
+    work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
@@ -141,6 +142,7 @@ def _describe_work(
     detector: Detector,
     heading: Heading,
     window: tuple[float, float] | None,
+    are_trials: bool,
 ) -> dict[str, Any]:
     """Return what a journal has to agree with: anything that changes a score belongs here."""
     work: dict[str, Any] = {
@@ -154,6 +156,9 @@ def _describe_work(
         # Entries of a journal without it have no windows. What a threshold makes of them is not
         # saved.
         work["parts"] = [heading.part_search.window, heading.part_search.hop]
+    if not are_trials and detector.speech_check != "off":
+        # What has no speech is not judged.
+        work["speech_check"] = detector.speech_check
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
@@ -185,6 +190,7 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
         threshold=args.threshold,
         engine=args.engine,
         parts=not args.no_parts,
+        speech_check=args.speech_check,
     )
     # The process is the command's: what is decoded and resampled next to the network, too.
     set_threads(detector.threads)

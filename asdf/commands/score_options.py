@@ -13,6 +13,7 @@ from asdf.facts import AUDIO_SUFFIXES
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Engine = Literal["packed", "plain"]
+SpeechCheck = Literal["built-in", "silero", "off"]
 
 
 def check_threshold(threshold: float) -> None:
@@ -63,6 +64,11 @@ class DetectorOptions(WeightsOptions):
     no_parts: bool = flag(
         "do not search long recordings for parts that sound spoofed by themselves, which takes the "
         "network about three times as long"
+    )
+    speech_check: SpeechCheck = option(
+        "what looks for speech in whole recordings (%(default)s: energy, modulation and voicing); "
+        "those without get no verdict; silero needs the package silero-vad",
+        default="built-in",
     )
     threads: int | None = option(
         "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"
