@@ -51,7 +51,7 @@ function asCsv() {
     if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', ''];
     const { score, verdict, seconds, seconds_scored: scored, remark, sha256, parts = [] } = answer.recordings[0];
     const { date, asdf, network_sha256: network } = answer.made_by;
-    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256, date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ')];
+    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ')];
   });
   return [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');
 }

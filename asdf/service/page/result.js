@@ -23,11 +23,12 @@ function showParts({ parts, searched, windows }) {
 // What a report of the recording has to state, whatever else it says.
 function showNumbers(name, answer, recording) {
   const made = answer.made_by;
-  const rows = [['File', name], ['SHA-256', recording.sha256], ['Seconds', recording.seconds.toFixed(2)],
+  const rows = [['File', name], ['SHA-256', recording.sha256 || 'unknown'], ['Seconds', recording.seconds.toFixed(2)],
     ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
-    ['Program', `ASDF ${made.asdf}, PyTorch ${made.torch}`]];
+    ...(made.graph_sha256 ? [['SHA-256 of network.onnx', made.graph_sha256], ['Decoded by', recording.decoded_by]] : []),
+    ['Program', `ASDF ${made.asdf}, ${made.runtime || `PyTorch ${made.torch}`}`]];
   byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 }
 
