@@ -41,8 +41,11 @@ def _replace_lock() -> None:
 call_in_forked_processes(_replace_lock)
 
 
-def silero_version() -> str:
+def silero_version(option: str = "sad.detector") -> str:
     """Return the version of the package, and so of the network in it.
+
+    Args:
+        option: Name of the setting or argument that is 'silero', for the message.
 
     Raises:
         UsageError: it is not installed, or is too old.
@@ -52,10 +55,10 @@ def silero_version() -> str:
     except PackageNotFoundError:
         installed = ""
     if not installed:
-        raise UsageError(_describe_missing("it is not installed"))
+        raise UsageError(_describe_missing(option, "it is not installed"))
     major = int(installed.split(".")[0])
     if major < _OLDEST:
-        raise UsageError(_describe_missing(f"version {installed} is installed"))
+        raise UsageError(_describe_missing(option, f"version {installed} is installed"))
     return installed
 
 
@@ -78,10 +81,11 @@ def speech_probabilities(waveform: np.ndarray) -> np.ndarray:
         return probabilities.numpy()
 
 
-def _describe_missing(problem: str) -> str:
+def _describe_missing(option: str, problem: str) -> str:
+    other = "energy" if option == "sad.detector" else "built-in"
     return (
-        f"sad.detector = 'silero' needs the package {_PACKAGE}, version {_OLDEST} or newer, and "
-        f"{problem}: pip install '{_PACKAGE}>={_OLDEST}', or use sad.detector = 'energy'."
+        f"{option} = 'silero' needs the package {_PACKAGE}, version {_OLDEST} or newer, and "
+        f"{problem}: pip install '{_PACKAGE}>={_OLDEST}', or use {option} = '{other}'."
     )
 
 

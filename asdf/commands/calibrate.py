@@ -4,6 +4,8 @@
     python -m asdf calibrate output/system1 --output calibrated.pt      # a run's best network
     python -m asdf calibrate network.pt dev.txt --output calibrated.pt  # leave network.pt as it is
     python -m asdf calibrate network.pt dev.txt --protocol P         # labels of a label file
+    # and a threshold for the windows of long recordings
+    python -m asdf calibrate network.pt dev.txt --windows genuine_recordings/
     # threshold of these costs
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
 
@@ -13,6 +15,11 @@ SCORES its score file of the first validation set. Its recordings should be like
 be judged, and none of them one that the network was trained on. Mapping and threshold are saved in
 the network file, with what they were learnt from; `score` and `asdf.Detector` then use them.
 Calibrating again replaces them. NETWORK2 of --output has no state of the training.
+
+Long recordings are searched for parts that sound spoofed in many windows, each of which may fall
+below the threshold by chance. --windows learns one for them, from genuine recordings as long as
+those that are to be judged: 5 % of such recordings then have a window below it. At least 19 are
+needed; `score` states the rate for each recording's number of windows.
 
 That the scores are of this network is checked by the digest next to them, or else by scoring two of
 their recordings; scores of another network, or with their sign turned, are refused.
@@ -28,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asdf.commands.calibrate_windows import check_windows, learn_windows
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
@@ -84,6 +92,15 @@ class CalibrateOptions(ProtocolOptions):
         "cost of a spoof taken for bona fide (10)",
         metavar="C",
     )
+    windows: str | None = option(
+        "learn a threshold for the windows of long recordings from genuine ones: a folder or list, "
+        "of whose lines those labelled 0 are left out",
+        metavar="FOLDER|LIST",
+    )
+    windows_rate: float | None = option(
+        "proportion of genuine recordings that may have a window below it (0.05)",
+        metavar="P",
+    )
 
 
 COMMAND = Command("calibrate", __doc__, CalibrateOptions)
@@ -98,6 +115,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     cost = _cost(args)
+    check_windows(args.windows, args.windows_rate)
     if args.output:
         check_file(args.output)
     elif parse_name(args.network):
@@ -118,6 +136,9 @@ def main(arguments: list[str]) -> int:
     out = args.output or Path(network)
     write(out, calibration)
     show(_describe(path, scores, calibration))
+    if args.windows:
+        calibration = learn_windows(out, calibration, args.windows, args.windows_rate or 0.05)
+        write(out, calibration)
     show(f"written to {out}")
     return 0
 

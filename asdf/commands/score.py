@@ -24,7 +24,8 @@ hears. The first line on standard error says which.
 With a threshold, recordings longer than about 8 s are searched for parts that sound spoofed by
 themselves, in windows of 4 s or of the network's one length. The verdict is then 'bona fide',
 'spoof', or 'mixed': the score is that of bona fide speech, and a part of it is not. Its times are
-named. --no-parts turns this off.
+named. --no-parts turns this off. A whole recording in which no speech is found has a score, and no
+verdict; --speech-check off turns that off.
 
 On a terminal: verdict if there is a threshold, score, name, and a last line with the counts. Into a
 pipe or file, one line per recording, separated by tabs: path, score, verdict, and remarks.
@@ -111,19 +112,13 @@ def _score(
 ) -> int:
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
-    from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
     from asdf.trials.how_scored import HowScored
 
-    recordings = find_recordings(names, args.folder)
-    if args.scores and not recordings.are_labelled:
-        raise UsageError(
-            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per "
-            "line."
-        )
+    recordings = _find_recordings(args, names)
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()
     detector = open_detector(args, window)
@@ -135,7 +130,7 @@ def _score(
     if args.json:
         made = made_by(provenance_of(detector), are_trials, window, command)
         heading = replace(heading, made_by=made)
-    work = _describe_work(args, detector, heading, window)
+    work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
@@ -149,11 +144,29 @@ def _score(
         return int(results.failed > 0)
 
 
+def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
+    """Return the recordings that are to be scored.
+
+    Raises:
+        UsageError: as `find_recordings`; a score file is to be written, and they have no labels.
+    """
+    from asdf.commands.score_recordings import find_recordings
+
+    recordings = find_recordings(names, args.folder)
+    if args.scores and not recordings.are_labelled:
+        raise UsageError(
+            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per "
+            "line."
+        )
+    return recordings
+
+
 def _describe_work(
     args: ScoreOptions,
     detector: Detector,
     heading: Heading,
     window: tuple[float, float] | None,
+    are_trials: bool,
 ) -> dict[str, Any]:
     """Return what a journal has to agree with: anything that changes a score belongs here."""
     work: dict[str, Any] = {
@@ -167,6 +180,9 @@ def _describe_work(
         # Entries of a journal without it have no windows. What a threshold makes of them is not
         # saved.
         work["parts"] = [heading.part_search.window, heading.part_search.hop]
+    if not are_trials and detector.speech_check != "off":
+        # What has no speech is not judged.
+        work["speech_check"] = detector.speech_check
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
@@ -198,6 +214,7 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
         threshold=args.threshold,
         engine=args.engine,
         parts=not args.no_parts,
+        speech_check=args.speech_check,
     )
     # The process is the command's: what is decoded and resampled next to the network, too.
     set_threads(detector.threads)

@@ -17,6 +17,7 @@ from asdf.shipped import SMALL
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Engine = Literal["packed", "plain"]
+SpeechCheck = Literal["built-in", "silero", "off"]
 
 STANDARD_INPUT = (STREAM, "/dev/stdin")
 SMALL_HELP = f"{NETWORK_HELP}; without it {SMALL}, the detector that comes with ASDF"
@@ -60,6 +61,11 @@ class DetectorOptions(WeightsOptions):
     no_parts: bool = flag(
         "do not search long recordings for parts that sound spoofed by themselves, which takes the "
         "network about three times as long"
+    )
+    speech_check: SpeechCheck = option(
+        "what looks for speech in whole recordings (%(default)s: energy, modulation and voicing); "
+        "those without get no verdict; silero needs the package silero-vad",
+        default="built-in",
     )
     threads: int | None = option(
         "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"

@@ -94,9 +94,10 @@ def recommended() -> list[Recommendation]:
 
 
 def _lowest(detectors: Iterable[KnownDetector], evaluation_set: str) -> KnownDetector:
-    measured = [
-        each for each in detectors if any(eer.evaluation_set == evaluation_set for eer in each.eers)
-    ]
+    measured = []
+    for each in detectors:
+        if evaluation_set in {eer.evaluation_set for eer in each.eers}:
+            measured.append(each)
     return min(measured, key=lambda each: _percent(each, evaluation_set))
 
 

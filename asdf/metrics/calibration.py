@@ -47,6 +47,8 @@ class Calibration:
         eer: equal error rate of the scores that it was learnt from, a fraction.
         cross_validated_cllr: Cllr in bits of trials by maps that were learnt from others.
         folds_of: 'speakers' or 'trials', which are held out together for it.
+        windows: Threshold for windows of long recordings, as plain values
+            (`asdf.scoring.window_threshold`); None: not learnt.
     """
 
     scale: float
@@ -65,6 +67,7 @@ class Calibration:
     eer: float | None = field(default=None, compare=False)
     cross_validated_cllr: float | None = field(default=None, compare=False)
     folds_of: str | None = field(default=None, compare=False)
+    windows: dict[str, Any] | None = field(default=None, compare=False)
 
     def llr(self, scores: npt.ArrayLike) -> Floats:
         """Return the log-likelihood ratios of a network's scores, of any shape."""
@@ -123,15 +126,17 @@ def read_calibration(entry: Any, path: object) -> Calibration | None:
 
 def _is_sound(entry: Mapping[str, Any]) -> bool:
     """Whether an entry has finite numbers, a rising map, and all costs or none."""
-    names = {*_MAP, *_TEXTS, *_NUMBERS}
+    names = {*_MAP, *_TEXTS, *_NUMBERS, "windows"}
     if not set(_MAP) <= set(entry) <= names:
         return False
     if any(not isinstance(entry.get(name, ""), str) for name in _TEXTS):
         return False
+    if not isinstance(entry.get("windows", {}), Mapping):
+        return False
     missing_costs = [name for name in _COSTS if entry[name] is None]
     if missing_costs and len(missing_costs) < len(_COSTS):
         return False
-    for name in set(entry).difference(missing_costs, _TEXTS):
+    for name in set(entry).difference(missing_costs, _TEXTS, ["windows"]):
         if not isinstance(entry[name], float | int) or not math.isfinite(entry[name]):
             return False
     return bool(entry["scale"] > 0)

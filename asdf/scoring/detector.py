@@ -19,6 +19,7 @@ import torch
 
 from asdf.audio import cut_to_speech
 from asdf.audio.recording_sources import Limits
+from asdf.audio.speech_check import speech_finder
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import EMBEDDING
@@ -28,13 +29,14 @@ from asdf.scoring.computing import check_process
 from asdf.scoring.detector_copies import restore
 from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
-from asdf.scoring.network_opening import Options, open_network
+from asdf.scoring.network_opening import OpenedNetwork, Options, open_network
 from asdf.scoring.parts import make_search
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
+from asdf.scoring.window_threshold import WindowThreshold, read_window_threshold
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
@@ -72,6 +74,7 @@ class Detector:
         precision: Precision that it computes in on that device: 'fp32', 'tf32' or 'bf16'.
         engine: Way of computing: 'packed', with weights laid out for a CPU, or 'plain'.
         threads: Number of threads that it computes with on a CPU.
+        speech_check: What looks for speech in whole recordings; 'off' without a threshold.
         remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
         length: Part of a recording that a trial score is of.
         window_samples: Length of a window of `score_whole`, in samples: `length.max_samples`; of a
@@ -106,6 +109,7 @@ class Detector:
         memory_limit: int | None = None,
         engine: Literal["packed", "plain"] = "packed",
         parts: bool = True,
+        speech_check: Literal["built-in", "silero", "off"] = "built-in",
     ) -> None:
         """Build the network from its file; nothing in the file is run.
 
@@ -137,6 +141,9 @@ class Detector:
                 fp32 keeps scores to 1e-5; 'plain': as in training.
             parts: whether parts that sound spoofed are searched for in recordings that are scored
                 whole, where there is a threshold (see `score_whole`).
+            speech_check: detector of speech for recordings that are scored whole, where there is a
+                threshold; without speech there is no verdict. 'built-in': energy, modulation and
+                voicing; 'silero': the network of the package `silero-vad`; 'off': nothing.
 
         Raises:
             AsdfError: the file is not a network of ASDF.
@@ -155,6 +162,7 @@ class Detector:
             Limits(max_seconds, memory_limit),
             engine,
             parts,
+            speech_check,
         )
         self._process = os.getpid()
         opened = open_network(network_path, options)
@@ -175,11 +183,19 @@ class Detector:
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
-        search = make_search(self.length, self.window_samples, self.threshold) if parts else None
-        summary = Summary(
-            self.calibration, self.threshold, self._trial_samples, opened.scorer.extras, search
-        )
-        self._hearing = Hearing(self._scorer, self.settings.sad, summary)
+        self._hearing = self._make_hearing(opened, parts, speech_check)
+        self.speech_check = "off" if self._hearing.find_speech is None else speech_check
+
+    def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
+        search = None
+        if parts:
+            learnt = self._window_threshold()
+            search = make_search(self.length, self.window_samples, self.threshold, learnt)
+        extras = opened.scorer.extras
+        summary = Summary(self.calibration, self.threshold, self._trial_samples, extras, search)
+        # Without verdicts nothing depends on it.
+        find_speech = None if self.threshold is None else speech_finder(speech_check)
+        return Hearing(self._scorer, self.settings.sad, summary, find_speech=find_speech)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -293,7 +309,8 @@ class Detector:
         the one length that the network takes, are searched for parts that sound spoofed by
         themselves: such windows, half a window apart, are scored as well, and those below the
         threshold are the result's `parts`. The score stays what it is; the verdict of a recording
-        that scores as bona fide speech, with such parts in it, is 'mixed'.
+        that scores as bona fide speech, with such parts in it, is 'mixed'. One without speech in it
+        has no verdict, see `speech_check`.
 
         Args:
             recording, sample_rate: as in `score`.
@@ -374,6 +391,13 @@ class Detector:
             count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
             windows = track_windows(windows, named, count)
         return [self._hearing.summary.describe_window(window) for window in windows]
+
+    def _window_threshold(self) -> WindowThreshold | None:
+        """Return the calibration's threshold for windows; None beside a threshold of the user's."""
+        calibration = self.calibration
+        if calibration is None or self.threshold != calibration.threshold:
+            return None
+        return read_window_threshold(calibration.windows)
 
     def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
         requested = {EMBEDDING: embedding, "frames": frames}

@@ -7,7 +7,7 @@ made of the network's outcomes, is decided here alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -34,6 +34,8 @@ from asdf.scoring.windows import Cut, count_windows, cut_windows, in_samples
 from asdf.settings.sections import SpeechActivity
 from asdf.text import printable
 
+FindSpeech = Callable[[np.ndarray], bool]
+
 NO_DETECTION = SpeechActivity(mode="off")
 
 # Windows that are in memory together, in samples: 64 MiB, so that batches are full and ten hours
@@ -49,17 +51,25 @@ class Piece:
     end: int
     waveform: np.ndarray
     silent: bool
+    has_speech: bool = True
 
     def scored(self, outcome: Outcome) -> Window:
         """Return the piece with what the network gives for it, without its samples."""
-        return Window(self.start, self.end, self.silent, outcome)
+        return Window(self.start, self.end, self.silent, outcome, self.has_speech)
 
 
-def make_piece(cut: Cut, sad: SpeechActivity = NO_DETECTION) -> Piece:
-    """Return a window of a recording as the network hears it: what `sad` leaves of it."""
+def make_piece(
+    cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
+) -> Piece:
+    """Return a window of a recording as the network hears it: what `sad` leaves of it.
+
+    Args:
+        find_speech: Function that says whether there is speech in samples; None: it is supposed.
+    """
     end = cut.start + len(cut.waveform)
     heard = cut_to_speech(cut.waveform, sad)
-    return Piece(cut.start, end, heard, is_silent(cut.waveform))
+    found = find_speech is None or find_speech(cut.waveform)
+    return Piece(cut.start, end, heard, is_silent(cut.waveform), found)
 
 
 @dataclass(frozen=True)
@@ -97,12 +107,15 @@ class Hearing:
         sad: Settings of speech activity detection.
         summary: What makes results of scores.
         wanted: Keys of the extras that results have on request.
+        find_speech: Function that says whether there is speech in samples, for the verdicts of
+            whole recordings; None: it is supposed.
     """
 
     scorer: WaveformScorer
     sad: SpeechActivity
     summary: Summary
     wanted: tuple[str, ...] = ()
+    find_speech: FindSpeech | None = None
 
     @property
     def max_samples(self) -> int:
@@ -277,7 +290,7 @@ class Hearing:
         """
         together = max(1, _HELD_SAMPLES // length)
         while group := list(islice(cut, together)):
-            pieces = [make_piece(window, sad) for window in group]
+            pieces = [make_piece(window, sad, self.find_speech) for window in group]
             waveforms = [piece.waveform for piece in pieces]
             outcomes = self.scorer.score_waveforms(waveforms, self._of_pieces)
             for piece, outcome in zip(pieces, outcomes, strict=True):
@@ -298,9 +311,14 @@ class Hearing:
         speech = cut_to_speech(waveform, self.sad)
         is_trial = not whole or len(speech) <= self.max_samples
         if is_trial:
-            scored = [make_piece(Cut(0, speech[: self.summary.max_samples]))]
+            # Only whole recordings are checked for speech: a protocol judges each of its trials.
+            find_speech = self.find_speech if whole else None
+            beginning = Cut(0, speech[: self.summary.max_samples])
+            scored = [make_piece(beginning, find_speech=find_speech)]
         else:
-            scored = list(map(make_piece, cut_windows([speech], *2 * (self.max_samples,))))
+            scored = []
+            for cut in cut_windows([speech], self.max_samples, self.max_samples):
+                scored.append(make_piece(cut, find_speech=self.find_speech))
         # The same samples are one piece, whatever it is for.
         known = {}
         if not needs_whole_recording(self.sad) and not is_trial:
@@ -311,7 +329,7 @@ class Hearing:
             for cut in cut_windows([waveform], length, hop):
                 times = (cut.start, cut.start + len(cut.waveform))
                 if times not in known:
-                    known[times] = make_piece(cut, self.sad)
+                    known[times] = make_piece(cut, self.sad, self.find_speech)
                 pieces.append(known[times])
             return pieces
 
@@ -347,7 +365,7 @@ class Hearing:
         searched = [window_of[piece] for piece in pieces.searched]
         summary = self.summary
         if pieces.is_trial:
-            trial = Trial(pieces.speech, pieces.total, scored[0].silent)
+            trial = Trial(pieces.speech, pieces.total, scored[0].silent, scored[0].has_speech)
             score = summary.describe_trial(trial, scored[0].outcome, searched=searched)
         else:
             parts = summary.describe_parts(searched)

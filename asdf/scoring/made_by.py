@@ -85,6 +85,8 @@ def provenance_of(detector: Detector) -> Provenance:
         "engine": detector.engine,
         "device": detector.device.type,
         "max_samples": detector.length.max_samples,
+        "parts": detector.hearing.summary.search is not None,
+        "speech_check": detector.speech_check,
     }
     return describe(detector.source, options)
 

@@ -127,7 +127,8 @@ class ManyRecordings:
 
     def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
         """Return the score of a file that was heard from its beginning, as one piece."""
-        trial = Trial(file.length.speech, file.length.recording, piece.silent)
+        length = file.length
+        trial = Trial(length.speech, length.recording, piece.silent, piece.has_speech)
         searched: list[Window] = []
         if self.whole:
             # Of this file alone: which others are known already must not change a last digit.
@@ -208,7 +209,8 @@ class ManyRecordings:
             return _Heard()
         try:
             speech = file.recording.read_speech(self.hearing.sad, file.samples)
-            return _Heard(make_piece(Cut(0, speech)))
+            find_speech = self.hearing.find_speech if self.whole else None
+            return _Heard(make_piece(Cut(0, speech), find_speech=find_speech))
         except _FAILURES as error:
             return _Heard(error=explain_failure(file.recording.name, error))
 

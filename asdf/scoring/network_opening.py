@@ -64,6 +64,7 @@ class Options:
     limits: Limits
     engine: str = PACKED
     parts: bool = True
+    speech_check: str = "built-in"
 
     def as_arguments(
         self, device: torch.device, precision: ScoringPrecision, threads: int
@@ -86,6 +87,7 @@ class Options:
             "max_seconds": self.limits.max_seconds,
             "memory_limit": self.limits.memory,
             "parts": self.parts,
+            "speech_check": self.speech_check,
         }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.scored import Searched, WindowScore
+from asdf.scoring.window_threshold import WindowThreshold
 from asdf.trials.how_scored import ScoredLength
 
 _WINDOW_S = 4.0
@@ -46,19 +47,25 @@ class PartSearch:
         window: Samples of a window.
         hop: Samples from the start of a window to that of the next.
         threshold: Score below which a window is in a part.
+        learnt: Threshold for such windows that it is; None: it is that of whole recordings.
     """
 
     window: int
     hop: int
     threshold: float
+    learnt: WindowThreshold | None = None
 
     def applies(self, samples: int) -> bool:
         """Return whether a recording of `samples` is long enough to be searched."""
         return samples > _MIN_WINDOWS * self.window
 
     def with_windows(self, window: int, hop: int) -> PartSearch:
-        """Return the search in other windows, in samples."""
-        return replace(self, window=window, hop=hop)
+        """Return the search in other windows, in samples.
+
+        A learnt threshold is retained; rates of false alarms, of other windows, are not.
+        """
+        learnt = self.learnt if (window, hop) == (self.window, self.hop) else None
+        return replace(self, window=window, hop=hop, learnt=learnt)
 
     def is_below(self, window: WindowScore) -> bool:
         """Return whether a window sounds spoofed; one that is not judged does not."""
@@ -92,11 +99,15 @@ class PartSearch:
 
     def searched(self, windows: int) -> Searched:
         """Return what is said of a search in so many windows that are judged."""
+        false_alarms = None
+        if self.learnt is not None and windows:
+            false_alarms = self.learnt.false_alarms(windows)
         return Searched(
             windows=windows,
             window_s=self.window / SAMPLE_RATE,
             hop_s=self.hop / SAMPLE_RATE,
             threshold=self.threshold,
+            false_alarms=false_alarms,
         )
 
     def describe_search(self) -> str:
@@ -113,7 +124,7 @@ class PartSearch:
             "window_s": self.window / SAMPLE_RATE,
             "hop_s": self.hop / SAMPLE_RATE,
             "threshold": self.threshold,
-            "note": OWN_THRESHOLD,
+            "note": OWN_THRESHOLD if self.learnt is None else self.learnt.describe(),
         }
 
 
@@ -127,10 +138,22 @@ def add_to_parts(parts: list[WindowScore], window: WindowScore) -> None:
 
 
 def make_search(
-    length: ScoredLength, window_samples: int, threshold: float | None
+    length: ScoredLength,
+    window_samples: int,
+    threshold: float | None,
+    learnt: WindowThreshold | None = None,
 ) -> PartSearch | None:
-    """Return how a detector searches for parts; None without a threshold, or without verdicts."""
+    """Return how a detector searches for parts; None without a threshold, or without verdicts.
+
+    Args:
+        length, window_samples: as of `part_window`.
+        threshold: Threshold of whole recordings.
+        learnt: Threshold for windows that goes with it; one of other windows is not used.
+    """
     if threshold is None:
         return None
     window = part_window(length, window_samples)
-    return PartSearch(window, max(1, window // 2), threshold)
+    hop = max(1, window // 2)
+    if learnt is None or (learnt.window, learnt.hop) != (window, hop):
+        return PartSearch(window, hop, threshold)
+    return PartSearch(window, hop, learnt.threshold, learnt)

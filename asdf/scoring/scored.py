@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from asdf.scoring.window_threshold import FalseAlarms
+
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
 
@@ -63,12 +65,15 @@ class Searched:
         windows: Number of windows that were compared with the threshold.
         window_s, hop_s: Seconds of a window, and from the start of one to that of the next.
         threshold: Score below which a window is in a part.
+        false_alarms: How often genuine recordings of as many windows have one below it; None: not
+            known, as of a threshold that was not learnt for windows.
     """
 
     windows: int
     window_s: float
     hop_s: float
     threshold: float
+    false_alarms: FalseAlarms | None = None
 
     def entry(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

@@ -39,11 +39,13 @@ class Trial:
         speech: Samples of speech in the whole recording.
         total: Samples of the recording.
         silent: Whether what is heard is digital silence.
+        has_speech: False where speech was looked for in what is heard, and is not in it.
     """
 
     speech: int
     total: int
     silent: bool
+    has_speech: bool = True
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        problem = _explain_no_verdict(trial.speech, trial.silent)
+        problem = _explain_no_verdict(trial.speech, trial.silent, trial.has_speech)
         remarks = []
         if problem:
             remarks.append(problem)
@@ -214,7 +216,7 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        problem = _explain_no_verdict(tally.end, tally.all_silent)
+        problem = _explain_no_verdict(tally.end, tally.all_silent, tally.has_speech)
         remark = problem
         counted = tally.windows
         if not tally.all_silent:
@@ -272,13 +274,15 @@ def name_result(score: Score, name: str, index: int = 0, path: Path | None = Non
     return Scored(index, path, float(score), name=name, **known)
 
 
-def _explain_no_verdict(samples: int, silent: bool) -> str:
+def _explain_no_verdict(samples: int, silent: bool, has_speech: bool) -> str:
     """Return why a score of `samples` of speech says nothing; '' where it says something."""
     if silent:
         return f"not judged: digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
     if samples < MIN_SPEECH_S * SAMPLE_RATE:
         seconds = _to_seconds(samples)
         return f"not judged: {seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
+    if not has_speech:
+        return "not judged: no speech found"
     return ""
 
 

@@ -24,6 +24,16 @@ class WindowAnswer(_Part):
     )
 
 
+class FalseAlarmsAnswer(_Part):
+    """How often a genuine recording of as many windows has one below the threshold."""
+
+    rate: float | None = Field(
+        description="Proportion of the recordings it was counted in; null where none was as long."
+    )
+    at_most: float = Field(description="Upper bound of the rate, one-sided, at 95 %.")
+    recordings: int = Field(description="Number of genuine recordings it was counted in.")
+
+
 class SearchedAnswer(_Part):
     """How a recording was searched for parts that sound spoofed."""
 
@@ -31,6 +41,10 @@ class SearchedAnswer(_Part):
     window_s: float = Field(description="Seconds of a window.")
     hop_s: float = Field(description="Seconds from the start of a window to that of the next.")
     threshold: float = Field(description="Score below which a window is in a part.")
+    false_alarms: FalseAlarmsAnswer | None = Field(
+        description="How often genuine recordings have such a part; null where the threshold was "
+        "not learnt for windows."
+    )
 
 
 class RecordingAnswer(_Part):

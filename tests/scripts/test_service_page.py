@@ -57,7 +57,9 @@ def detector(network, recording) -> asdf.Detector:
 
 
 def plain_detector(network, **options) -> asdf.Detector:
-    return asdf.Detector(network, "cpu", network_folder=TESTS, threads=1, **options)
+    """A detector of the test's sounds, which are no speech."""
+    options = {"threads": 1, "speech_check": "off", **options}
+    return asdf.Detector(network, "cpu", network_folder=TESTS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -672,6 +674,21 @@ def test_silence_is_not_judged(opened, tmp_path):
     wait_for_result(opened)
     assert find(opened, "verdict").text == "Not judged: this is silence"
     assert find(opened, "remark").text.startswith("not judged: digital silence")
+
+
+def test_what_is_no_speech_is_not_judged(browser, network, tmp_path):
+    path = tmp_path / "tone.wav"
+    soundfile.write(path, 0.3 * np.sin(2 * np.pi * 440 * np.arange(80000) / 16000), 16000)
+    detector = plain_detector(network, threshold=1e6, speech_check="built-in")
+    with running(detector) as service:
+        for page in open_page(browser, service.url):
+            choose(page, path)
+            wait_for_result(page)
+            assert find(page, "verdict").text == "Not judged: no speech was found in this"
+            assert find(page, "verdict").get_attribute("class") == ""
+            assert "says nothing about this recording" in find(page, "explanation").text
+            assert not page.find_elements(By.CSS_SELECTOR, "#picture .marked")
+            assert find(page, "parts-title").text == "The part with the lowest score"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ function showNumbers(name, answer, recording) {
   byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 }
 
-function captionWords({ parts = [], searched }) {
+function captionWords(parts, searched) {
   const words = [`Each score is of ${number(data.window_s)} s.`];
   if (!searched) words.push('The score of a whole recording can hide a short part.');
   else words.push(chanceWords(searched));
@@ -43,7 +43,9 @@ function captionWords({ parts = [], searched }) {
 
 function showResult({ answer, file, name }) {
   const recording = answer.recordings[0];
-  const { parts = [], searched = null } = recording;
+  // Of what is not judged, no part is.
+  const { parts = [] } = recording;
+  const searched = recording.verdict ? recording.searched : null;
   const { kind, text } = verdictWords(recording, answer.threshold);
   byId('name').replaceChildren(el('strong', {}, name), ` (${clock(recording.seconds)})`);
   document.title = `${name}: is this voice genuine?`;
@@ -52,7 +54,7 @@ function showResult({ answer, file, name }) {
   byId('verdict').className = kind;
   byId('explanation').textContent = scoreWords(recording, answer);
   byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
-  byId('caption').textContent = captionWords(recording);
+  byId('caption').textContent = captionWords(parts, searched);
   showNumbers(name, answer, recording);
   showParts(shown);
   load(file);

@@ -73,6 +73,8 @@ function partsWords(parts) {
 }
 
 // Each window that is compared with a threshold is one more chance of a false alarm.
-function chanceWords({ windows }) {
-  return `${windows} of them were compared with the detector's threshold: the more there are, the likelier one falls below it by chance, in genuine speech too.`;
+function chanceWords({ windows, false_alarms: alarms }) {
+  if (!alarms) return `${windows} of them were compared with the detector's threshold: the more there are, the likelier one falls below it by chance, in genuine speech too.`;
+  const rate = alarms.rate === null ? '' : `${number(100 * alarms.rate)} %, and `;
+  return `${windows} of them were compared with a threshold. Of genuine recordings as long, ${rate}at most ${number(100 * alarms.at_most)} %, have a part below it.`;
 }

@@ -110,6 +110,8 @@ def test_an_answer_says_what_made_it(served, network, detector):
         "engine": detector.engine,
         "device": "cpu",
         "max_samples": 16000,
+        "parts": False,
+        "speech_check": "off",
         "trial": False,
         "window": 1.0,
         "hop": 0.3,

@@ -1,0 +1,381 @@
+"""Whether there is speech in a recording at all, before anything is said of its voice.
+
+Invariant: the answer follows from the samples alone: not from their level, nor from what is
+installed, nor from the recordings that are checked with it. Whoever is in doubt finds speech: what
+is refused gets no verdict, while a sound that is taken for speech gets one as it always did.
+
+Speech is found in segments of up to 4 s, by what its making gives it: energy that rises and falls 2
+to 9 times a second, the rate of syllables (Houtgast and Steeneken, Journal of the Acoustical
+Society of America 77, 1985); voices whose pitch glides, between sounds without pitch; spectra that
+move as a mouth does. 60 small decision trees weigh 26 such numbers. They were grown on recordings
+of speech (genuine, synthetic, on telephone lines, in noise, over music, in rooms) and of other
+sounds; docs/judging.md says which, and how often they err on others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from asdf.arrays import Floats, Integers
+from asdf.audio.silero import WINDOW, silero_version, speech_probabilities
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+
+MIN_S = 1.0
+"""Shorter recordings are not checked: a syllable or two shows no rhythm."""
+
+_SEGMENT = 4 * SAMPLE_RATE
+_FRAME = 512
+_HOP = 256
+_FFT = 1024
+_MIN_ACTIVE = 8
+_MIN_VOICED = 3
+# Frequencies in which flatness is measured, from 94 to 3,800 Hz.
+_FLAT = slice(6, 243)
+# Of modulations in Hz: all, of syllables, and faster than a mouth moves.
+_MODULATION_FFT = 512
+_ALL_RATES = (0.5, 28.0)
+_SYLLABLES = (2.0, 9.0)
+_RATTLE = (12.0, 28.0)
+# Band edges in Hz, within what a telephone line carries.
+_EDGES = (100, 250, 400, 630, 920, 1270, 1720, 2320, 3150, 3800)
+# Lags of pitches from 64 to 400 Hz, in samples.
+_FIRST_LAG = 40
+_LAST_LAG = 250
+_VOICED = 0.6
+# Root mean square, of full scale.
+_LEVEL = 0.1
+_TINY = 1e-12
+# A syllable or two, at the threshold of the package.
+_SILERO_THRESHOLD = 0.5
+_SILERO_S = 0.25
+
+
+def speech_finder(name: str) -> Callable[[np.ndarray], bool] | None:
+    """Return the function that looks for speech, 'built-in' or 'silero'; None for 'off'.
+
+    Raises:
+        UsageError: there is no such one, or it is not installed.
+    """
+    if name == "off":
+        return None
+    if name == "built-in":
+        return has_speech
+    if name != "silero":
+        raise UsageError(f"speech_check = {name!r}: give 'built-in', 'silero' or 'off'.")
+    silero_version("speech_check")
+    return _silero_finds_speech
+
+
+def _silero_finds_speech(waveform: np.ndarray) -> bool:
+    speech = speech_probabilities(waveform) >= _SILERO_THRESHOLD
+    return bool(speech.sum() * WINDOW >= _SILERO_S * SAMPLE_RATE)
+
+
+def has_speech(waveform: np.ndarray) -> bool:
+    """Return whether there is speech in any 4 s of a recording (T,) at 16 kHz; in doubt True."""
+    if len(waveform) < MIN_S * SAMPLE_RATE:
+        return True
+    # Most speech shows in its first segment.
+    return any(evidence(segment) >= _trees().threshold for segment in _cut(waveform))
+
+
+def evidence(segment: np.ndarray) -> float:
+    """Return the trees' sum for a segment (T,) of a second or more: the higher, the more speech."""
+    return _trees().weigh(np.nan_to_num(describe(segment)))
+
+
+def _cut(waveform: np.ndarray) -> list[np.ndarray]:
+    if len(waveform) <= _SEGMENT:
+        return [waveform]
+    starts = list(range(0, len(waveform) - _SEGMENT + 1, _SEGMENT // 2))
+    if starts[-1] + _SEGMENT < len(waveform):
+        starts.append(len(waveform) - _SEGMENT)
+    return [waveform[start : start + _SEGMENT] for start in starts]
+
+
+class _Trees(NamedTuple):
+    """Decision trees, (trees, nodes); a leaf leads to itself."""
+
+    threshold: float
+    base: float
+    feature: Integers
+    limit: Floats
+    left: Integers
+    right: Integers
+    value: Floats
+    depth: int
+
+    def weigh(self, features: Floats) -> float:
+        """Return the sum of the leaves that the features (26,) lead to."""
+        rows = np.arange(len(self.feature))
+        node = np.zeros(len(rows), np.int64)
+        for _ in range(self.depth):
+            goes_left = features[self.feature[rows, node]] <= self.limit[rows, node]
+            node = np.where(goes_left, self.left[rows, node], self.right[rows, node])
+        return self.base + float(self.value[rows, node].sum())
+
+
+@cache
+def _trees() -> _Trees:
+    content = json.loads((files("asdf.audio") / "speech_check.json").read_text())
+    arrays = {}
+    for name in ("feature", "left", "right"):
+        arrays[name] = np.array(content[name], np.int64)
+    for name in ("limit", "value"):
+        arrays[name] = np.array(content[name], np.float64)
+    return _Trees(
+        threshold=content["threshold"], base=content["base"], depth=content["depth"], **arrays
+    )
+
+
+class _Frames(NamedTuple):
+    """Spectra of frames of 32 ms, 16 ms apart.
+
+    Attributes:
+        power_NF: Power of frequencies.
+        bands_NB: Power of bands.
+        level_N: Level of all bands in dB below the loudest frames, -50 at least.
+        active_N: Frames within 30 dB of the loudest, or the 8 loudest.
+    """
+
+    power_NF: Floats
+    bands_NB: Floats
+    level_N: Floats
+    active_N: np.ndarray
+
+
+@cache
+def _window() -> np.ndarray:
+    window: np.ndarray = np.hanning(_FRAME + 1)[:-1].astype(np.float32)
+    return window
+
+
+@cache
+def _frequencies() -> Floats:
+    frequencies: Floats = np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE)
+    return frequencies
+
+
+@cache
+def _band_matrix() -> np.ndarray:
+    columns = []
+    for low, high in pairwise(_EDGES):
+        columns.append((_frequencies() >= low) & (_frequencies() < high))
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _analyse(segment: np.ndarray) -> _Frames:
+    # At one level, or the constants that keep logarithms finite would count.
+    level = float(np.std(segment)) + _TINY
+    samples = segment * (_LEVEL / level)
+    views = np.lib.stride_tricks.sliding_window_view(samples, _FRAME)
+    frames = views[::_HOP]
+    means = frames.mean(axis=1, keepdims=True)
+    windowed = (frames - means) * _window()
+    spectra = np.fft.rfft(windowed, _FFT, axis=1)
+    power: Floats = np.abs(spectra).astype(np.float32) ** 2
+    bands = power @ _band_matrix()
+    total = bands.sum(axis=1)
+    # Not the maximum: a click is no voice.
+    loudest = np.quantile(total, 0.98) + _TINY
+    level_N = _decibels(total / loudest, 1e-5)
+    active = level_N > -30
+    if active.sum() < _MIN_ACTIVE:
+        loud = np.sort(level_N)
+        active = level_N >= loud[-_MIN_ACTIVE]
+    return _Frames(power, bands, level_N, active)
+
+
+def _decibels(ratio: Floats, floor: float) -> Floats:
+    limited = np.maximum(ratio, floor)
+    decibels: Floats = 10 * np.log10(limited)
+    return decibels
+
+
+def describe(segment: np.ndarray) -> Floats:
+    """Return the 26 numbers that speech is known by, of a segment (T,) of a second or more."""
+    frames = _analyse(segment)
+    peaks, pitch = _find_pitch(frames.power_NF)
+    seconds = len(segment) / SAMPLE_RATE
+    numbers = _describe_rhythm(frames)
+    numbers += _describe_voice(frames.active_N, peaks, pitch, seconds)
+    numbers += _describe_movement(frames)
+    numbers.append(_correlate(frames, peaks))
+    return np.array(numbers, np.float64)
+
+
+def _describe_rhythm(frames: _Frames) -> list[float]:
+    """Return how deep and how fast the level changes, in all bands together and in each."""
+    loudest = np.quantile(frames.bands_NB, 0.98, axis=0)
+    bands_dB = _decibels(frames.bands_NB / (loudest + _TINY), 1e-4)
+    depth = bands_dB.std(axis=0)
+    whole = _modulations(frames.level_N[:, None])
+    bands = _modulations(bands_dB)
+    return [
+        frames.level_N.std(),
+        frames.active_N.mean(),
+        _share(whole, _SYLLABLES)[0],
+        _share(whole, _RATTLE)[0],
+        _share(bands, _SYLLABLES).mean(),
+        _share(bands, _RATTLE).mean(),
+        depth.mean(),
+        depth.min(),
+    ]
+
+
+def _modulations(level_NB: Floats) -> Floats:
+    """Return the power of modulation at `_modulation_rates`, of each column."""
+    centred = level_NB - level_NB.mean(axis=0)
+    window = np.hanning(len(centred))
+    tapered = centred * window[:, None]
+    spectra = np.fft.rfft(tapered, _MODULATION_FFT, axis=0)
+    power: Floats = np.abs(spectra) ** 2
+    return power
+
+
+@cache
+def _modulation_rates() -> Floats:
+    rates: Floats = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
+    return rates
+
+
+def _share(power_RB: Floats, band: tuple[float, float]) -> Floats:
+    """Return the proportion of modulation at rates from `band[0]` up to `band[1]` Hz."""
+    whole = _sum_rates(power_RB, _ALL_RATES)
+    share: Floats = _sum_rates(power_RB, band) / (whole + 1e-9)
+    return share
+
+
+def _sum_rates(power_RB: Floats, band: tuple[float, float]) -> Floats:
+    rates = _modulation_rates()
+    low, high = band
+    counted = (rates >= low) & (rates < high)
+    total: Floats = power_RB[counted].sum(axis=0)
+    return total
+
+
+def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
+    """Return the height of each frame's pitch peak, 0 without one, and the pitch in semitones.
+
+    By the autocorrelation over that of the window (Boersma, Proceedings of the Institute of
+    Phonetic Sciences 17, Amsterdam, 1993), of frequencies from 70 to 1,600 Hz.
+    """
+    heard = power_NF.copy()
+    frequencies = _frequencies()
+    heard[:, frequencies > 1600] = 0
+    heard[:, frequencies < 70] = 0
+    correlation = np.fft.irfft(heard, axis=1)[:, : _FFT // 2]
+    correlation = correlation / _window_correlation()
+    first = np.maximum(correlation[:, :1], _TINY)
+    relative = correlation[:, _FIRST_LAG:_LAST_LAG] / first
+    best = relative.argmax(axis=1)
+    highest = np.take_along_axis(relative, best[:, None], axis=1)
+    peaks = np.clip(highest[:, 0], 0, 1.2)
+    # At an end of the range it is a slope.
+    last = relative.shape[1] - 1
+    is_peak = (best > 0) & (best < last)
+    lags = best + _FIRST_LAG
+    pitch = 12 * np.log2(SAMPLE_RATE / lags)
+    return np.where(is_peak, peaks, 0), pitch
+
+
+@cache
+def _window_correlation() -> Floats:
+    """Return the autocorrelation of the window, from where on it says nothing a constant."""
+    spectrum = np.fft.rfft(_window(), _FFT)
+    power = np.abs(spectrum) ** 2
+    correlation = np.fft.irfft(power)[: _FFT // 2]
+    least = 1e-3 * correlation[0]
+    limited: Floats = np.maximum(correlation, least)
+    return limited
+
+
+def _describe_voice(
+    active: np.ndarray, peaks: Floats, pitch: Floats, seconds: float
+) -> list[float]:
+    """Return how much is voiced, and how the pitch moves: voices glide, and begin and end."""
+    voiced = active & (peaks > _VOICED)
+    both = voiced[1:] & voiced[:-1]
+    steps = np.abs(np.diff(pitch))
+    is_near = steps < 2
+    near = steps[both & is_near]
+    glide = near.mean() if len(near) > _MIN_VOICED else 0.0
+    voices = pitch[voiced]
+    spread = voices.std() if len(voices) > _MIN_VOICED else 0.0
+    jumps = (both & ~is_near).sum()
+    lengths = _run_lengths(voiced)
+    long_runs = lengths >= 4
+    frames = active.sum()
+    return [
+        voiced.sum() / frames,
+        glide,
+        (near > 0.15).sum() / frames,
+        jumps / max(1, both.sum()),
+        spread,
+        long_runs.sum() / seconds,
+        peaks[active].std(),
+        peaks[active].mean(),
+    ]
+
+
+def _run_lengths(flags: np.ndarray) -> Integers:
+    """Return the lengths of the runs of True."""
+    padded = np.pad(flags.astype(int), 1)
+    edges = np.diff(padded)
+    starts = np.flatnonzero(edges == 1)
+    ends = np.flatnonzero(edges == -1)
+    return ends - starts
+
+
+def _describe_movement(frames: _Frames) -> list[float]:
+    """Return how the spectrum's shape moves, as cepstra of the bands, and how flat it is."""
+    active = frames.active_N
+    cepstra = _cepstra(frames.bands_NB)
+    numbers = cepstra[active].std(axis=0).tolist()
+    # From one frame to the next, and over a tenth of a second.
+    for lag in (1, 6):
+        moves = cepstra[lag:] - cepstra[:-lag]
+        counted = active[lag:] & active[:-lag]
+        distances = np.linalg.norm(moves, axis=1)[counted]
+        numbers.append(distances.mean() if len(distances) else 0.0)
+    heard = frames.power_NF[:, _FLAT]
+    logarithms = np.log(heard + 1e-10)
+    geometric = np.exp(logarithms.mean(axis=1))
+    arithmetic = heard.mean(axis=1) + 1e-10
+    flatness = (geometric / arithmetic)[active]
+    logs = np.log(flatness + 1e-4)
+    return [*numbers, logs.mean(), logs.std()]
+
+
+def _cepstra(bands_NB: Floats) -> Floats:
+    """Return the first five cepstral coefficients of the levels of bands, (N, 5)."""
+    total = bands_NB.sum(axis=1, keepdims=True)
+    audible = np.maximum(bands_NB, total * 1e-5)
+    level = 10 * np.log10(audible + _TINY)
+    count = level.shape[1]
+    orders = np.arange(1, 6)
+    middles = np.arange(count) + 0.5
+    angles = np.outer(orders, middles) * (np.pi / count)
+    cosines = np.cos(angles) * np.sqrt(2 / count)
+    centred = level - level.mean(axis=1, keepdims=True)
+    cepstra: Floats = centred @ cosines.T
+    return cepstra
+
+
+def _correlate(frames: _Frames, peaks: Floats) -> float:
+    """Return the correlation of pitch peaks and level: vowels are voiced, and louder."""
+    active = frames.active_N
+    voicing = peaks[active]
+    level = frames.level_N[active]
+    is_constant = not voicing.std() or not level.std()
+    if len(level) <= 5 or is_constant:
+        return 0.0
+    return float(np.corrcoef(voicing, level)[0, 1])

@@ -1,0 +1,68 @@
+"""`calibrate --windows`: a threshold for windows, from genuine recordings that the network scores.
+
+Invariant: recordings are searched as `score` searches them, by the calibrated network itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from asdf.commands.outputs import show
+from asdf.errors import AsdfError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from asdf.metrics.calibration import Calibration
+
+
+def check_windows(named: str | None, rate: float | None) -> None:
+    """Refuse a rate that is none, or that nothing is learnt at.
+
+    Raises:
+        UsageError: it is not between 0 and 1, or --windows is not there.
+    """
+    if rate is None:
+        return
+    if named is None:
+        raise UsageError("--windows-rate is that of --windows: name genuine recordings with it.")
+    if not 0 < rate < 1:
+        raise UsageError(f"--windows-rate {rate:g}: give a proportion between 0 and 1.")
+
+
+def learn_windows(network: Path, calibration: Calibration, named: str, rate: float) -> Calibration:
+    """Return a calibration with a threshold for windows.
+
+    Args:
+        network: File of the network, calibrated already.
+        named: Folder or list of genuine recordings; those that a list labels 0 are left out.
+        rate: Proportion of them that may have a window below the threshold.
+
+    Raises:
+        UsageError: there are no such recordings.
+        AsdfError: they are too few, or one cannot be scored.
+    """
+    from asdf.commands.score_recordings import find_recordings
+    from asdf.runs.progress import track
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.window_threshold import learn_window_threshold
+
+    recordings = find_recordings([named])
+    labelled = zip(recordings.paths, recordings.labels, strict=True)
+    paths = [path for path, label in labelled if label != 0]
+    detector = Detector(network)
+    search = detector.hearing.summary.search
+    assert search is not None
+    scores = []
+    results = detector.score_many(paths, whole=True)
+    for result in track(results, len(paths), "searching", unit="recordings"):
+        if result.error:
+            raise AsdfError(f"{result.error} It is among the recordings of --windows {named}.")
+        scores.append([window.score for window in result.windows_scores if window.judged])
+    learnt = learn_window_threshold(scores, rate, search.window, search.hop, calibration.threshold)
+    short = len(paths) - len(learnt.counts)
+    if short:
+        show(f"{short} of {len(paths)} recordings of {named} are too short, or without speech")
+    show(learnt.describe())
+    return replace(calibration, windows=learnt.content())

@@ -1,0 +1,155 @@
+"""A threshold for the windows of long recordings, learnt from windows of genuine ones.
+
+Invariant: the rate of false alarms is that of recordings, not of windows: of genuine recordings
+like those that it was learnt from, at most `rate` have any window below the threshold, however many
+windows each has. It is a rank of their lowest windows, so that this holds of any distribution
+(Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, Springer, 2005).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.metrics.intervals import beta_quantile
+
+_MAX_RECORDINGS = 10**6
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class WindowThreshold:
+    """A threshold for windows, and what it was learnt from.
+
+    Attributes:
+        threshold: Score, as it is shown, below which a window is in a part.
+        rate: Proportion of genuine recordings that may have a window below it.
+        window, hop: Samples of a window, and from the start of one to that of the next.
+        counts: Number of windows of each genuine recording.
+        first_below: Index of its first window below the threshold; -1 where there is none.
+    """
+
+    threshold: float
+    rate: float
+    window: int
+    hop: int
+    counts: tuple[int, ...]
+    first_below: tuple[int, ...]
+
+    def false_alarms(self, windows: int) -> FalseAlarms:
+        """Return the rate at which genuine recordings of so many windows have one below it.
+
+        It is counted in the first windows of those that have as many. Where none has, it is that of
+        the longest, and the bound is as many times higher as the recording is longer: the chance of
+        any of several events is at most the sum of their chances.
+        """
+        counts = np.array(self.counts)
+        counted = min(windows, int(counts.max()))
+        first = np.array(self.first_below)[counts >= counted]
+        below = int(((first >= 0) & (first < counted)).sum())
+        times = math.ceil(windows / counted)
+        bound = 1.0
+        if below < len(first):
+            bound = min(1.0, times * beta_quantile(_LEVEL, below + 1, len(first) - below))
+        rate = below / len(first) if times == 1 else None
+        return FalseAlarms(rate, bound, len(first))
+
+    def describe(self) -> str:
+        """Return in words what it was learnt from."""
+        return (
+            f"windows are compared with {self.threshold:.4g}: {100 * self.rate:g} % of genuine "
+            f"recordings like the {len(self.counts):,} that it was learnt from, of "
+            f"{int(np.median(self.counts))} windows each, have one below it"
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return plain values for a network file."""
+        entry = asdict(self)
+        return {**entry, "counts": list(self.counts), "first_below": list(self.first_below)}
+
+
+@dataclass(frozen=True)
+class FalseAlarms:
+    """How often a genuine recording of some number of windows has one below the threshold.
+
+    Attributes:
+        rate: Proportion of those that were counted; None where none was as long.
+        at_most: One-sided upper bound at 95 %, of Clopper and Pearson.
+        recordings: Number of genuine recordings that it was counted in.
+    """
+
+    rate: float | None
+    at_most: float
+    recordings: int
+
+    def entry(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+def learn_window_threshold(
+    scores: Sequence[Sequence[float]], rate: float, window: int, hop: int, highest: float
+) -> WindowThreshold:
+    """Learn a threshold from the windows of genuine recordings.
+
+    It is the r-th smallest of their lowest windows, r = floor(rate (n + 1)): that of another
+    recording of the same kind is below it with a probability of at most r / (n + 1).
+
+    Args:
+        scores: Scores of the windows of each recording, as they are shown.
+        window, hop: Samples of a window and of the hop.
+        highest: Threshold of recordings, which the learnt one does not exceed.
+
+    Raises:
+        AsdfError: the recordings are too few for the rate.
+    """
+    searched = [row for row in scores if len(row)]
+    rank = math.floor(rate * (len(searched) + 1))
+    if rank < 1:
+        needed = math.ceil(1 / rate) - 1
+        raise AsdfError(
+            f"{len(searched)} genuine recordings have windows of {window / SAMPLE_RATE:.3g} s with "
+            f"speech in them: a threshold that {100 * rate:g} % of them fall below needs at least "
+            f"{needed}. Name more recordings, longer than two windows, or a higher rate."
+        )
+    lowest = sorted(min(row) for row in searched)
+    threshold = min(lowest[rank - 1], highest)
+    first_below = []
+    for row in searched:
+        below = [index for index, score in enumerate(row) if score < threshold]
+        first_below.append(below[0] if below else -1)
+    counts = tuple(len(row) for row in searched)
+    return WindowThreshold(threshold, rate, window, hop, counts, tuple(first_below))
+
+
+def read_window_threshold(entry: Any) -> WindowThreshold | None:
+    """Return the threshold of an entry of `WindowThreshold.content`; None where it is no such."""
+    if not isinstance(entry, Mapping):
+        return None
+    try:
+        counts = tuple(map(int, entry["counts"]))
+        first_below = tuple(map(int, entry["first_below"]))
+        learnt = WindowThreshold(
+            float(entry["threshold"]),
+            float(entry["rate"]),
+            int(entry["window"]),
+            int(entry["hop"]),
+            counts,
+            first_below,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    is_sound = (
+        math.isfinite(learnt.threshold)
+        and 0 < learnt.rate < 1
+        and 0 < learnt.hop <= learnt.window
+        and 0 < len(counts) == len(first_below) <= _MAX_RECORDINGS
+        and min(counts) > 0
+    )
+    return learnt if is_sound else None
