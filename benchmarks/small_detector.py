@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def measure(work: Path) -> dict[str, Any]:
     }
 
 
-def attacks_of(ids: list[str], trials: TrialList) -> list[str]:
+def attacks_of(ids: Sequence[str], trials: TrialList) -> list[str]:
     """Return the attack of each scored trial."""
     attacks = []
     for utterance in ids:

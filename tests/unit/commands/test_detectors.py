@@ -8,7 +8,7 @@ import re
 import pytest
 
 from asdf.__main__ import main
-from asdf.hub import count_parameters, known_detectors, parse_name, weights_bytes
+from asdf.hub import choosing, count_parameters, known_detectors, parse_name, weights_bytes
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
@@ -123,6 +123,12 @@ def test_json_has_every_fact(tmp_path, capsys):
     assert [entries[name]["commercial_use"] for name in ("AASIST", "SLS")] == [True, None]
     assert entries["TCM"]["recommended_for"] == ["commercial use allowed"]
     assert small["approximate_bytes"] == 426_428
+    assert 0 < small["cpu_seconds_per_minute"] < entries["TCM"]["cpu_seconds_per_minute"]
+    assert entries["SLS"]["cpu_seconds_per_minute"] is None
+
+
+def test_times_are_of_detectors_that_are_listed():
+    assert set(choosing._CPU_SECONDS) <= {detector.name for detector in known_detectors()}
 
 
 def test_names_of_the_hub_are_names(tmp_path, monkeypatch):
