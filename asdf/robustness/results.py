@@ -301,7 +301,7 @@ def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) 
         Section(
             "grades",
             "Error rate by grade",
-            ["Each degradation from mild to harsh; the level line is clean speech."],
+            ["What each degradation costs at its grades."],
             figures=[figure] if figure.panels else [],
         ),
         Section(
@@ -358,14 +358,14 @@ def grades_figure(study: Study) -> Figure:
         graded.setdefault(condition.degradation.name, []).append(condition)
     top = 1.0
     for row in study.measured:
-        top = max(top, 100 * row.values["eer"].high)
+        top = max(top, 105 * row.values["eer"].high)
     panels = []
     for conditions in graded.values():
         if len(conditions) > 1:
             panels.append(_grade_panel(study, conditions, top))
     names = [(Line((), number), name) for number, name in enumerate(study.judging)]
     legends = [Legend("", names)] if len(names) > 1 else []
-    text = "EER in %; bars are intervals of 95 %, the dotted line is clean speech."
+    text = "EER in %; bars are intervals of 95 %, the level line is clean speech."
     return Figure("grades", "EER by grade", text, panels, legends=legends)
 
 

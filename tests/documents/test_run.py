@@ -72,6 +72,8 @@ ELSEWHERE = {
     "curl": "tests/unit/service",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
+    "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
+    "python -m asdf robustness a.pt": "the same",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.
