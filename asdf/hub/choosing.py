@@ -27,6 +27,7 @@ _CPU_SECONDS = {
     "nii-yamagishilab/wav2vec-small-anti-deepfake-nda": 9.0,
     "Nes2Net-X": 21.9,
     "Nes2Net-X, mean of 5 checkpoints": 21.9,
+    "SLS": 22.0,
     "TCM": 22.8,
     "SSL_Anti-spoofing": 23.3,
 }
