@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from asdf.audio.recording_sources import Limits
-from asdf.audio.speech_activity import check_detector
+from asdf.audio.speech import check_detector
 from asdf.checkpoint.fused_file import check_network, is_fused_file, locate_network, read_fused_file
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.resources import gpu_memory
