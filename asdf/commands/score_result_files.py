@@ -15,6 +15,7 @@ from textwrap import indent
 from typing import IO, Any
 
 from asdf.commands.score_pictures import svg_plot
+from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.runs.files import write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
@@ -36,6 +37,8 @@ _COLUMNS_AFTER = (
 )
 # At the end, for networks that trace sources.
 _COLUMNS_OF_SOURCES = ("source", "source_probability")
+# After these, for calibrated networks.
+_COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,13 @@ class CsvTable:
         self._rows = csv.writer(file, lineterminator="\n")
         self._precision = heading.precision
         self._has_sources = bool(heading.source_column)
+        self._has_llrs = heading.kind == "llr"
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
-        self._rows.writerow([*columns, *(_COLUMNS_OF_SOURCES if self._has_sources else ())])
+        if self._has_sources:
+            columns += _COLUMNS_OF_SOURCES
+        if self._has_llrs:
+            columns += _COLUMNS_OF_LLRS
+        self._rows.writerow(columns)
 
     def add(self, line: Line) -> None:
         """Write the rows of a recording."""
@@ -85,14 +93,18 @@ class CsvTable:
             self._precision,
         ]
         path = csv_text(result.name)
-        if self._has_sources:
-            after += _source_cells(result)
-        self._rows.writerow([path, "", "", _cell(result.score), *after])
         empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
         if self._has_sources:
-            empty += ["", ""]
+            after += _source_cells(result)
+            empty += [""] * len(_COLUMNS_OF_SOURCES)
+        if self._has_llrs:
+            after += _llr_cells(result.llr, result)
+        self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
-            self._rows.writerow([path, window.start_s, window.end_s, window.score, *empty])
+            row = [path, window.start_s, window.end_s, window.score, *empty]
+            if self._has_llrs:
+                row += _llr_cells(window.score)
+            self._rows.writerow(row)
 
     def end(self, complete: bool) -> None:
         """Do nothing: a CSV table has no place for what is missing in it."""
@@ -160,6 +172,22 @@ def _source_cells(result: Scored) -> list[str]:
         return ["", ""]
     best = result.sources.best
     return [csv_text(best), _cell(result.sources.probabilities[best])]
+
+
+def _llr_cells(llr: float | None, result: Scored | None = None) -> list[str]:
+    """Return an LLR to the base of ten, its interval, its unbounded value, and its words.
+
+    Args:
+        result: Result that has interval and unbounded value; None: a window, which has none.
+    """
+    if llr is None:
+        return [""] * len(_COLUMNS_OF_LLRS)
+    low, high, unbounded = "", "", ""
+    if result is not None and result.llr_interval is not None:
+        low, high = map(_cell, result.llr_interval)
+    if result is not None:
+        unbounded = _cell(result.unbounded_llr)
+    return [_cell(log10_llr(llr)), low, high, unbounded, describe_llr(llr)]
 
 
 def _cell(value: float | None) -> str:

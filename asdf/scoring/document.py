@@ -29,6 +29,7 @@ class Heading:
         threshold: bona fide from this score on; None: no verdicts.
         decision: the threshold in words.
         precision: the number format that the network computed in.
+        calibration: Origin and limits of LLRs (`Calibration.summary`); None: not known.
         source_column: Meaning of the classes of a network that traces sources; ''.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             left out.
@@ -40,6 +41,7 @@ class Heading:
     threshold: float | None
     decision: str
     precision: str = "fp32"
+    calibration: dict[str, Any] | None = None
     source_column: str = ""
     made_by: dict[str, Any] | None = None
 
@@ -48,8 +50,9 @@ class Heading:
         entries = asdict(self)
         if not self.source_column:
             del entries["source_column"]
-        if self.made_by is None:
-            del entries["made_by"]
+        for name in ("made_by", "calibration"):
+            if entries[name] is None:
+                del entries[name]
         return entries
 
 
@@ -66,8 +69,16 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         decision = f"bona fide from {name} of {threshold:g} on"
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
     classes = detector.source_classes
-    column = classes.column if classes else ""
-    return Heading(scores, network, kind, threshold, decision, detector.precision, column)
+    return Heading(
+        scores,
+        network,
+        kind,
+        threshold,
+        decision,
+        detector.precision,
+        calibration=detector.calibration.summary() if detector.calibration else None,
+        source_column=classes.column if classes else "",
+    )
 
 
 def _describe_scores(detector: Detector, are_trials: bool) -> str:
