@@ -43,6 +43,7 @@ ROOMS = [
     "recipe",
     "launcher",
     "service",
+    "browser",
     "commands",
     "evaluation",
     "__init__",
@@ -57,6 +58,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 ANNEXES = {
     "archives",
     "audit",
+    "browser",
     "corpora",
     "demo",
     "doctor",

@@ -27,7 +27,6 @@ from asdf.audit.single import (
     Values,
     bins_of,
     chance,
-    holm,
     make_folds,
     permutation_tests,
     score_all_together,
@@ -35,6 +34,7 @@ from asdf.audit.single import (
     separate,
 )
 from asdf.errors import AsdfError
+from asdf.metrics.intervals import holm
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 

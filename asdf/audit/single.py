@@ -257,20 +257,6 @@ def bins_of(values: Values) -> Indices:
     return codes
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values that hold for all tests together.
-
-    Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
-    """
-    order = np.argsort(p_values, kind="stable")
-    adjusted = [1.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[int(index)]))
-        adjusted[int(index)] = highest
-    return adjusted
-
-
 def chance(labels: Flags, replicates: int) -> Interval:
     """Return the EER of scores that know nothing, and where 95 of 100 such EERs lie."""
     rng = np.random.default_rng(0)

@@ -35,8 +35,9 @@ _COLUMNS_AFTER = (
     "lowest_end_s",
     "precision",
 )
-# At the end, for networks that trace sources.
+# At the end, for networks that trace sources, and where parts are searched for.
 _COLUMNS_OF_SOURCES = ("source", "source_probability")
+_COLUMNS_OF_PARTS = ("parts", "windows_searched")
 # After these, for calibrated networks.
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 
@@ -68,12 +69,16 @@ class CsvTable:
         self._rows = csv.writer(file, lineterminator="\n")
         self._precision = heading.precision
         self._has_sources = bool(heading.source_column)
+        self._has_parts = heading.part_search is not None
         self._has_llrs = heading.kind == "llr"
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
+        if self._has_parts:
+            columns += _COLUMNS_OF_PARTS
         if self._has_llrs:
             columns += _COLUMNS_OF_LLRS
+        self._width = len(columns)
         self._rows.writerow(columns)
 
     def add(self, line: Line) -> None:
@@ -93,17 +98,17 @@ class CsvTable:
             self._precision,
         ]
         path = csv_text(result.name)
-        empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
         if self._has_sources:
             after += _source_cells(result)
-            empty += [""] * len(_COLUMNS_OF_SOURCES)
+        if self._has_parts:
+            after += _part_cells(result)
         if self._has_llrs:
-            after += _llr_cells(result.llr, result)
+            after += _llr_cells(result)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
-            row = [path, window.start_s, window.end_s, window.score, *empty]
-            if self._has_llrs:
-                row += _llr_cells(window.score)
+            row = [path, window.start_s, window.end_s, window.score]
+            row += [""] * (len(_COLUMNS_AFTER) - 1) + [self._precision]
+            row += [""] * (self._width - len(row))
             self._rows.writerow(row)
 
     def end(self, complete: bool) -> None:
@@ -174,20 +179,23 @@ def _source_cells(result: Scored) -> list[str]:
     return [csv_text(best), _cell(result.sources.probabilities[best])]
 
 
-def _llr_cells(llr: float | None, result: Scored | None = None) -> list[str]:
-    """Return an LLR to the base of ten, its interval, its unbounded value, and its words.
+def _part_cells(result: Scored) -> list[str]:
+    """Return the parts as 'start_s end_s score; ...', and in how many windows they were found."""
+    if result.searched is None:
+        return ["", ""]
+    parts = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
+    return ["; ".join(parts), str(result.searched.windows)]
 
-    Args:
-        result: Result that has interval and unbounded value; None: a window, which has none.
-    """
-    if llr is None:
+
+def _llr_cells(result: Scored) -> list[str]:
+    """Return an LLR to the base of ten, its interval, its unbounded value, and its words."""
+    if result.llr is None:
         return [""] * len(_COLUMNS_OF_LLRS)
-    low, high, unbounded = "", "", ""
-    if result is not None and result.llr_interval is not None:
-        low, high = map(_cell, result.llr_interval)
-    if result is not None:
-        unbounded = _cell(result.unbounded_llr)
-    return [_cell(log10_llr(llr)), low, high, unbounded, describe_llr(llr)]
+    ends = ["", ""]
+    if result.llr_interval is not None:
+        ends = list(map(_cell, result.llr_interval))
+    unbounded = _cell(result.unbounded_llr)
+    return [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
 
 
 def _cell(value: float | None) -> str:

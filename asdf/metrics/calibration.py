@@ -134,7 +134,8 @@ class Calibration:
         """Return the LLR of a score by each map of the bootstrap, (replicates,)."""
         rows = self._replicate_rows
         if self.map_scores is None:
-            return rows[:, 0] * raw + rows[:, 1]
+            affine: Floats = rows[:, 0] * raw + rows[:, 1]
+            return affine
         # As `LlrMap` does for one map: linear between knots, and with `scale` beyond them.
         knots = np.array(self.map_scores)
         position = np.interp(raw, knots, np.arange(knots.size))
@@ -142,7 +143,8 @@ class Calibration:
         share = position - left
         between = rows[:, left] * (1 - share) + rows[:, left + 1] * share
         beyond = raw - np.clip(raw, knots[0], knots[-1])
-        return between + self.scale * beyond
+        llrs: Floats = between + self.scale * beyond
+        return llrs
 
     @cached_property
     def _replicate_rows(self) -> Floats:

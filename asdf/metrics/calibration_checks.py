@@ -64,8 +64,8 @@ def _has_sound_bounds(entry: Mapping[str, Any]) -> bool:
 def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
     if set(_KNOTS).isdisjoint(entry):
         return True
-    scores = entry.get("map_scores")
-    llrs = entry.get("map_llrs")
+    scores: Any = entry.get("map_scores")
+    llrs: Any = entry.get("map_llrs")
     if not _are_finite(scores) or not _are_finite(llrs):
         return False
     return len(scores) == len(llrs) >= 2 and _rises(scores) and _rises(llrs)

@@ -62,7 +62,8 @@ class LlrMap:
             return self.scale * scores + self.offset
         between = np.interp(scores, self.scores, self.llrs)
         beyond = scores - np.clip(scores, self.scores[0], self.scores[-1])
-        return between + self.scale * beyond
+        llrs: Floats = between + self.scale * beyond
+        return llrs
 
     def inverse(self, llr: float) -> float:
         """Return the score of an LLR, up to rounding."""

@@ -14,6 +14,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
 from asdf.scoring.detector import Detector
 from asdf.scoring.made_by import made_by, provenance_of
+from asdf.scoring.parts import PartSearch
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.trials.how_scored import in_precision
 
@@ -31,6 +32,7 @@ class Heading:
         precision: the number format that the network computed in.
         calibration: Origin and limits of LLRs (`Calibration.summary`); None: not known.
         source_column: Meaning of the classes of a network that traces sources; ''.
+        part_search: How recordings are searched for parts; None: they are not.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             left out.
     """
@@ -43,6 +45,7 @@ class Heading:
     precision: str = "fp32"
     calibration: dict[str, Any] | None = None
     source_column: str = ""
+    part_search: PartSearch | None = None
     made_by: dict[str, Any] | None = None
 
     def entries(self) -> dict[str, Any]:
@@ -50,6 +53,9 @@ class Heading:
         entries = asdict(self)
         if not self.source_column:
             del entries["source_column"]
+        del entries["part_search"]
+        if self.part_search is not None:
+            entries["part_search"] = self.part_search.entry()
         for name in ("made_by", "calibration"):
             if entries[name] is None:
                 del entries[name]
@@ -76,8 +82,9 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         threshold,
         decision,
         detector.precision,
-        calibration=detector.calibration.summary() if detector.calibration else None,
         source_column=classes.column if classes else "",
+        part_search=None if are_trials else detector.hearing.summary.search,
+        calibration=detector.calibration.summary() if detector.calibration else None,
     )
 
 

@@ -62,6 +62,7 @@ class Options:
     threshold: float | None
     limits: Limits
     engine: str = PACKED
+    parts: bool = True
 
     def as_arguments(
         self, device: torch.device, precision: ScoringPrecision, threads: int
@@ -83,6 +84,7 @@ class Options:
             "threshold": self.threshold,
             "max_seconds": self.limits.max_seconds,
             "memory_limit": self.limits.memory,
+            "parts": self.parts,
         }
 
 

@@ -16,6 +16,7 @@ from asdf.__main__ import main
 from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate
+from asdf.scoring.scored import decide_verdict
 from asdf.tasks.fusion.trial_folds import make_folds
 from tests.unit.conftest import write_small_network
 
@@ -460,7 +461,7 @@ def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     highest = read.ids[int(np.argmax(read.scores))]
     # Trial scores, of which the calibration was learnt.
     (recorded / "one.txt").write_text(f"{highest} 1\n")
-    options = ("--json", "o.json", "--csv", "o.csv", "--device", "cpu", "--threshold", "2.6")
+    options = ("--json", "o.json", "--csv", "o.csv", "--device", "cpu")
     assert main(["score", "cal.pt", "one.txt", *options]) == 0
     capsys.readouterr()
     answer = json.loads((recorded / "o.json").read_text())
@@ -472,7 +473,11 @@ def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     assert entry["llr_interval"][0] <= entry["llr"] == entry["llr_interval"][1]
     assert "support for bona fide rather than spoof" in entry["llr_words"]
     assert "LLR at the limit of what 6 + 6 recordings support" in entry["remark"]
-    assert entry["verdict"] == ("bona fide" if unbounded >= 2.6 else "spoof")
+    # Too short to be judged; a longer one is judged by the map.
+    assert entry["verdict"] is None
+    beyond = entry["llr"] + 0.01
+    assert decide_verdict(entry["llr"], beyond, True, unbounded_llr=beyond) == "bona fide"
+    assert decide_verdict(entry["llr"], beyond, True) == "spoof"
     assert answer["calibration"]["origin"] == calibration.describe_origin()
     assert not {"replicates", "scale"} & answer["calibration"].keys()
     heading, row = (recorded / "o.csv").read_text().splitlines()
