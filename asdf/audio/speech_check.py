@@ -181,7 +181,7 @@ def _analyse(segment: np.ndarray) -> _Frames:
     means = frames.mean(axis=1, keepdims=True)
     windowed = (frames - means) * _window()
     spectra = np.fft.rfft(windowed, _FFT, axis=1)
-    power: Floats = np.abs(spectra).astype(np.float32) ** 2
+    power = np.abs(spectra).astype(np.float32) ** 2
     bands = power @ _band_matrix()
     total = bands.sum(axis=1)
     # Not the maximum: a click is no voice.

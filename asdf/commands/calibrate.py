@@ -8,6 +8,8 @@
     python -m asdf calibrate network.pt dev.txt --windows genuine_recordings/
     # threshold of these costs
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
+    # on the trials that are like the case
+    python -m asdf calibrate network.pt dev.txt --protocol P --where "codec=amr|gsm,language=fr"
 
 The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from
 `python -m asdf score ... --scores`. Of the folder of a run the best network is taken, and without
@@ -15,6 +17,12 @@ SCORES its score file of the first validation set. Its recordings should be like
 be judged, and none of them one that the network was trained on. Mapping and threshold are saved in
 the network file, with what they were learnt from; `score` and `asdf.Detector` then use them.
 Calibrating again replaces them. NETWORK2 of --output has no state of the training.
+
+Methods of --method: logistic regression; regularised, which shrinks LLRs a little (Morrison and
+Poh, 2018); bi-gaussian, which warps scores to the distributions of a perfectly calibrated system
+(Morrison, 2024). Auto, the default, takes the one with the lowest cross-validated Cllr, a simpler
+one where the difference is below 0.005 bits. LLRs are bounded by what the set supports (ELUB,
+Vergeer et al., 2016), which changes no decision, and have an interval from the bootstrap.
 
 Long recordings are searched for parts that sound spoofed in many windows, each of which may fall
 below the threshold by chance. --windows learns one for them, from genuine recordings as long as
@@ -27,28 +35,31 @@ their recordings; scores of another network, or with their sign turned, are refu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asdf.commands.calibrate_text import describe_learnt
 from asdf.commands.calibrate_windows import check_windows, learn_windows
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
-from asdf.commands.run_scores import choose_of_run
+from asdf.commands.relevant_trials import describe_where, parse_where, select_where
+from asdf.commands.run_scores import choose_of_run, chose_network
 from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
+from asdf.metrics.llr_maps import AUTO, METHODS
 from asdf.runs.layout import layout_of_score_file
 from asdf.runs.streams import descriptor_of
 from asdf.shipped import is_shipped
 from asdf.trials.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from asdf.commands.learn_calibration import CalibrationSet, Learnt
     from asdf.metrics.calibration import Calibration
     from asdf.metrics.costs import DetectionCost
     from asdf.trials.score_file import Scores
@@ -78,6 +89,16 @@ class CalibrateOptions(ProtocolOptions):
         metavar="NETWORK2",
         short="-o",
         aliases=("--out",),
+    )
+    method: str = option(
+        "how scores become LLRs",
+        choices=(AUTO, *METHODS),
+        default=AUTO,
+    )
+    where: str | None = option(
+        "learn from the trials that match: COLUMN=VALUE, several joined by commas, several values "
+        "of a column by |",
+        metavar="COLUMN=VALUE",
     )
     at_eer: bool = flag("threshold where both error rates are equal (default)")
     prior: float | None = option(
@@ -124,67 +145,84 @@ def main(arguments: list[str]) -> int:
         raise UsageError(
             f"{args.network} is a part of the installation: name the file to write with --output."
         )
+    wanted = parse_where(args.where) if args.where else {}
     network, path = choose_of_run(args.network, args.scores)
     # Before the scores are read: standard input can be read once only.
     check_inputs([path, args.protocol])
     protocol = read_protocol_option(args)
     scores = read_system_scores(path, protocol, args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
-    write = _read_network(network, args.output)
-    calibration = _calibrate(path, scores, cost, protocol.trials)
+    read = _read_network(network, args.output)
     check_networks_of([network], [path], [scores], args.folder)
+    learnt_from = _describe_set(path, scores, protocol.trials, wanted, read.evaluations)
+    learnt = _learn(path, learnt_from, cost, args.method)
     out = args.output or Path(network)
-    write(out, calibration)
-    show(_describe(path, scores, calibration))
+    calibration = learnt.calibration
+    read.write(out, calibration)
+    show(describe_learnt(path, learnt_from, learnt))
     if args.windows:
         calibration = learn_windows(out, calibration, args.windows, args.windows_rate or 0.05)
-        write(out, calibration)
-    show(f"written to {out}")
+        read.write(out, calibration)
+    show(f"written to {out}{read.remark}")
     return 0
 
 
-def _calibrate(
-    path: Path, scores: Scores, cost: DetectionCost | None, trials: TrialList | None
-) -> Calibration:
-    """Return the calibration of scores, with what it was learnt from."""
-    from asdf.metrics.calibration import calibrate
-    from asdf.metrics.detection import eer
+def _describe_set(
+    path: Path,
+    scores: Scores,
+    trials: TrialList | None,
+    wanted: Mapping[str, tuple[str, ...]],
+    evaluations: Sequence[Mapping[str, Any]],
+) -> CalibrationSet:
+    """Return the scores to learn from, with what is known of their set."""
+    from asdf.commands.learn_calibration import CalibrationSet
     from asdf.metrics.several_systems import speakers_of
-    from asdf.tasks.fusion.gain import calibrated_cllr
-    from asdf.tasks.fusion.trial_folds import make_folds
 
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None
     if trials is None and layout is not None:
         trials = RunFolder(layout.system).trials(path.stem)
-    try:
-        calibration = calibrate(scores.bona_fide, scores.spoof, cost)
-    except AsdfError as error:
-        raise AsdfError(f"{input_name(path)}: {error}") from None
-    speakers = speakers_of(scores, trials)
-    folds_of = "trials" if speakers is None else "speakers"
-    try:
-        folds = make_folds(scores.ids, scores.labels, speakers)
-        cross_validated = calibrated_cllr(scores, folds)
-    except AsdfError:
-        # Too few trials or speakers of a class, which `_describe` says.
-        cross_validated = None
-    return replace(
-        calibration,
-        set=path.stem if is_file else None,
-        trials=scores.digest(),
-        bona_fide=int(scores.bona_fide.size),
-        spoof=int(scores.spoof.size),
-        speakers=None if speakers is None else len(set(speakers)),
-        date=datetime.now(timezone.utc).date().isoformat(),
-        eer=eer(scores.bona_fide, scores.spoof)[0],
-        cross_validated_cllr=cross_validated,
-        folds_of=folds_of,
+    if wanted:
+        scores = select_where(scores, trials, wanted)
+    return CalibrationSet(
+        scores,
+        path.stem if is_file else None,
+        speakers_of(scores, trials),
+        describe_where(wanted) or None,
+        # A set that is not known to have chosen the network may still have.
+        (is_file and chose_network(path, evaluations)) or None,
     )
 
 
-def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibration], None]:
-    """Read the network, or the fused system; return what writes it with a calibration.
+def _learn(
+    path: Path, learnt_from: CalibrationSet, cost: DetectionCost | None, method: str
+) -> Learnt:
+    """Learn the calibration; errors name the score file."""
+    from asdf.commands.learn_calibration import learn_calibration
+
+    try:
+        return learn_calibration(learnt_from, cost, method)
+    except AsdfError as error:
+        raise AsdfError(f"{input_name(path)}: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The network, or the fused system, that is to be calibrated.
+
+    Attributes:
+        write: Writes it with a calibration.
+        evaluations: Records of the evaluations of its training, as far as its file has them.
+        remark: Words about the file that is written, after its name.
+    """
+
+    write: Callable[[Path, Calibration], None]
+    evaluations: Sequence[Mapping[str, Any]] = ()
+    remark: str = ""
+
+
+def _read_network(network: str, output: Path | None) -> _Read:
+    """Read the network, or the fused system.
 
     Raises:
         UsageError: a fused system is to be written to another folder, from which its paths do not
@@ -195,7 +233,7 @@ def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibrat
 
     path = Path(network)
     if not is_fused_file(path):
-        return _network_writer(network, output)
+        return _read_single(network, output)
     system = read_fused_file(path)
     if output and output.resolve().parent != path.resolve().parent:
         raise UsageError(f"--output {output}: a fused system stays in its folder, {path.parent}.")
@@ -203,10 +241,10 @@ def _read_network(network: str, output: Path | None) -> Callable[[Path, Calibrat
     def write(out: Path, calibration: Calibration) -> None:
         write_fused_file(out, replace(system, calibration=calibration))
 
-    return write
+    return _Read(write)
 
 
-def _network_writer(network: str, output: Path | None) -> Callable[[Path, Calibration], None]:
+def _read_single(network: str, output: Path | None) -> _Read:
     from asdf.checkpoint.network_file import write_network_file
     from asdf.checkpoint.network_reading import read_network_file
     from asdf.interchange import find_network, read_detector
@@ -228,7 +266,17 @@ def _network_writer(network: str, output: Path | None) -> Callable[[Path, Calibr
         written.calibration = calibration.content()
         write_network_file(out, written)
 
-    return write
+    remark = ""
+    if output is None and file.optimiser_state is not None:
+        remark = (
+            ", which still has the state of its training, to go on from: --output NETWORK2 writes "
+            "a file to judge with, without it"
+        )
+    progress = file.progress if isinstance(file.progress, Mapping) else {}
+    evaluations = progress.get("evaluations", ())
+    if not isinstance(evaluations, list | tuple):
+        evaluations = ()
+    return _Read(write, evaluations, remark)
 
 
 def _cost(args: CalibrateOptions) -> DetectionCost | None:
@@ -254,46 +302,3 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
         raise UsageError(
             "--prior lies between 0 and 1, neither included; costs are positive."
         ) from None
-
-
-def _cross_validated(calibration: Calibration) -> str:
-    """Return the Cllr of trials that the map was not fitted to, in words."""
-    folds_of = calibration.folds_of
-    if calibration.cross_validated_cllr is None:
-        return f"not cross-validated, as there are too few {folds_of} of a class"
-    note = "" if folds_of == "speakers" else ", as speakers are not known"
-    return f"{calibration.cross_validated_cllr:.4f} after, cross-validated by {folds_of}{note}"
-
-
-def _describe(path: Path, scores: Scores, calibration: Calibration) -> str:
-    from asdf.metrics.costs import cllr, min_cllr
-    from asdf.metrics.detection import eer
-    from asdf.trials.how_scored import in_precision
-    from asdf.trials.scored_files import how_scored
-
-    both = (scores.bona_fide, scores.spoof)
-    bona_fide_llrs = calibration.llr(scores.bona_fide)
-    spoof_llrs = calibration.llr(scores.spoof)
-    error_rate, _ = eer(*both)
-    precision = in_precision(how_scored(path).precision)
-    missed = np.mean(bona_fide_llrs < calibration.threshold)
-    accepted = np.mean(spoof_llrs >= calibration.threshold)
-    lines = [
-        f"{input_name(path)}: {scores.bona_fide.size} bona fide, {scores.spoof.size} spoof, "
-        f"EER {100 * error_rate:.2f} %{precision}",
-        f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}",
-        f"Cllr {cllr(*both):.4f} bits before, {_cross_validated(calibration)}; "
-        f"{cllr(bona_fide_llrs, spoof_llrs):.4f} on the trials that the map was fitted to, where "
-        f"the minimum of any increasing map is {min_cllr(*both):.4f}",
-        calibration.describe(),
-        f"on these scores {100 * missed:.2f} % of the bona fide are missed, "
-        f"{100 * accepted:.2f} % of the spoofs accepted",
-    ]
-    # Separated classes have no finite best map; the calibration then bounds its claims.
-    if scores.bona_fide.min() >= scores.spoof.max():
-        lines.append(
-            "No spoof scores above a bona fide recording, so these scores do not show how rare "
-            "errors are: the LLRs claim an error rate of one trial in all of them. More trials "
-            "would show more."
-        )
-    return "\n".join(lines)

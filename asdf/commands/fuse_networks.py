@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +64,7 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     """Return how fused scores become LLRs, with the threshold at their EER."""
     import numpy as np
 
+    from asdf.commands.learn_calibration import CalibrationSet, describe_set
     from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
     from asdf.trials.score_file import Scores
 
@@ -76,16 +76,7 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
         calibration = Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
     else:
         calibration = calibrate(fused.bona_fide, fused.spoof)
-    speakers = development.speakers
-    return replace(
-        calibration,
-        set=development.set or None,
-        trials=first.digest(),
-        bona_fide=measured.result.bona_fide,
-        spoof=measured.result.spoof,
-        speakers=None if speakers is None else len(set(speakers)),
-        date=datetime.now(timezone.utc).date().isoformat(),
-        eer=measured.result.eer,
-        cross_validated_cllr=measured.result.cllr,
-        folds_of="trials" if speakers is None else "speakers",
-    )
+    learnt_from = CalibrationSet(fused, development.set or None, development.speakers)
+    described = describe_set(calibration, learnt_from, measured.result.cllr)
+    # Of trials that the weights were not fitted to.
+    return replace(described, eer=measured.result.eer)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from asdf.errors import UsageError
 from asdf.hub import parse_name
-from asdf.runs.layout import Layout
+from asdf.runs.evaluations import evaluations_in
+from asdf.runs.layout import Layout, layout_of_score_file
 from asdf.runs.network_names import NetworkName
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
@@ -52,3 +55,20 @@ def _validation_scores(run: RunFolder, folder: Path, name: NetworkName) -> Path:
         f"{name}, the best network of {folder}, has no scores of a validation set. Name a score "
         f"file of it: {there or 'there is none; run stage 2 of the recipe'}."
     )
+
+
+def chose_network(scores: Path, records: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the set of a score file is one by which the network was chosen in its training.
+
+    It is where several networks of the run were evaluated on a validation set of that name.
+
+    Args:
+        scores: Score file, whose run is asked where it lies in one.
+        records: Records of evaluations in the network's file.
+    """
+    layout = layout_of_score_file(scores.absolute())
+    evaluations = evaluations_in(list(records))
+    if layout is not None:
+        evaluations += RunFolder(layout.system).evaluations()
+    networks = {each.network for each in evaluations if scores.stem in each.eers}
+    return len(networks) > 1

@@ -15,6 +15,7 @@ from textwrap import indent
 from typing import IO, Any
 
 from asdf.commands.score_pictures import svg_plot
+from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.runs.files import write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
@@ -37,6 +38,8 @@ _COLUMNS_AFTER = (
 # At the end, for networks that trace sources, and where parts are searched for.
 _COLUMNS_OF_SOURCES = ("source", "source_probability")
 _COLUMNS_OF_PARTS = ("parts", "windows_searched")
+# After these, for calibrated networks.
+_COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,14 @@ class CsvTable:
         self._precision = heading.precision
         self._has_sources = bool(heading.source_column)
         self._has_parts = heading.part_search is not None
+        self._has_llrs = heading.kind == "llr"
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
         if self._has_parts:
             columns += _COLUMNS_OF_PARTS
+        if self._has_llrs:
+            columns += _COLUMNS_OF_LLRS
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -96,6 +102,8 @@ class CsvTable:
             after += _source_cells(result)
         if self._has_parts:
             after += _part_cells(result)
+        if self._has_llrs:
+            after += _llr_cells(result)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
@@ -177,6 +185,17 @@ def _part_cells(result: Scored) -> list[str]:
         return ["", ""]
     parts = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
     return ["; ".join(parts), str(result.searched.windows)]
+
+
+def _llr_cells(result: Scored) -> list[str]:
+    """Return an LLR to the base of ten, its interval, its unbounded value, and its words."""
+    if result.llr is None:
+        return [""] * len(_COLUMNS_OF_LLRS)
+    ends = ["", ""]
+    if result.llr_interval is not None:
+        ends = list(map(_cell, result.llr_interval))
+    unbounded = _cell(result.unbounded_llr)
+    return [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
 
 
 def _cell(value: float | None) -> str:

@@ -36,6 +36,8 @@ from asdf.trials.scored_files import remove_how_scored, write_how_scored
 # What follows from the command is not saved: names, and what the threshold makes of a score.
 _SAVED_FIELDS = (
     "score",
+    "llr_interval",
+    "unbounded_llr",
     "raw",
     "error",
     "seconds",
@@ -234,6 +236,8 @@ class Results:
         self._screen.end()
         if self._heading.decision:
             self._screen.say(self._heading.decision)
+        if self._heading.calibration is not None:
+            self._screen.say(self._heading.calibration["origin"])
         if self.failed:
             self._screen.say(
                 f"{self.failed} of {len(self._recordings)} recordings could not be scored"
@@ -254,7 +258,10 @@ class Results:
         entry = self._entries[index]
         recording = self._recordings[index]
         lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
-        values = {name: entry[name] for name in _SAVED_FIELDS}
+        # A journal of an earlier version has no intervals.
+        values = {name: entry.get(name) for name in _SAVED_FIELDS}
+        if values["llr_interval"] is not None:
+            values["llr_interval"] = tuple(values["llr_interval"])
         # A journal of an earlier version has none.
         sources = Sources(**entry["sources"]) if entry.get("sources") else None
         values["lowest"] = lowest
@@ -273,7 +280,13 @@ class Results:
             extras={"sources": sources, "frames": frames},
             name=self._as_field(str(recording.path)),
             threshold=threshold,
-            verdict=decide_verdict(entry["score"], threshold, entry["judged"], has_parts),
+            verdict=decide_verdict(
+                entry["score"],
+                threshold,
+                entry["judged"],
+                has_parts,
+                values["unbounded_llr"],
+            ),
             llr=entry["score"] if self._heading.kind == "llr" else None,
             **values,
             **parts,

@@ -12,6 +12,8 @@ from typing import TextIO
 from asdf.commands.score_pictures import clock, text_plot
 from asdf.commands.score_result_files import Line
 from asdf.commands.score_terminal import TerminalLines
+from asdf.metrics.llr_intervals import INTERVAL_LEVEL
+from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
 
@@ -52,7 +54,9 @@ class Screen:
         ]
         text = "; ".join(note for note in notes if note)
         if self._terminal is not None:
-            self._write(self._terminal.describe(line, text))
+            # Words are for people: a program that reads lines has them in --csv and --json.
+            worded = [_describe_strength(line), text]
+            self._write(self._terminal.describe(line, "; ".join(filter(None, worded))))
         else:
             self._write("\t".join([*cells, text] if text else cells))
         if line.windows:
@@ -90,6 +94,18 @@ class Screen:
         tqdm.write(text, file=self._stream)
         # Another program may read the lines as they come.
         self._stream.flush()
+
+
+def _describe_strength(line: Line) -> str:
+    """Return an LLR in words, with log10 and its interval; '' where it is not judged."""
+    result = line.result
+    if result.llr is None or not result.judged:
+        return ""
+    interval = ""
+    if result.llr_interval is not None:
+        low, high = result.llr_interval
+        interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
+    return f"{describe_llr(result.llr)} (log10 {log10_llr(result.llr):.2f}{interval})"
 
 
 def _describe_source(line: Line) -> str:

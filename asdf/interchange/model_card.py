@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from asdf.checkpoint.network_file import NetworkFile
+from asdf.errors import AsdfError
+from asdf.metrics.calibration import read_calibration
 from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections
@@ -94,12 +96,26 @@ def model_card_text(
             evaluation += f"| {evaluation_set} | {100 * eer:.3f} |\n"
     parts.append(f"## Evaluation\n\n{evaluation}")
     if isinstance(file.calibration, Mapping):
-        values = [f"{key} {each}" for key, each in file.calibration.items() if each is not None]
-        parts.append(_CALIBRATION.format(", ".join(values)))
+        parts.append(_describe_calibration(file.calibration))
     parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings_table(settings)}")
     stated = licence or "Not stated. It is for those who publish the network to add."
     parts.append(f"## Licence\n\n{stated}\n")
     return "\n".join(parts)
+
+
+def _describe_calibration(entry: Mapping[str, Any]) -> str:
+    """Return the numbers of a calibration, without knots and replicates, and its origin."""
+    values = []
+    for key, value in entry.items():
+        if value is not None and not isinstance(value, list | tuple | Mapping):
+            values.append(f"{key} {value}")
+    text = _CALIBRATION.format(", ".join(values))
+    try:
+        calibration = read_calibration(entry, "the network")
+    except AsdfError:
+        return text
+    origin = calibration.describe_origin() if calibration else ""
+    return f"{text}\nIt was {origin}.\n" if origin else text
 
 
 def _describe_merged(lora: Mapping[str, Any]) -> str:

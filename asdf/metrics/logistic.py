@@ -22,7 +22,7 @@ _TOUCHING = 1e-9
 
 
 def fit_weights(
-    bona_fide_BS: Floats, spoof_PS: Floats, prior: float = 0.5
+    bona_fide_BS: Floats, spoof_PS: Floats, prior: float = 0.5, pseudo: float = 0.0
 ) -> tuple[list[float], float]:
     """Return weights and offset of the LLR with the lowest prior-weighted logistic loss.
 
@@ -40,6 +40,9 @@ def fit_weights(
     Args:
         bona_fide_BS, spoof_PS: finite scores of the trials of each class, by S systems.
         prior: Prior of bona fide.
+        pseudo: Weight of pseudo-data, of that of all trials: each trial counts in either class as
+            well, by an equal part of half of it (Morrison and Poh, 2018). The loss then always has
+            a minimum.
 
     Raises:
         AsdfError: all scores of a system are alike.
@@ -58,13 +61,18 @@ def fit_weights(
         scales.append(scale)
     inputs = np.stack([*columns, np.ones(len(scores_NS))], axis=1)
 
+    weights = np.where(is_bona_fide, prior, 1 - prior) / sizes
+    shift = math.log(prior / (1 - prior))
+
     def fit(margin: Floats) -> Floats:
-        return _minimise(
-            inputs,
-            targets=np.where(is_bona_fide, 1 - margin, margin),
-            weights=np.where(is_bona_fide, prior, 1 - prior) / sizes,
-            shift=math.log(prior / (1 - prior)),
-        )
+        return _minimise(inputs, np.where(is_bona_fide, 1 - margin, margin), weights, shift)
+
+    if pseudo:
+        # A trial with its pseudo-data is one trial with a target between 0 and 1.
+        share = pseudo / (2 * len(scores_NS))
+        targets = (weights * is_bona_fide + share) / (weights + 2 * share)
+        shrunk = _minimise(inputs, targets, weights + 2 * share, shift)
+        return _put_back(shrunk.tolist(), scales)
 
     certain = np.zeros(len(scores_NS))
     cautious = 1 / (sizes + 2)

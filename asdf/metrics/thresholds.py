@@ -62,18 +62,18 @@ def score_threshold(calibration: Calibration) -> float:
 
     The decisions at it are those of the calibrated network, to the last bit of the scores.
     """
-    start = (calibration.threshold - calibration.offset) / calibration.scale
+    start = calibration.map.inverse(calibration.threshold)
     step = max(abs(start), 1.0) * _ROUNDING
     # The division rounds, so the border is bisected on the map itself, which rises.
-    while calibration.llr(start - step) >= calibration.threshold:
+    while calibration.unbounded_llr(start - step) >= calibration.threshold:
         step *= 2
     below = start - step
     step = max(abs(start), 1.0) * _ROUNDING
-    while calibration.llr(start + step) < calibration.threshold:
+    while calibration.unbounded_llr(start + step) < calibration.threshold:
         step *= 2
     reached = start + step
     while below < (middle := below / 2 + reached / 2) < reached:
-        if calibration.llr(middle) >= calibration.threshold:
+        if calibration.unbounded_llr(middle) >= calibration.threshold:
             reached = middle
         else:
             below = middle

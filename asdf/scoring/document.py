@@ -30,6 +30,7 @@ class Heading:
         threshold: bona fide from this score on; None: no verdicts.
         decision: the threshold in words.
         precision: the number format that the network computed in.
+        calibration: Origin and limits of LLRs (`Calibration.summary`); None: not known.
         source_column: Meaning of the classes of a network that traces sources; ''.
         part_search: How recordings are searched for parts; None: they are not.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
@@ -43,6 +44,7 @@ class Heading:
     threshold: float | None
     decision: str
     precision: str = "fp32"
+    calibration: dict[str, Any] | None = None
     source_column: str = ""
     part_search: PartSearch | None = None
     made_by: dict[str, Any] | None = None
@@ -56,8 +58,9 @@ class Heading:
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()
-        if self.made_by is None:
-            del entries["made_by"]
+        for name in ("made_by", "calibration"):
+            if entries[name] is None:
+                del entries[name]
         if not self.remark:
             del entries["remark"]
         return entries
@@ -76,8 +79,6 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         decision = f"bona fide from {name} of {threshold:g} on"
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
     classes = detector.source_classes
-    column = classes.column if classes else ""
-    search = None if are_trials else detector.hearing.summary.search
     return Heading(
         scores,
         network,
@@ -85,8 +86,9 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         threshold,
         decision,
         detector.precision,
-        column,
-        search,
+        source_column=classes.column if classes else "",
+        part_search=None if are_trials else detector.hearing.summary.search,
+        calibration=detector.calibration.summary() if detector.calibration else None,
         remark=detector.remark,
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.scoring.window_threshold import FalseAlarms
 
 MIN_SPEECH_S = 0.5
@@ -90,6 +91,10 @@ class Known:
         threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
         llr: the score, where it is a natural-log likelihood ratio, as of a calibrated network; else
             None.
+        llr_interval: Interval of the LLR, (low, high), from the bootstrap of the calibration's set;
+            None where the calibration has none.
+        unbounded_llr: LLR of the calibration's map, where it claims more than the set supports and
+            `llr` is its bound; else None. Verdicts are by it.
         raw: the network's own score, which a calibrated detector maps to the score; None when the
             recording could not be scored.
         seconds: Seconds of the recording.
@@ -114,6 +119,8 @@ class Known:
     verdict: str | None = None
     threshold: float | None = None
     llr: float | None = None
+    llr_interval: tuple[float, float] | None = None
+    unbounded_llr: float | None = None
     raw: float | None = None
     seconds: float | None = None
     seconds_scored: float | None = None
@@ -182,6 +189,8 @@ class Scored(Known):
             "seconds": self.seconds,
             "seconds_scored": self.seconds_scored,
         }
+        if self.llr is not None:
+            entry |= self._llr_entries(self.llr)
         if self.sources:
             entry |= self.sources.entry()
         if self.lowest:
@@ -195,6 +204,19 @@ class Scored(Known):
             entry["error"] = self.error
         return entry
 
+    def _llr_entries(self, llr: float) -> dict[str, Any]:
+        """Return the LLR, to the base of ten too, and its words, interval and unbounded value."""
+        entries: dict[str, Any] = {
+            "llr": llr,
+            "log10_llr": log10_llr(llr),
+            "llr_words": describe_llr(llr),
+        }
+        if self.llr_interval is not None:
+            entries["llr_interval"] = list(self.llr_interval)
+        if self.unbounded_llr is not None:
+            entries["unbounded_llr"] = self.unbounded_llr
+        return entries
+
 
 class Score(float, Known):
     """The score of a recording as a number, and what is known of it as attributes."""
@@ -207,15 +229,21 @@ class Score(float, Known):
 
 
 def decide_verdict(
-    score: float | None, threshold: float | None, judged: bool, has_parts: bool = False
+    score: float | None,
+    threshold: float | None,
+    judged: bool,
+    has_parts: bool = False,
+    unbounded_llr: float | None = None,
 ) -> str | None:
     """Return 'bona fide', 'mixed' or 'spoof'; None where there is no verdict.
 
     Args:
         has_parts: Whether a part of the recording sounds spoofed by itself.
+        unbounded_llr: LLR of which the score is the bound: bounds change no decision.
     """
     if score is None or threshold is None or not judged:
         return None
-    if score < threshold:
+    decisive = score if unbounded_llr is None else unbounded_llr
+    if decisive < threshold:
         return SPOOF
     return MIXED if has_parts else BONA_FIDE

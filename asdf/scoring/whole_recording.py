@@ -157,12 +157,33 @@ class Summary:
                 "the network gives a score that is not a finite number: it has probably diverged."
             )
         score = float(raw)
-        llr = None
         if self.calibration is not None:
-            score = llr = float(self.calibration.llr(raw))
-        has_parts = bool(known.get("parts"))
-        verdict = decide_verdict(score, self.threshold, known.get("judged", True), has_parts)
-        return Score(score, verdict=verdict, threshold=self.threshold, llr=llr, raw=raw, **known)
+            known = self._describe_llr(raw, known)
+            score = known["llr"]
+        verdict = decide_verdict(
+            score,
+            self.threshold,
+            known.get("judged", True),
+            bool(known.get("parts")),
+            known.get("unbounded_llr"),
+        )
+        return Score(score, verdict=verdict, threshold=self.threshold, raw=raw, **known)
+
+    def _describe_llr(self, raw: float, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is known of a score with its LLR, its interval, and whether it is bounded."""
+        assert self.calibration is not None
+        llr = float(self.calibration.llr(raw))
+        unbounded: float | None = float(self.calibration.unbounded_llr(raw))
+        if unbounded == llr:
+            unbounded = None
+        remarks = [known.get("remark", ""), self.calibration.describe_limit(raw)]
+        return {
+            **known,
+            "llr": llr,
+            "llr_interval": self.calibration.interval(raw),
+            "unbounded_llr": unbounded,
+            "remark": "; ".join(filter(None, remarks)),
+        }
 
     def describe_trial(
         self,

@@ -59,6 +59,23 @@ class RecordingAnswer(_Part):
         description="'bona fide'; 'mixed', where it scores as bona fide speech and `parts` do not; "
         "or 'spoof'; null without a threshold, or where `remark` says why."
     )
+    llr: float | None = Field(
+        None, description="The score, where it is a natural-log likelihood ratio."
+    )
+    log10_llr: float | None = Field(None, description="The same to the base of ten.")
+    llr_words: str | None = Field(
+        None, description="The same in the words of the ENFSI guideline of 2015."
+    )
+    llr_interval: list[float] | None = Field(
+        None,
+        min_length=2,
+        max_length=2,
+        description="Its interval at 95 %, from the bootstrap of the calibration's set.",
+    )
+    unbounded_llr: float | None = Field(
+        None,
+        description="Value of the calibration's map, where its set supports no more than `llr`.",
+    )
     seconds: float = Field(description="Length of the recording.")
     seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
     lowest: WindowAnswer | None = Field(
@@ -123,6 +140,9 @@ class ScoreAnswer(_Part):
     )
     decision: str = Field(description="The threshold in words; empty without one.")
     precision: str = Field(description="Number format that the network computes in, as 'fp32'.")
+    calibration: dict[str, Any] | None = Field(
+        None, description="Set, numbers and limits of the calibration, `origin` in words."
+    )
     part_search: PartSearchAnswer | None = Field(
         None, description="How long recordings are searched for parts; absent where they are not."
     )

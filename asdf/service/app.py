@@ -138,6 +138,7 @@ def describe_service(service: Service) -> dict[str, Any]:
         "kind": heading.kind,
         "threshold": heading.threshold,
         "decision": heading.decision,
+        "calibration": heading.calibration,
         "scores": heading.scores,
         "max_mb": limits.max_mb,
         "max_seconds": limits.max_seconds,

@@ -20,11 +20,25 @@ function showParts({ parts, searched, windows }) {
   byId('parts').replaceChildren(...entries.map(partEntry));
 }
 
+// A likelihood ratio as a report states it, with what it rests on.
+function llrRows(recording, calibration) {
+  const rows = [['log10 of it', recording.log10_llr.toFixed(2)], ['In words', recording.llr_words]];
+  if (recording.llr_interval) {
+    const [low, high] = recording.llr_interval.map((llr) => llr.toFixed(2));
+    rows.push(['Interval at 95 %', `${low} to ${high}`]);
+  }
+  if (recording.unbounded_llr !== undefined) rows.push(['Without bounds', recording.unbounded_llr.toFixed(2)]);
+  if (calibration) rows.push(['Calibration', calibration.origin]);
+  return rows;
+}
+
 // What a report of the recording has to state, whatever else it says.
 function showNumbers(name, answer, recording) {
   const made = answer.made_by;
+  const strength = recording.llr === undefined ? [] : llrRows(recording, answer.calibration);
   const rows = [['File', name], ['SHA-256', recording.sha256 || 'unknown'], ['Seconds', recording.seconds.toFixed(2)],
     ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
+    ...strength,
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
     ...(made.graph_sha256 ? [['SHA-256 of network.onnx', made.graph_sha256], ['Decoded by', recording.decoded_by]] : []),

@@ -17,6 +17,7 @@ from asdf.metrics.bootstrap import Intervals, paired_test
 from asdf.metrics.calibration import fit_llr
 from asdf.metrics.costs import cllr
 from asdf.metrics.fusion import Fusion, fit_fusion
+from asdf.metrics.llr_maps import fit_map
 from asdf.metrics.results import Result, evaluate
 from asdf.tasks.fusion.trial_folds import Folds
 from asdf.trials.score_file import Scores
@@ -129,11 +130,15 @@ def _out_of_fold(fit: Fit, scores_NS: Floats, labels: Labels, folds: Folds) -> F
     return llrs
 
 
-def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
+def calibrated_cllr(
+    system: Scores, folds: Folds, method: str = "logistic", units: int | None = None
+) -> float | None:
     """Return the Cllr in bits of scores that are calibrated on the other folds.
 
     Args:
         folds: Fold of each trial (`make_folds`).
+        method: Method of `llr_maps.METHODS` that fits the maps.
+        units: Number of independent units of all folds (`fit_map`).
 
     Returns:
         None where they cannot be calibrated without some fold, as scores that are all alike.
@@ -141,8 +146,8 @@ def calibrated_cllr(system: Scores, folds: Folds) -> float | None:
 
     def fit(scores_N1: Floats, labels: Labels) -> Callable[[Floats], Floats]:
         scores = scores_N1[:, 0]
-        scale, offset = fit_llr(scores[labels == 1], scores[labels == 0])
-        return lambda others: scale * others[:, 0] + offset
+        fitted = fit_map(method, scores[labels == 1], scores[labels == 0], units)
+        return lambda others: fitted(others[:, 0])
 
     try:
         llrs = _out_of_fold(fit, system.scores[:, None], system.labels, folds)

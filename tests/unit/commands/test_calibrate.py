@@ -16,6 +16,7 @@ from asdf.__main__ import main
 from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate
+from asdf.scoring.scored import decide_verdict
 from asdf.tasks.fusion.trial_folds import make_folds
 from tests.unit.conftest import write_small_network
 
@@ -43,12 +44,19 @@ def run(capsys, *words):
     return status, captured.out, captured.err
 
 
+def decides_as(calibration, other):
+    """Whether two calibrations have one map, one threshold and the same costs."""
+    names = ("map", "threshold", "spoof_prior", "miss", "false_alarm")
+    return all(getattr(calibration, name) == getattr(other, name) for name in names)
+
+
 def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
     before = torch.load(network, weights_only=True)
     status, out, _ = run(capsys, network, scores)
     assert status == 0
     calibration = asdf.Detector(network, "cpu").calibration
-    assert calibration == calibrate(BONA_FIDE, SPOOF)
+    assert decides_as(calibration, calibrate(BONA_FIDE, SPOOF))
+    assert calibration.method == "logistic"
     assert calibration.spoof_prior is None
     after = torch.load(network, weights_only=True)
     assert after.pop("calibration") == calibration.content()
@@ -59,7 +67,7 @@ def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
         assert torch.equal(after["model_state_dict"][name], tensor)
     raised, lowered = (
         cllr(BONA_FIDE, SPOOF),
-        cllr(calibration.llr(BONA_FIDE), calibration.llr(SPOOF)),
+        cllr(calibration.unbounded_llr(BONA_FIDE), calibration.unbounded_llr(SPOOF)),
     )
     held_out = calibration.cross_validated_cllr
     assert lowered < held_out < raised
@@ -86,7 +94,7 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
     status, out, errors = run(capsys, network, unlabelled, *options, "--ignore-others")
     assert status == 0 and "1 scored trials are left out" in errors
     assert "60 bona fide, 140 spoof" in out
-    assert asdf.Detector(network, "cpu").calibration == calibrate(BONA_FIDE, SPOOF)
+    assert decides_as(asdf.Detector(network, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
 
 
 def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
@@ -96,16 +104,15 @@ def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
     assert status == 0
     assert network.read_bytes() == content
     calibration = asdf.Detector(out, "cpu").calibration
-    assert calibration == calibrate(
-        BONA_FIDE, SPOOF, DetectionCost(spoof_prior=0.1, miss=2, false_alarm=10)
-    )
+    cost = DetectionCost(spoof_prior=0.1, miss=2, false_alarm=10)
+    assert decides_as(calibration, calibrate(BONA_FIDE, SPOOF, cost))
     assert calibration.threshold == pytest.approx(math.log(0.1 * 10 / (0.9 * 2)))
 
 
 def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
     path = write_small_network(tmp_path / "c.pt", calibration=Calibration(7.0, 7.0, 7.0).content())
     run(capsys, path, scores, "--at-eer")
-    assert asdf.Detector(path, "cpu").calibration == calibrate(BONA_FIDE, SPOOF)
+    assert decides_as(asdf.Detector(path, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
 
 
 def test_scores_without_an_error_are_reported(capsys, tmp_path, network):
@@ -301,3 +308,180 @@ def test_a_score_file_that_was_cut_is_refused(capsys, recorded, command):
     errors = capsys.readouterr().err
     assert "scores.txt: it has 9 trials, and by scores.scored.json next to it 12 were" in errors
     assert "was it cut" in errors
+
+
+def write_protocol(path, rows):
+    """A table of trials: path, label, and columns."""
+    path.write_text("path,label,codec,language,speaker\n" + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def conditions(tmp_path, scores):
+    """The protocol of `scores`: codecs and languages in turn, 20 speakers of both classes."""
+    rows = []
+    for index, label in enumerate(LABELS):
+        key = "bonafide" if label else "spoof"
+        codec = ("amr", "gsm", "opus")[index % 3]
+        language = ("fr", "de")[index // 3 % 2]
+        rows.append(f"{index}.wav,{key},{codec},{language},s{index % 20}")
+    return write_protocol(tmp_path / "protocol.csv", rows)
+
+
+def test_the_method_with_the_lowest_held_out_cllr_is_chosen(capsys, tmp_path, network):
+    """One class has three times the deviation of the other: no affine map is the LLR."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat([1, 0], [400, 400])
+    values = np.concatenate([rng.normal(0, 1, 400), rng.standard_t(2, 400) - 4])
+    path = tmp_path / "skewed.txt"
+    write_scores(path, [f"{i}.wav" for i in range(800)], labels, values)
+    status, out, _ = run(capsys, network, path)
+    assert status == 0
+    line = next(line for line in out.splitlines() if line.startswith("method: "))
+    words = line.split(": ")[-1].replace(",", "").split()
+    cllrs = dict(zip(words[::2], map(float, words[1::2]), strict=True))
+    chosen = asdf.Detector(network, "cpu").calibration
+    assert set(cllrs) == {"logistic", "regularised", "bi-gaussian"}
+    assert cllrs[chosen.method] <= min(cllrs.values()) + 0.005
+    for method in cllrs:
+        run(capsys, network, path, "--method", method)
+        calibration = asdf.Detector(network, "cpu").calibration
+        assert calibration.method == method
+        assert calibration.cross_validated_cllr == pytest.approx(cllrs[method], abs=6e-5)
+        assert decides_as(calibration, calibrate(values[:400], values[400:], method=method))
+        folds = make_folds([f"{i}.wav" for i in range(800)], labels)
+        held_out = np.empty(800)
+        for fold in range(5):
+            rest = folds != fold
+            fitted = calibrate(
+                values[rest & (labels == 1)], values[rest & (labels == 0)], None, method
+            )
+            held_out[~rest] = fitted.unbounded_llr(values[~rest])
+        assert calibration.cross_validated_cllr == pytest.approx(
+            cllr(held_out[:400], held_out[400:])
+        )
+
+
+def test_only_matching_trials_are_learnt_from(capsys, network, scores, conditions):
+    options = ("--protocol", conditions, "--where", "codec=amr|gsm,language=fr", "--method")
+    status, out, _ = run(capsys, network, scores, *options, "logistic")
+    assert status == 0
+    both = np.concatenate([BONA_FIDE, SPOOF])
+    numbers = np.arange(200)
+    matches = (numbers % 3 < 2) & (numbers // 3 % 2 == 0)
+    calibration = asdf.Detector(network, "cpu").calibration
+    bona_fide, spoof = both[matches & (LABELS == 1)], both[matches & (LABELS == 0)]
+    assert decides_as(calibration, calibrate(bona_fide, spoof))
+    assert calibration.where == "codec=amr|gsm, language=fr"
+    assert (calibration.bona_fide, calibration.spoof) == (bona_fide.size, spoof.size)
+    assert "recordings with codec=amr|gsm, language=fr" in calibration.describe_origin()
+    assert f"only {bona_fide.size} trials of a class match" in out
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "message"),
+    [
+        ("codec=mp3", 1, "no trial has it. There are: amr (67), gsm (67), opus (66)"),
+        ("room=big", 1, "no such column. There are: codec, language, speaker"),
+        ("codec", 2, "expected COLUMN=VALUE"),
+        ("codec=", 2, "expected COLUMN=VALUE"),
+        ("codec=amr,codec=gsm", 2, "codec is named twice"),
+    ],
+)
+def test_trials_that_are_not_there(capsys, network, scores, conditions, where, status, message):
+    before = network.read_bytes()
+    options = ("--protocol", conditions, "--where", where)
+    found, _, errors = run(capsys, network, scores, *options)
+    assert found == status and message in errors
+    assert network.read_bytes() == before
+
+
+def test_a_class_that_no_condition_leaves_is_refused(capsys, tmp_path, network, scores):
+    rows = [
+        f"{index}.wav,{'bonafide' if label else 'spoof'},{'amr' if label else 'gsm'},fr,s"
+        for index, label in enumerate(LABELS)
+    ]
+    protocol = write_protocol(tmp_path / "p.csv", rows)
+    status, _, errors = run(capsys, network, scores, "--protocol", protocol, "--where", "codec=gsm")
+    assert status == 1
+    assert "140 trials match, and none of them is bona fide" in errors
+    assert "codec of the bona fide trials: There are: amr (60)" in errors
+
+
+def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
+    records = [
+        {"step": step, "network": f"epoch.{step}.pt", "eer": {"scores": 0.1, "other": 0.2}}
+        for step in (1, 2)
+    ]
+    path = write_small_network(tmp_path / "n.pt", progress={"step": 2, "evaluations": records})
+    _, out, _ = run(capsys, path, scores)
+    assert "warning: this set also chose the network" in out
+    calibration = asdf.Detector(path, "cpu").calibration
+    assert calibration.chose_network is True
+    assert "this set also chose the network" in calibration.describe_origin()
+    # Of one network there was no choice.
+    alone = write_small_network(tmp_path / "a.pt", progress={"step": 1, "evaluations": records[:1]})
+    _, out, _ = run(capsys, alone, scores)
+    assert "also chose" not in out
+    assert "chose_network" not in torch.load(alone, weights_only=True)["calibration"]
+
+
+def test_a_run_knows_by_which_set_it_chose(tmp_path):
+    from asdf.commands.run_scores import chose_network
+
+    run_folder = tmp_path / "run"
+    records = [
+        {"step": step, "network": f"epoch.{step}.pt", "eer": {"dev": 0.1}} for step in (1, 2, 3)
+    ]
+    (run_folder / "networks").mkdir(parents=True)
+    (run_folder / "networks" / "evaluations.json").write_text(json.dumps(records))
+    scores = run_folder / "scores" / "epoch.2"
+    assert chose_network(scores / "dev.txt", [])
+    assert not chose_network(scores / "eval.txt", [])
+    assert not chose_network(tmp_path / "dev.txt", [])
+
+
+def test_the_state_of_the_training_that_stays_is_mentioned(capsys, tmp_path, scores):
+    state = {"state": {}, "param_groups": []}
+    path = write_small_network(tmp_path / "n.pt", optimiser_state=state)
+    assert "still has the state of its training" in run(capsys, path, scores)[1]
+    assert "state of its training" not in run(capsys, path, scores, "-o", tmp_path / "c.pt")[1]
+
+
+def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
+    """A threshold beyond the bounds still divides recordings by the map."""
+    from asdf.metrics.llr_bounds import empirical_bounds
+
+    run(capsys, "net.pt", "scores.txt", "--out", "cal.pt", "--method", "logistic")
+    read = read_scores("scores.txt")
+    map_alone = calibrate(read.bona_fide, read.spoof)
+    calibration = asdf.Detector("cal.pt", "cpu").calibration
+    bounds = empirical_bounds(map_alone.llr(read.bona_fide), map_alone.llr(read.spoof))
+    assert (calibration.lowest_llr, calibration.highest_llr) == bounds
+    highest = read.ids[int(np.argmax(read.scores))]
+    # Trial scores, of which the calibration was learnt.
+    (recorded / "one.txt").write_text(f"{highest} 1\n")
+    options = ("--json", "o.json", "--csv", "o.csv", "--device", "cpu")
+    assert main(["score", "cal.pt", "one.txt", *options]) == 0
+    capsys.readouterr()
+    answer = json.loads((recorded / "o.json").read_text())
+    entry = answer["recordings"][0]
+    unbounded = float(map_alone.llr(read.scores.max()))
+    assert entry["llr"] == entry["score"] == calibration.highest_llr < unbounded
+    assert entry["unbounded_llr"] == pytest.approx(unbounded, rel=1e-4)
+    assert entry["log10_llr"] == pytest.approx(entry["llr"] / math.log(10))
+    assert entry["llr_interval"][0] <= entry["llr"] == entry["llr_interval"][1]
+    assert "support for bona fide rather than spoof" in entry["llr_words"]
+    assert "LLR at the limit of what 6 + 6 recordings support" in entry["remark"]
+    # Too short to be judged; a longer one is judged by the map.
+    assert entry["verdict"] is None
+    beyond = entry["llr"] + 0.01
+    assert decide_verdict(entry["llr"], beyond, True, unbounded_llr=beyond) == "bona fide"
+    assert decide_verdict(entry["llr"], beyond, True) == "spoof"
+    assert answer["calibration"]["origin"] == calibration.describe_origin()
+    assert not {"replicates", "scale"} & answer["calibration"].keys()
+    heading, row = (recorded / "o.csv").read_text().splitlines()
+    assert heading.endswith("log10_llr,llr_low,llr_high,unbounded_llr,llr_words")
+    cells = dict(zip(heading.split(","), row.split(","), strict=True))
+    assert float(cells["unbounded_llr"]) == entry["unbounded_llr"]
+    assert float(cells["llr_low"]) == entry["llr_interval"][0]

@@ -156,3 +156,65 @@ def test_a_damaged_entry_is_refused(change):
         read_calibration(entry, "net.pt")
     with pytest.raises(AsdfError, match="cannot be used"):
         read_calibration([1], "net.pt")
+
+
+def test_an_entry_of_before_is_read_and_written_as_it_was():
+    """Bounds, intervals and methods are no part of it."""
+    entry = {
+        "scale": 1.5,
+        "offset": -2.0,
+        "threshold": 0.25,
+        "spoof_prior": None,
+        "miss": None,
+        "false_alarm": None,
+        "set": "dev",
+        "bona_fide": 80,
+        "spoof": 120,
+    }
+    calibration = read_calibration(entry, "net.pt")
+    assert calibration.content() == entry
+    assert list(calibration.content()) == list(entry)
+    assert calibration.llr([100.0, -100.0]).tolist() == [148.0, -152.0]
+    assert calibration.interval(100.0) is None
+    assert calibration.describe_limit(100.0) == ""
+    assert calibration.describe_origin() == (
+        "calibrated on dev: 80 bona fide and 120 spoofed recordings"
+    )
+
+
+def test_llrs_end_at_the_bounds():
+    calibration = Calibration(
+        2.0, 1.0, 0.0, bona_fide=80, spoof=120, lowest_llr=-3.0, highest_llr=4.0
+    )
+    assert calibration.llr([-9.0, -1.0, 1.0, 9.0]).tolist() == [-3.0, -1.0, 3.0, 4.0]
+    assert calibration.unbounded_llr([-9.0, 9.0]).tolist() == [-17.0, 19.0]
+    assert calibration.describe_limit(9.0) == "LLR at the limit of what 80 + 120 recordings support"
+    assert calibration.describe_limit(1.0) == ""
+    assert read_calibration(calibration.content(), "net.pt") == calibration
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lowest_llr": -1.0},
+        {"lowest_llr": 1.0, "highest_llr": 2.0},
+        {"lowest_llr": -1.0, "highest_llr": math.inf},
+        {"method": "guess"},
+        {"chose_network": 1},
+        {"map_scores": [0.0, 1.0]},
+        {"map_scores": [0.0, 1.0], "map_llrs": [1.0, 0.0]},
+        {"map_scores": [0.0, 0.0], "map_llrs": [0.0, 1.0]},
+        {"map_scores": [0.0, 1.0], "map_llrs": [0.0, 1.0, 2.0]},
+        {"map_scores": [0.0], "map_llrs": [0.0]},
+        {"map_scores": "ab", "map_llrs": [0.0, 1.0]},
+        {"replicates": []},
+        {"replicates": [[1.0, 0.0], [1.0]]},
+        {"replicates": [[1.0, math.nan]]},
+        {"replicates": "12"},
+        {"replicates": [[1.0, 2.0]], "map_scores": [0.0, 1.0, 2.0], "map_llrs": [0.0, 1.0, 2.0]},
+    ],
+)
+def test_damaged_bounds_knots_and_replicates_are_refused(change):
+    entry = {**Calibration(1.0, 0.0, 0.0).content(), **change}
+    with pytest.raises(AsdfError, match=r"net\.pt cannot be used"):
+        read_calibration(entry, "net.pt")

@@ -1,0 +1,152 @@
+"""What `calibrate` says of a calibration: how good it is, what it supports, and what to doubt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.outputs import input_name
+
+if TYPE_CHECKING:
+    from asdf.commands.learn_calibration import CalibrationSet, Learnt
+    from asdf.metrics.calibration import Calibration
+
+# Below it, one trial moves the rates of a class by several points.
+_FEW_TRIALS = 30
+
+
+def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> str:
+    """Return the lines about a calibration that was learnt from the score file `path`."""
+    calibration = learnt.calibration
+    lines = [
+        _describe_scores(path, learnt_from),
+        _describe_map(calibration),
+        *_describe_methods(learnt),
+        _describe_costs(learnt_from, calibration),
+        _describe_support(calibration),
+        calibration.describe(),
+        _describe_decisions(learnt_from, calibration),
+        *_describe_doubts(learnt_from, calibration),
+    ]
+    return "\n".join(lines)
+
+
+def _describe_scores(path: Path, learnt_from: CalibrationSet) -> str:
+    from asdf.metrics.detection import eer
+    from asdf.trials.how_scored import in_precision
+    from asdf.trials.scored_files import how_scored
+
+    scores = learnt_from.scores
+    error_rate, _ = eer(scores.bona_fide, scores.spoof)
+    precision = in_precision(how_scored(path).precision)
+    where = f" with {learnt_from.where}" if learnt_from.where else ""
+    return (
+        f"{input_name(path)}: {scores.bona_fide.size} bona fide, {scores.spoof.size} spoof{where}, "
+        f"EER {100 * error_rate:.2f} %{precision}"
+    )
+
+
+def _describe_map(calibration: Calibration) -> str:
+    if calibration.map_scores is None or calibration.map_llrs is None:
+        return f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"
+    return (
+        f"LLR by {len(calibration.map_scores)} knots, from {calibration.map_llrs[0]:.4g} at a "
+        f"score of {calibration.map_scores[0]:.4g} to {calibration.map_llrs[-1]:.4g} at "
+        f"{calibration.map_scores[-1]:.4g}"
+    )
+
+
+def _describe_methods(learnt: Learnt) -> list[str]:
+    """Return a line with the Cllr of each method; none without cross-validation."""
+    parts = []
+    for method, value in learnt.cllrs.items():
+        shown = "cannot be fitted" if value is None else f"{value:.4f}"
+        parts.append(f"{method} {shown}")
+    if not parts:
+        return []
+    folds_of = learnt.calibration.folds_of
+    return [
+        f"method: {learnt.calibration.describe_method()}; Cllr in bits, cross-validated by "
+        f"{folds_of}: {', '.join(parts)}"
+    ]
+
+
+def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
+    from asdf.metrics.costs import cllr, min_cllr
+
+    scores = learnt_from.scores
+    before = cllr(scores.bona_fide, scores.spoof)
+    bona_fide_llrs = calibration.unbounded_llr(scores.bona_fide)
+    spoof_llrs = calibration.unbounded_llr(scores.spoof)
+    fitted = cllr(bona_fide_llrs, spoof_llrs)
+    return (
+        f"Cllr {before:.4f} bits before, {_describe_cross_validation(calibration)}; "
+        f"{fitted:.4f} on the trials that the map was fitted to, where the minimum of any "
+        f"increasing map is {min_cllr(scores.bona_fide, scores.spoof):.4f}"
+    )
+
+
+def _describe_cross_validation(calibration: Calibration) -> str:
+    """Return the Cllr of trials that the map was not fitted to, in words."""
+    folds_of = calibration.folds_of
+    if calibration.cross_validated_cllr is None:
+        return f"not cross-validated, as there are too few {folds_of} of a class"
+    note = "" if folds_of == "speakers" else ", as speakers are not known"
+    return f"{calibration.cross_validated_cllr:.4f} after, cross-validated by {folds_of}{note}"
+
+
+def _describe_support(calibration: Calibration) -> str:
+    """Return the bounds and the source of the intervals, in words."""
+    from asdf.metrics.verbal_scale import log10_llr
+
+    lowest = calibration.lowest_llr or 0.0
+    highest = calibration.highest_llr or 0.0
+    bounds = (
+        f"LLRs are bounded to what these recordings support, {lowest:.2f} to {highest:.2f} "
+        f"(log10 {log10_llr(lowest):.2f} to {log10_llr(highest):.2f})"
+    )
+    if calibration.replicates is None:
+        return f"{bounds}; they have no interval, as most draws of the bootstrap lack a class"
+    count = len(calibration.replicates)
+    return f"{bounds}; their intervals are from {count} draws of {calibration.folds_of}"
+
+
+def _describe_decisions(learnt_from: CalibrationSet, calibration: Calibration) -> str:
+    scores = learnt_from.scores
+    threshold = calibration.threshold
+    missed = (calibration.unbounded_llr(scores.bona_fide) < threshold).mean()
+    accepted = (calibration.unbounded_llr(scores.spoof) >= threshold).mean()
+    return (
+        f"on these scores {100 * missed:.2f} % of the bona fide are missed, {100 * accepted:.2f} % "
+        "of the spoofs accepted"
+    )
+
+
+def _describe_doubts(learnt_from: CalibrationSet, calibration: Calibration) -> list[str]:
+    """Return a sentence for each reason to doubt the calibration."""
+    scores = learnt_from.scores
+    doubts = []
+    # Separated classes have no finite best map; the calibration then bounds its claims.
+    if scores.bona_fide.min() >= scores.spoof.max():
+        doubts.append(
+            "No spoof scores above a bona fide recording, so these scores do not show how rare "
+            "errors are: the LLRs claim an error rate of one trial in all of them. More trials "
+            "would show more."
+        )
+    if not calibration.supports_threshold:
+        doubts.append(
+            f"warning: the threshold, an LLR of {calibration.threshold:.4g}, lies beyond what "
+            "these recordings support. Decisions there rest on the map alone. Take more trials."
+        )
+    fewest = min(scores.bona_fide.size, scores.spoof.size)
+    if learnt_from.where and fewest < _FEW_TRIALS:
+        doubts.append(
+            f"warning: only {fewest} trials of a class match {learnt_from.where}: bounds are "
+            "narrow and intervals wide. Name more values, or take a larger set."
+        )
+    if calibration.chose_network:
+        doubts.append(
+            "warning: this set also chose the network among those of its training, so its error "
+            "rates and LLRs are optimistic. Calibrate on a set that chose nothing."
+        )
+    return doubts

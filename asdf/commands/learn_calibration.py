@@ -1,0 +1,145 @@
+"""What `calibrate` and `fuse` learn from scores: the method, the map, its bounds and intervals.
+
+Invariant: methods are compared by the Cllr of trials that their maps were not fitted to, with all
+trials of a speaker held out together where speakers are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from asdf.errors import AsdfError
+from asdf.metrics.calibration import Calibration, calibrate, with_support
+from asdf.metrics.costs import DetectionCost
+from asdf.metrics.detection import eer
+from asdf.metrics.llr_maps import AUTO, METHODS
+from asdf.tasks.fusion.gain import calibrated_cllr
+from asdf.tasks.fusion.trial_folds import Folds, make_folds
+from asdf.trials.score_file import Scores
+
+# In bits: of methods that are nearly as good the simplest is chosen.
+_WORTH_IT = 0.005
+
+
+@dataclass(frozen=True)
+class CalibrationSet:
+    """The scores that a calibration is learnt from.
+
+    Attributes:
+        name: Name of the set; None: not known.
+        speakers: Speaker of each trial; None: not known.
+        where: Trials that were selected, in words; None: all.
+        chose_network: Whether the set also chose the network; None: not known to.
+    """
+
+    scores: Scores
+    name: str | None = None
+    speakers: Sequence[str] | None = None
+    where: str | None = None
+    chose_network: bool | None = None
+
+    @property
+    def folds_of(self) -> str:
+        """Groups that are held out together: 'speakers' or 'trials'."""
+        return "trials" if self.speakers is None else "speakers"
+
+    @property
+    def speaker_count(self) -> int | None:
+        """Number of speakers; None: not known."""
+        return None if self.speakers is None else len(set(self.speakers))
+
+    def speakers_by_class(self) -> tuple[list[str], list[str]] | None:
+        """Return the speaker of each bona fide and each spoof trial; None: not known."""
+        if self.speakers is None:
+            return None
+        bona_fide = []
+        spoof = []
+        for speaker, label in zip(self.speakers, self.scores.labels, strict=True):
+            group = bona_fide if label == 1 else spoof
+            group.append(speaker)
+        return bona_fide, spoof
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A calibration with the Cllr by which its method was chosen.
+
+    Attributes:
+        cllrs: Cross-validated Cllr in bits by method; None where a method cannot be fitted without
+            some fold; empty where there are too few trials or speakers of a class.
+    """
+
+    calibration: Calibration
+    cllrs: Mapping[str, float | None]
+
+
+def learn_calibration(
+    learnt_from: CalibrationSet, cost: DetectionCost | None = None, method: str = AUTO
+) -> Learnt:
+    """Learn a calibration with its bounds, its intervals, and what it was learnt from.
+
+    Args:
+        cost: Costs whose Bayes threshold is taken; None: the threshold at the EER.
+        method: Method of `llr_maps.METHODS`, or 'auto'.
+
+    Raises:
+        AsdfError: as `calibrate`.
+    """
+    scores = learnt_from.scores
+    cllrs = _compare_methods(learnt_from)
+    if method == AUTO:
+        method = _choose_method(cllrs)
+    units = learnt_from.speaker_count
+    calibration = calibrate(scores.bona_fide, scores.spoof, cost, method, units)
+    return Learnt(describe_set(calibration, learnt_from, cllrs.get(method)), cllrs)
+
+
+def describe_set(
+    calibration: Calibration, learnt_from: CalibrationSet, cross_validated: float | None
+) -> Calibration:
+    """Return a calibration with what its set supports, and what it is."""
+    scores = learnt_from.scores
+    supported = with_support(
+        calibration, scores.bona_fide, scores.spoof, learnt_from.speakers_by_class()
+    )
+    return replace(
+        supported,
+        set=learnt_from.name,
+        trials=scores.digest(),
+        bona_fide=int(scores.bona_fide.size),
+        spoof=int(scores.spoof.size),
+        speakers=learnt_from.speaker_count,
+        date=datetime.now(timezone.utc).date().isoformat(),
+        eer=eer(scores.bona_fide, scores.spoof)[0],
+        cross_validated_cllr=cross_validated,
+        folds_of=learnt_from.folds_of,
+        where=learnt_from.where,
+        chose_network=learnt_from.chose_network,
+    )
+
+
+def _compare_methods(learnt_from: CalibrationSet) -> dict[str, float | None]:
+    """Return the cross-validated Cllr of each method; none where folds cannot be made."""
+    scores = learnt_from.scores
+    try:
+        folds: Folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
+    except AsdfError:
+        return {}
+    units = learnt_from.speaker_count
+    return {method: calibrated_cllr(scores, folds, method, units) for method in METHODS}
+
+
+def _choose_method(cllrs: Mapping[str, float | None]) -> str:
+    """Return the simplest method, or one that is better than all simpler ones by enough."""
+    chosen = METHODS[0]
+    lowest = cllrs.get(chosen)
+    for method in METHODS[1:]:
+        value = cllrs.get(method)
+        if value is None:
+            continue
+        if lowest is None or value < lowest - _WORTH_IT:
+            chosen = method
+            lowest = value
+    return chosen

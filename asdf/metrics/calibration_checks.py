@@ -1,0 +1,100 @@
+"""Whether the calibration in a network file is one: a file may be damaged, or come from anybody.
+
+Invariant: what passes makes a `Calibration` whose map rises, whose numbers are finite, and whose
+size is limited.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from asdf.metrics.llr_maps import METHODS
+
+_COSTS = ("spoof_prior", "miss", "false_alarm")
+_ALWAYS = ("scale", "offset", "threshold", *_COSTS)
+_TEXTS = ("set", "trials", "date", "folds_of", "method", "where")
+_ORIGIN_NUMBERS = ("bona_fide", "spoof", "speakers", "eer", "cross_validated_cllr")
+_BOUNDS = ("lowest_llr", "highest_llr")
+_KNOTS = ("map_scores", "map_llrs")
+_OTHERS = ("replicates", "chose_network", "windows")
+_NAMES = {*_ALWAYS, *_TEXTS, *_ORIGIN_NUMBERS, *_BOUNDS, *_KNOTS, *_OTHERS}
+# Far above what `calibrate` writes: a file that claims more is not ours.
+_MAX_ROWS = 100_000
+
+
+def is_sound(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry has what `Calibration.content` writes."""
+    return (
+        set(_ALWAYS) <= set(entry) <= _NAMES
+        and _has_sound_texts(entry)
+        and _has_sound_numbers(entry)
+        and _has_sound_bounds(entry)
+        and _has_sound_knots(entry)
+        and _has_sound_replicates(entry)
+    )
+
+
+def _has_sound_texts(entry: Mapping[str, Any]) -> bool:
+    for name in _TEXTS:
+        if not isinstance(entry.get(name, ""), str):
+            return False
+    if not isinstance(entry.get("chose_network", False), bool):
+        return False
+    # What it holds is checked by its reader, `asdf.scoring.window_threshold`.
+    if not isinstance(entry.get("windows", {}), Mapping):
+        return False
+    return entry.get("method", METHODS[0]) in METHODS
+
+
+def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
+    numbers = {*_ALWAYS, *_ORIGIN_NUMBERS, *_BOUNDS}.intersection(entry)
+    # The threshold at the EER has no costs, that of costs has all of them.
+    if all(entry[name] is None for name in _COSTS):
+        numbers -= set(_COSTS)
+    if not _are_finite([entry[name] for name in numbers]):
+        return False
+    return bool(entry["scale"] > 0)
+
+
+def _has_sound_bounds(entry: Mapping[str, Any]) -> bool:
+    if set(_BOUNDS).isdisjoint(entry):
+        return True
+    return set(_BOUNDS) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
+
+
+def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
+    if set(_KNOTS).isdisjoint(entry):
+        return True
+    scores: Any = entry.get("map_scores")
+    llrs: Any = entry.get("map_llrs")
+    if not _are_finite(scores) or not _are_finite(llrs):
+        return False
+    return len(scores) == len(llrs) >= 2 and _rises(scores) and _rises(llrs)
+
+
+def _has_sound_replicates(entry: Mapping[str, Any]) -> bool:
+    if "replicates" not in entry:
+        return True
+    rows = entry["replicates"]
+    if not isinstance(rows, list | tuple) or not 0 < len(rows) <= _MAX_ROWS:
+        return False
+    # Scale and offset of each, or an LLR for each knot.
+    width = len(entry.get("map_scores", (0, 0)))
+    return all(_are_finite(row) and len(row) == width for row in rows)
+
+
+def _are_finite(values: Any) -> bool:
+    """Whether it is a row of finite numbers."""
+    if not isinstance(values, list | tuple) or len(values) > _MAX_ROWS:
+        return False
+    for value in values:
+        if not isinstance(value, float | int) or not math.isfinite(value):
+            return False
+    return True
+
+
+def _rises(values: Any) -> bool:
+    return all(low < high for low, high in itertools.pairwise(values))

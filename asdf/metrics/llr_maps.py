@@ -1,0 +1,198 @@
+"""Maps from a network's scores to log-likelihood ratios, and the methods that fit them.
+
+Invariant: every map rises strictly over all real numbers, so it changes no order and no EER. An
+affine map has a scale and an offset; one with knots is linear between them, and continues beyond
+them with `scale` as its slope.
+
+Methods:
+    logistic: prior-weighted logistic regression (Brümmer, FoCal, 2005).
+    regularised: the same with pseudo-data that shrink LLRs towards 0 (Morrison and Poh, "Avoiding
+        overstating the strength of forensic evidence: Shrunk likelihood ratios/Bayes factors",
+        Science & Justice 58, 2018): every trial counts in both classes as well, and all pseudo-data
+        together weigh as much as one speaker, or as one trial where speakers are not known.
+    bi-gaussian: Morrison, "Bi-Gaussianized calibration of likelihood ratios", Law, Probability and
+        Risk 23, 2024: scores are warped to the distributions of a perfectly calibrated system that
+        has the Cllr of the logistic map.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.arrays import Floats
+from asdf.errors import AsdfError
+from asdf.metrics.costs import cllr
+from asdf.metrics.detection import as_scores
+from asdf.metrics.logistic import fit_weights
+
+METHODS = ("logistic", "regularised", "bi-gaussian")
+"""The methods by name, the simplest first."""
+
+AUTO = "auto"
+"""The method with the lowest cross-validated Cllr."""
+
+KNOTS = 33
+"""Knots of a map that is not affine, at equal distances of LLR."""
+
+
+@dataclass(frozen=True)
+class LlrMap:
+    """A map from scores to natural-log likelihood ratios.
+
+    Attributes:
+        scale, offset: LLR = scale * score + offset, where there are no knots; scale > 0.
+        scores, llrs: Knots, both strictly rising; empty for an affine map.
+    """
+
+    scale: float
+    offset: float
+    scores: tuple[float, ...] = ()
+    llrs: tuple[float, ...] = ()
+
+    def __call__(self, scores: npt.ArrayLike) -> Floats:
+        """Return the LLRs of scores, of any shape."""
+        scores = np.asarray(scores, np.float64)
+        if not self.scores:
+            return self.scale * scores + self.offset
+        between = np.interp(scores, self.scores, self.llrs)
+        beyond = scores - np.clip(scores, self.scores[0], self.scores[-1])
+        llrs: Floats = between + self.scale * beyond
+        return llrs
+
+    def inverse(self, llr: float) -> float:
+        """Return the score of an LLR, up to rounding."""
+        if not self.scores:
+            return (llr - self.offset) / self.scale
+        between = float(np.interp(llr, self.llrs, self.scores))
+        beyond = llr - float(np.clip(llr, self.llrs[0], self.llrs[-1]))
+        return between + beyond / self.scale
+
+
+def fit_map(
+    method: str, bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, units: int | None = None
+) -> LlrMap:
+    """Fit one of the `METHODS` to the scores of both classes.
+
+    Args:
+        units: Number of independent units, as of speakers, for the pseudo-data of 'regularised';
+            None: every trial is one.
+
+    Raises:
+        AsdfError: a class is empty, a score is not finite, or higher scores do not mean bona fide.
+    """
+    bona_fide = as_scores("bona fide", bona_fide)
+    spoof = as_scores("spoof", spoof)
+    pseudo = 0.0
+    if method == "regularised":
+        pseudo = 1 / (units or bona_fide.size + spoof.size)
+    scale, offset = fit_affine(bona_fide, spoof, pseudo=pseudo)
+    affine = LlrMap(scale, offset)
+    if method != "bi-gaussian":
+        return affine
+    return _bi_gaussianise(affine, bona_fide, spoof)
+
+
+def fit_affine(
+    bona_fide: Floats, spoof: Floats, prior: float = 0.5, pseudo: float = 0.0
+) -> tuple[float, float]:
+    """Return scale and offset of the LLR with the lowest logistic loss (see `fit_weights`).
+
+    Raises:
+        AsdfError: higher scores do not mean bona fide, or all are alike.
+    """
+    (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], prior, pseudo)
+    if scale <= 0:
+        raise AsdfError(
+            "higher scores do not mean bona fide in these scores: they cannot be calibrated. Check "
+            "the labels, and that the scores are of this network's bona fide logit."
+        )
+    return scale, offset
+
+
+def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
+    """Warp scores so that both classes have the distributions of a perfectly calibrated system.
+
+    The quantiles of the scores, with both classes of one weight, become those of the mixture of
+    N(-v / 2, v) and N(v / 2, v), whose variance v has the Cllr of the `affine` map. A trial weighs
+    1 / (n + 1) of its class of n. The paper's sources leave the remainder above the last score;
+    here half of it lies at either end and a score at the middle of its own step, so that
+    exchanging the classes turns the sign of every LLR and changes nothing else.
+    """
+    cost = cllr(affine(bona_fide), affine(spoof))
+    sigma = bi_gaussian_sigma(cost)
+    scores, levels = _class_balanced_levels(bona_fide, spoof)
+    lowest = _mixture_quantile(levels[0], sigma)
+    highest = _mixture_quantile(levels[-1], sigma)
+    if scores.size < 3 or lowest >= highest:
+        return affine
+    llrs = np.linspace(lowest, highest, KNOTS)
+    levels_of_knots = [_mixture_cdf(llr, sigma) for llr in llrs]
+    knots = np.interp(levels_of_knots, levels, scores)
+    # Rounding: knots of dense scores may coincide.
+    rises = np.append(True, np.diff(knots) > 0)
+    return LlrMap(
+        affine.scale,
+        affine.offset,
+        tuple(knots[rises].tolist()),
+        tuple(llrs[rises].tolist()),
+    )
+
+
+def _class_balanced_levels(bona_fide: Floats, spoof: Floats) -> tuple[Floats, Floats]:
+    """Return the distinct scores and the level of each, between 0 and 1, with classes balanced."""
+    sizes = np.array([bona_fide.size, spoof.size])
+    weights = np.repeat(0.5 / (sizes + 1), sizes)
+    both = np.concatenate([bona_fide, spoof])
+    scores, index = np.unique(both, return_inverse=True)
+    steps = np.bincount(index, weights)
+    remainder = 1 - steps.sum()
+    return scores, remainder / 2 + np.cumsum(steps) - steps / 2
+
+
+def bi_gaussian_cllr(sigma: float) -> float:
+    """Return the Cllr in bits of a perfectly calibrated system of Gaussians, by integration.
+
+    Args:
+        sigma: Standard deviation of the LLRs of either class, whose means are +-sigma ** 2 / 2.
+    """
+    # To 9 deviations the trapezoidal rule has 9 digits: the integrand is smooth and vanishes.
+    deviations = np.linspace(-9, 9, 361)
+    densities = np.exp(-(deviations**2) / 2)
+    llrs = sigma**2 / 2 + sigma * deviations
+    costs = np.logaddexp(0, -llrs) / math.log(2)
+    # The densities' sum stands for the distance of the points and the norm of a Gaussian.
+    return float(densities @ costs / densities.sum())
+
+
+def bi_gaussian_sigma(cost: float) -> float:
+    """Return the deviation of the perfectly calibrated system of Gaussians that has a Cllr."""
+    # Cllr falls with sigma, from 1 to 1e-9 at 12.5.
+    return _bisect(lambda sigma: cost - bi_gaussian_cllr(sigma), 1e-6, 20.0)
+
+
+def _mixture_cdf(llr: float, sigma: float) -> float:
+    mean = sigma**2 / 2
+    bona_fide = NormalDist(mean, sigma)
+    spoof = NormalDist(-mean, sigma)
+    return (bona_fide.cdf(llr) + spoof.cdf(llr)) / 2
+
+
+def _mixture_quantile(level: float, sigma: float) -> float:
+    furthest = sigma**2 / 2 + 9 * sigma
+    return _bisect(lambda llr: _mixture_cdf(llr, sigma) - level, -furthest, furthest)
+
+
+def _bisect(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Return the root of a rising function between two numbers, to the last bit."""
+    while low < (middle := (low + high) / 2) < high:
+        if rising(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return high

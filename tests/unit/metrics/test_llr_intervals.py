@@ -1,0 +1,102 @@
+"""Intervals of LLRs against a bootstrap that is written out, and how often they hold the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.metrics.calibration import Calibration, calibrate, read_calibration, with_support
+from asdf.metrics.llr_intervals import bootstrap_maps
+from asdf.metrics.llr_maps import METHODS, fit_map
+
+
+def drawn(seed=0, bona_fide=80, spoof=120):
+    rng = np.random.default_rng(seed)
+    return rng.normal(2, 2, bona_fide), rng.normal(-2, 2, spoof)
+
+
+def test_trials_are_drawn_by_class():
+    bona_fide, spoof = drawn()
+    maps = bootstrap_maps("logistic", bona_fide, spoof, None, 5, seed=3)
+    rng = np.random.default_rng(3)
+    for fitted in maps:
+        again_bona_fide = [bona_fide[index] for index in rng.integers(80, size=80)]
+        again_spoof = [spoof[index] for index in rng.integers(120, size=120)]
+        assert fitted == fit_map("logistic", again_bona_fide, again_spoof)
+
+
+def test_speakers_are_drawn_with_all_of_their_trials():
+    bona_fide, spoof = drawn()
+    speakers = ([f"s{index % 7}" for index in range(80)], [f"s{index % 9}" for index in range(120)])
+    maps = bootstrap_maps("regularised", bona_fide, spoof, speakers, 4, seed=1)
+    rng = np.random.default_rng(1)
+    for fitted in maps:
+        chosen = [f"s{index}" for index in rng.integers(9, size=9)]
+        again_bona_fide, again_spoof = [], []
+        for name in chosen:
+            again_bona_fide += [
+                s for s, who in zip(bona_fide, speakers[0], strict=True) if who == name
+            ]
+            again_spoof += [s for s, who in zip(spoof, speakers[1], strict=True) if who == name]
+        assert fitted == fit_map("regularised", again_bona_fide, again_spoof, units=9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interval_has_the_percentiles_of_the_maps(method):
+    bona_fide, spoof = drawn()
+    calibration = with_support(calibrate(bona_fide, spoof, method=method), bona_fide, spoof)
+    maps = bootstrap_maps(method, bona_fide, spoof, None, 500)
+    for raw in (-1.0, 0.0, 0.4, 1.0):
+        llrs = sorted(float(fitted(raw)) for fitted in maps)
+        low, high = calibration.interval(raw)
+        # Of 500 values 12.475 lie below the percentile of 2.5; knots move a map by a little.
+        tolerance = 1e-9 if method != "bi-gaussian" else 0.15
+        assert low == pytest.approx(llrs[12] + 0.475 * (llrs[13] - llrs[12]), abs=tolerance)
+        assert high == pytest.approx(llrs[486] + 0.525 * (llrs[487] - llrs[486]), abs=tolerance)
+        assert low <= calibration.llr(raw) <= high
+
+
+def test_an_interval_ends_at_the_bounds_and_holds_its_llr():
+    bona_fide, spoof = drawn()
+    calibration = with_support(calibrate(bona_fide, spoof), bona_fide, spoof)
+    low, high = calibration.interval(30.0)
+    assert low <= calibration.llr(30.0) == high == calibration.highest_llr
+    assert calibration.interval(-30.0)[0] == calibration.lowest_llr
+    assert Calibration(1.0, 0.0, 0.0).interval(0.3) is None
+    # All replicates lie above the map itself.
+    skewed = Calibration(1.0, 0.0, 0.0, replicates=((1.0, 2.0), (1.0, 3.0)))
+    assert skewed.interval(0.5)[0] == 0.5
+
+
+def test_they_come_back_from_a_file_of_json():
+    import json
+
+    bona_fide, spoof = drawn()
+    for method in METHODS:
+        calibration = with_support(calibrate(bona_fide, spoof, method=method), bona_fide, spoof)
+        again = read_calibration(json.loads(json.dumps(calibration.content())), "net.json")
+        assert again == calibration
+        assert again.interval(0.7) == calibration.interval(0.7)
+
+
+def test_without_enough_draws_there_are_none():
+    # One bona fide speaker of two: every fourth draw lacks them.
+    speakers = (["a"] * 3, ["b"] * 4)
+    assert bootstrap_maps("logistic", *drawn(0, 3, 4), speakers, 50) != []
+    # Turned in most draws.
+    rng = np.random.default_rng(0)
+    bona_fide, spoof = rng.normal(-1, 1, 30), rng.normal(0, 1, 30)
+    assert bootstrap_maps("logistic", bona_fide, spoof, None, 20) == []
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_true_llr_about_as_often_as_they_say():
+    """Two Gaussians of one variance: the LLR of a score x is 4 x / 4."""
+    hits = 0
+    for seed in range(200):
+        bona_fide, spoof = drawn(seed)
+        maps = bootstrap_maps("logistic", bona_fide, spoof, None, 200, seed)
+        llrs = [float(fitted(1.0)) for fitted in maps]
+        low, high = np.quantile(llrs, [0.025, 0.975])
+        hits += low <= 1.0 <= high
+    assert 0.90 <= hits / 200 <= 0.99
