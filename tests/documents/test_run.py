@@ -70,6 +70,13 @@ ELSEWHERE = {
     "python -m asdf export network.pt --format web": "no npm; tests/unit/browser",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",
     "curl": "tests/unit/service",
+    "python -m asdf evaluate studio.txt": "tests/unit/tasks/test_cross_testing.py",
+    "python -m asdf evaluate dev.txt calls.txt": "tests/unit/tasks/test_cross_testing.py",
+    "python -m asdf evaluate scores.txt --protocol trials.csv --by": "no groups of enough trials "
+    "here; tests/unit/metrics/test_groups.py",
+    "python -m asdf evaluate dev.txt --protocol dev_list.tsv --by": "the same",
+    "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
+    "tests/unit/audit/test_rebalancing.py",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
