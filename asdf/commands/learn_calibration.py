@@ -54,8 +54,8 @@ class CalibrationSet:
         """Return the speaker of each bona fide and each spoof trial; None: not known."""
         if self.speakers is None:
             return None
-        bona_fide = []
-        spoof = []
+        bona_fide: list[str] = []
+        spoof: list[str] = []
         for speaker, label in zip(self.speakers, self.scores.labels, strict=True):
             group = bona_fide if label == 1 else spoof
             group.append(speaker)

@@ -259,7 +259,7 @@ class Results:
         recording = self._recordings[index]
         lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
         # A journal of an earlier version has no intervals.
-        values = {name: entry.get(name) for name in _SAVED_FIELDS}
+        values: dict[str, Any] = {name: entry.get(name) for name in _SAVED_FIELDS}
         if values["llr_interval"] is not None:
             values["llr_interval"] = tuple(values["llr_interval"])
         # A journal of an earlier version has none.
