@@ -45,7 +45,18 @@ _ALL_RATES = (0.5, 28.0)
 _SYLLABLES = (2.0, 9.0)
 _RATTLE = (12.0, 28.0)
 # Band edges in Hz, within what a telephone line carries.
-_EDGES = (100, 250, 400, 630, 920, 1270, 1720, 2320, 3150, 3800)
+_EDGES = (
+    100,
+    250,
+    400,
+    630,
+    920,
+    1270,
+    1720,
+    2320,
+    3150,
+    3800,
+)
 # Lags of pitches from 64 to 400 Hz, in samples.
 _FIRST_LAG = 40
 _LAST_LAG = 250
@@ -84,20 +95,24 @@ def has_speech(waveform: np.ndarray) -> bool:
     if len(waveform) < MIN_S * SAMPLE_RATE:
         return True
     # Most speech shows in its first segment.
-    return any(evidence(segment) >= _trees().threshold for segment in _cut(waveform))
+    threshold = _trees().threshold
+    return any(evidence(segment) >= threshold for segment in _cut(waveform))
 
 
 def evidence(segment: np.ndarray) -> float:
     """Return the trees' sum for a segment (T,) of a second or more: the higher, the more speech."""
-    return _trees().weigh(np.nan_to_num(describe(segment)))
+    numbers = describe(segment)
+    finite = np.nan_to_num(numbers)
+    return _trees().weigh(finite)
 
 
 def _cut(waveform: np.ndarray) -> list[np.ndarray]:
     if len(waveform) <= _SEGMENT:
         return [waveform]
-    starts = list(range(0, len(waveform) - _SEGMENT + 1, _SEGMENT // 2))
-    if starts[-1] + _SEGMENT < len(waveform):
-        starts.append(len(waveform) - _SEGMENT)
+    last = len(waveform) - _SEGMENT
+    starts = list(range(0, last + 1, _SEGMENT // 2))
+    if starts[-1] < last:
+        starts.append(last)
     return [waveform[start : start + _SEGMENT] for start in starts]
 
 
@@ -118,21 +133,29 @@ class _Trees(NamedTuple):
         rows = np.arange(len(self.feature))
         node = np.zeros(len(rows), np.int64)
         for _ in range(self.depth):
-            goes_left = features[self.feature[rows, node]] <= self.limit[rows, node]
-            node = np.where(goes_left, self.left[rows, node], self.right[rows, node])
-        return self.base + float(self.value[rows, node].sum())
+            value = features[self.feature[rows, node]]
+            limit = self.limit[rows, node]
+            left = self.left[rows, node]
+            right = self.right[rows, node]
+            node = np.where(value <= limit, left, right)
+        leaves = self.value[rows, node]
+        return self.base + float(leaves.sum())
 
 
 @cache
 def _trees() -> _Trees:
-    content = json.loads((files("asdf.audio") / "speech_check.json").read_text())
+    path = files("asdf.audio") / "speech_check.json"
+    content = json.loads(path.read_text())
     arrays = {}
     for name in ("feature", "left", "right"):
         arrays[name] = np.array(content[name], np.int64)
     for name in ("limit", "value"):
         arrays[name] = np.array(content[name], np.float64)
     return _Trees(
-        threshold=content["threshold"], base=content["base"], depth=content["depth"], **arrays
+        threshold=content["threshold"],
+        base=content["base"],
+        depth=content["depth"],
+        **arrays,
     )
 
 
@@ -168,7 +191,9 @@ def _frequencies() -> Floats:
 def _band_matrix() -> np.ndarray:
     columns = []
     for low, high in pairwise(_EDGES):
-        columns.append((_frequencies() >= low) & (_frequencies() < high))
+        is_above = _frequencies() >= low
+        is_below = _frequencies() < high
+        columns.append(is_above & is_below)
     return np.stack(columns, axis=1).astype(np.float32)
 
 
