@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -146,7 +146,7 @@ class _Trees(NamedTuple):
 def _trees() -> _Trees:
     path = files("asdf.audio") / "speech_check.json"
     content = json.loads(path.read_text())
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name in ("feature", "left", "right"):
         arrays[name] = np.array(content[name], np.int64)
     for name in ("limit", "value"):
@@ -169,8 +169,8 @@ class _Frames(NamedTuple):
         active_N: Frames within 30 dB of the loudest, or the 8 loudest.
     """
 
-    power_NF: Floats
-    bands_NB: Floats
+    power_NF: np.ndarray
+    bands_NB: np.ndarray
     level_N: Floats
     active_N: np.ndarray
 
@@ -182,8 +182,8 @@ def _window() -> np.ndarray:
 
 
 @cache
-def _frequencies() -> Floats:
-    frequencies: Floats = np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE)
+def _frequencies() -> np.ndarray:
+    frequencies: np.ndarray = np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE)
     return frequencies
 
 
@@ -206,7 +206,7 @@ def _analyse(segment: np.ndarray) -> _Frames:
     means = frames.mean(axis=1, keepdims=True)
     windowed = (frames - means) * _window()
     spectra = np.fft.rfft(windowed, _FFT, axis=1)
-    power: Floats = np.abs(spectra).astype(np.float32) ** 2
+    power: np.ndarray = np.abs(spectra).astype(np.float32) ** 2
     bands = power @ _band_matrix()
     total = bands.sum(axis=1)
     # Not the maximum: a click is no voice.
@@ -219,9 +219,9 @@ def _analyse(segment: np.ndarray) -> _Frames:
     return _Frames(power, bands, level_N, active)
 
 
-def _decibels(ratio: Floats, floor: float) -> Floats:
+def _decibels(ratio: np.ndarray, floor: float) -> np.ndarray:
     limited = np.maximum(ratio, floor)
-    decibels: Floats = 10 * np.log10(limited)
+    decibels: np.ndarray = 10 * np.log10(limited)
     return decibels
 
 
@@ -256,19 +256,19 @@ def _describe_rhythm(frames: _Frames) -> list[float]:
     ]
 
 
-def _modulations(level_NB: Floats) -> Floats:
+def _modulations(level_NB: np.ndarray) -> np.ndarray:
     """Return the power of modulation at `_modulation_rates`, of each column."""
     centred = level_NB - level_NB.mean(axis=0)
     window = np.hanning(len(centred))
     tapered = centred * window[:, None]
     spectra = np.fft.rfft(tapered, _MODULATION_FFT, axis=0)
-    power: Floats = np.abs(spectra) ** 2
+    power: np.ndarray = np.abs(spectra) ** 2
     return power
 
 
 @cache
-def _modulation_rates() -> Floats:
-    rates: Floats = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
+def _modulation_rates() -> np.ndarray:
+    rates: np.ndarray = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
     return rates
 
 
@@ -313,13 +313,13 @@ def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
 
 
 @cache
-def _window_correlation() -> Floats:
+def _window_correlation() -> np.ndarray:
     """Return the autocorrelation of the window, from where on it says nothing a constant."""
     spectrum = np.fft.rfft(_window(), _FFT)
     power = np.abs(spectrum) ** 2
     correlation = np.fft.irfft(power)[: _FFT // 2]
     least = 1e-3 * correlation[0]
-    limited: Floats = np.maximum(correlation, least)
+    limited: np.ndarray = np.maximum(correlation, least)
     return limited
 
 
