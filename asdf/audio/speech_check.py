@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,18 @@ _ALL_RATES = (0.5, 28.0)
 _SYLLABLES = (2.0, 9.0)
 _RATTLE = (12.0, 28.0)
 # Band edges in Hz, within what a telephone line carries.
-_EDGES = (100, 250, 400, 630, 920, 1270, 1720, 2320, 3150, 3800)
+_EDGES = (
+    100,
+    250,
+    400,
+    630,
+    920,
+    1270,
+    1720,
+    2320,
+    3150,
+    3800,
+)
 # Lags of pitches from 64 to 400 Hz, in samples.
 _FIRST_LAG = 40
 _LAST_LAG = 250
@@ -84,20 +95,24 @@ def has_speech(waveform: np.ndarray) -> bool:
     if len(waveform) < MIN_S * SAMPLE_RATE:
         return True
     # Most speech shows in its first segment.
-    return any(evidence(segment) >= _trees().threshold for segment in _cut(waveform))
+    threshold = _trees().threshold
+    return any(evidence(segment) >= threshold for segment in _cut(waveform))
 
 
 def evidence(segment: np.ndarray) -> float:
     """Return the trees' sum for a segment (T,) of a second or more: the higher, the more speech."""
-    return _trees().weigh(np.nan_to_num(describe(segment)))
+    numbers = describe(segment)
+    finite = np.nan_to_num(numbers)
+    return _trees().weigh(finite)
 
 
 def _cut(waveform: np.ndarray) -> list[np.ndarray]:
     if len(waveform) <= _SEGMENT:
         return [waveform]
-    starts = list(range(0, len(waveform) - _SEGMENT + 1, _SEGMENT // 2))
-    if starts[-1] + _SEGMENT < len(waveform):
-        starts.append(len(waveform) - _SEGMENT)
+    last = len(waveform) - _SEGMENT
+    starts = list(range(0, last + 1, _SEGMENT // 2))
+    if starts[-1] < last:
+        starts.append(last)
     return [waveform[start : start + _SEGMENT] for start in starts]
 
 
@@ -118,21 +133,29 @@ class _Trees(NamedTuple):
         rows = np.arange(len(self.feature))
         node = np.zeros(len(rows), np.int64)
         for _ in range(self.depth):
-            goes_left = features[self.feature[rows, node]] <= self.limit[rows, node]
-            node = np.where(goes_left, self.left[rows, node], self.right[rows, node])
-        return self.base + float(self.value[rows, node].sum())
+            value = features[self.feature[rows, node]]
+            limit = self.limit[rows, node]
+            left = self.left[rows, node]
+            right = self.right[rows, node]
+            node = np.where(value <= limit, left, right)
+        leaves = self.value[rows, node]
+        return self.base + float(leaves.sum())
 
 
 @cache
 def _trees() -> _Trees:
-    content = json.loads((files("asdf.audio") / "speech_check.json").read_text())
-    arrays = {}
+    path = files("asdf.audio") / "speech_check.json"
+    content = json.loads(path.read_text())
+    arrays: dict[str, Any] = {}
     for name in ("feature", "left", "right"):
         arrays[name] = np.array(content[name], np.int64)
     for name in ("limit", "value"):
         arrays[name] = np.array(content[name], np.float64)
     return _Trees(
-        threshold=content["threshold"], base=content["base"], depth=content["depth"], **arrays
+        threshold=content["threshold"],
+        base=content["base"],
+        depth=content["depth"],
+        **arrays,
     )
 
 
@@ -146,8 +169,8 @@ class _Frames(NamedTuple):
         active_N: Frames within 30 dB of the loudest, or the 8 loudest.
     """
 
-    power_NF: Floats
-    bands_NB: Floats
+    power_NF: np.ndarray
+    bands_NB: np.ndarray
     level_N: Floats
     active_N: np.ndarray
 
@@ -159,8 +182,8 @@ def _window() -> np.ndarray:
 
 
 @cache
-def _frequencies() -> Floats:
-    frequencies: Floats = np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE)
+def _frequencies() -> np.ndarray:
+    frequencies: np.ndarray = np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE)
     return frequencies
 
 
@@ -168,7 +191,9 @@ def _frequencies() -> Floats:
 def _band_matrix() -> np.ndarray:
     columns = []
     for low, high in pairwise(_EDGES):
-        columns.append((_frequencies() >= low) & (_frequencies() < high))
+        is_above = _frequencies() >= low
+        is_below = _frequencies() < high
+        columns.append(is_above & is_below)
     return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -181,7 +206,7 @@ def _analyse(segment: np.ndarray) -> _Frames:
     means = frames.mean(axis=1, keepdims=True)
     windowed = (frames - means) * _window()
     spectra = np.fft.rfft(windowed, _FFT, axis=1)
-    power = np.abs(spectra).astype(np.float32) ** 2
+    power: np.ndarray = np.abs(spectra).astype(np.float32) ** 2
     bands = power @ _band_matrix()
     total = bands.sum(axis=1)
     # Not the maximum: a click is no voice.
@@ -194,9 +219,9 @@ def _analyse(segment: np.ndarray) -> _Frames:
     return _Frames(power, bands, level_N, active)
 
 
-def _decibels(ratio: Floats, floor: float) -> Floats:
+def _decibels(ratio: np.ndarray, floor: float) -> np.ndarray:
     limited = np.maximum(ratio, floor)
-    decibels: Floats = 10 * np.log10(limited)
+    decibels: np.ndarray = 10 * np.log10(limited)
     return decibels
 
 
@@ -231,19 +256,19 @@ def _describe_rhythm(frames: _Frames) -> list[float]:
     ]
 
 
-def _modulations(level_NB: Floats) -> Floats:
+def _modulations(level_NB: np.ndarray) -> np.ndarray:
     """Return the power of modulation at `_modulation_rates`, of each column."""
     centred = level_NB - level_NB.mean(axis=0)
     window = np.hanning(len(centred))
     tapered = centred * window[:, None]
     spectra = np.fft.rfft(tapered, _MODULATION_FFT, axis=0)
-    power: Floats = np.abs(spectra) ** 2
+    power: np.ndarray = np.abs(spectra) ** 2
     return power
 
 
 @cache
-def _modulation_rates() -> Floats:
-    rates: Floats = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
+def _modulation_rates() -> np.ndarray:
+    rates: np.ndarray = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
     return rates
 
 
@@ -288,13 +313,13 @@ def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
 
 
 @cache
-def _window_correlation() -> Floats:
+def _window_correlation() -> np.ndarray:
     """Return the autocorrelation of the window, from where on it says nothing a constant."""
     spectrum = np.fft.rfft(_window(), _FFT)
     power = np.abs(spectrum) ** 2
     correlation = np.fft.irfft(power)[: _FFT // 2]
     least = 1e-3 * correlation[0]
-    limited: Floats = np.maximum(correlation, least)
+    limited: np.ndarray = np.maximum(correlation, least)
     return limited
 
 

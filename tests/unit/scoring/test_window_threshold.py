@@ -49,7 +49,7 @@ def test_other_recordings_fall_below_it_at_the_stated_rate():
         learnt = learn(draw(rng, 59, 20))
         others = draw(rng, 50, 20)
         false_alarms.append(np.mean([min(row) < learnt.threshold for row in others]))
-    # floor(0.05 * 60) / 60 = 0.05; its standard error is 0.029 / sqrt(400), and the others'.
+    # floor(0.05 * 60) / 60 = 0.05; its standard error is 0.029 / sqrt(400), and a bit.
     assert np.mean(false_alarms) == pytest.approx(0.05, abs=0.006)
 
 
