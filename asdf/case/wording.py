@@ -57,7 +57,8 @@ def statements(one: Examined, case: Case) -> list[str]:
         return [f"Not scored: {result.error}"]
     entry = result.entry()
     score = result.score or 0.0
-    sentences = []
+    # First: what a part says must not be read after a ratio that says the opposite.
+    sentences = _part_sentences(entry)
     if not result.judged:
         sentences.append(f"{_sentence(result.remark)} Its score says nothing.")
     elif result.llr is None:
@@ -69,7 +70,6 @@ def statements(one: Examined, case: Case) -> list[str]:
         sentences += _ratio_sentences(entry, result.llr)
     if result.verdict:
         sentences.append(f"Verdict: {result.verdict} ({case.heading.decision}).")
-    sentences += _part_sentences(entry)
     if result.judged and result.remark:
         sentences.append(_sentence(result.remark))
     if entry.get("unlike"):
@@ -106,7 +106,13 @@ def _part_sentences(entry: dict[str, Any]) -> list[str]:
     times = []
     for part in parts:
         times.append(f"{part['start_s']:.1f} to {part['end_s']:.1f} s (lowest {part['score']:.2f})")
-    return [f"Parts that sound spoofed by themselves: {', '.join(times)}."] if times else []
+    if not times:
+        return []
+    return [
+        f"Parts sound spoofed by themselves: {', '.join(times)}.",
+        "The score and what follows from it are of the whole recording, and do not say that these "
+        "parts are genuine.",
+    ]
 
 
 def ratio_text(llr: float) -> str:

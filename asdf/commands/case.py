@@ -35,7 +35,7 @@ from asdf.runs.files import write_text
 from asdf.runs.progress import track
 
 if TYPE_CHECKING:
-    from asdf.case import Validation
+    from asdf.case import Case, Validation
     from asdf.scoring.detector import Detector
 
 _EPOCH = "SOURCE_DATE_EPOCH"
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
     recordings = find_recordings(args.recordings)
     inputs = [*map(Path, recordings.paths), *filter(None, [args.validation])]
     check_overwriting(inputs, outputs)
-    from asdf.case import Headings, case_json, case_page, find_browser, make_case, print_page
+    from asdf.case import find_browser
     from asdf.commands.score import open_detector
 
     if args.pdf:
@@ -91,15 +91,36 @@ def main(arguments: list[str]) -> int:
         find_browser()
     date = args.date or _stated_date()
     detector = open_detector(args)
-    count = len(recordings)
-    case = make_case(
+    command = f"{PROGRAM} case {shlex.join(arguments)}"
+    case = _make(args, detector, recordings.paths, date, command)
+    _write(args, case, date)
+    for one in case.recordings:
+        result = one.result
+        words = result.error or f"{result.score:.4f} {result.verdict or ''}".strip()
+        show(f"{one.name}: {words}", stream)
+    for path in filter(None, outputs):
+        show(f"written to {path}", sys.stderr)
+    return int(case.failed > 0)
+
+
+def _make(args: CaseOptions, detector: Detector, names: list[str], date: str, command: str) -> Case:
+    """Return the case, with progress on the screen."""
+    from asdf.case import Headings, make_case
+
+    return make_case(
         detector,
-        recordings.paths,
+        names,
         Headings(args.title, args.reference, args.examiner, date),
-        f"{PROGRAM} case {shlex.join(arguments)}",
+        command,
         _validate(args, detector),
-        lambda examined: track(examined, count, "examining", unit="recordings"),
+        lambda examined: track(examined, len(names), "examining", unit="recordings"),
     )
+
+
+def _write(args: CaseOptions, case: Case, date: str) -> None:
+    """Write the requested outputs."""
+    from asdf.case import case_json, case_page, print_page
+
     page = case_page(case)
     write_outputs(
         [
@@ -108,13 +129,6 @@ def main(arguments: list[str]) -> int:
             (args.pdf, lambda path: print_page(page, path, date)),
         ]
     )
-    for one in case.recordings:
-        result = one.result
-        words = result.error or f"{result.score:.4f} {result.verdict or ''}".strip()
-        show(f"{one.name}: {words}", stream)
-    for path in filter(None, outputs):
-        show(f"written to {path}", sys.stderr)
-    return int(case.failed > 0)
 
 
 def _validate(args: CaseOptions, detector: Detector) -> Validation | None:

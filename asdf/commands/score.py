@@ -114,8 +114,6 @@ def _score(
     from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
-    from asdf.scoring.document import make_heading
-    from asdf.scoring.made_by import made_by, provenance_of
     from asdf.trials.how_scored import HowScored
 
     recordings = _find_recordings(args, names)
@@ -125,11 +123,7 @@ def _score(
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = make_heading(detector, detector.source, are_trials)
-    _show_heading(heading, args.network, detector)
-    if args.json:
-        made = made_by(provenance_of(detector), are_trials, window, command)
-        heading = replace(heading, made_by=made)
+    heading = _heading(args, detector, are_trials, window, command)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
@@ -159,6 +153,25 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
             "line."
         )
     return recordings
+
+
+def _heading(
+    args: ScoreOptions,
+    detector: Detector,
+    are_trials: bool,
+    window: tuple[float, float] | None,
+    command: str,
+) -> Heading:
+    """Return what the scores are, which is shown, for JSON with what makes them."""
+    from asdf.scoring.document import make_heading
+    from asdf.scoring.made_by import made_by, provenance_of
+
+    heading = make_heading(detector, detector.source, are_trials)
+    _show_heading(heading, args.network, detector)
+    if not args.json:
+        return heading
+    made = made_by(provenance_of(detector), are_trials, window, command)
+    return replace(heading, made_by=made)
 
 
 def _describe_work(
