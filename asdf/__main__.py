@@ -12,13 +12,13 @@ import sys
 
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import removed_folder_error
-from asdf.runs.log import progress_on_stderr
 from asdf.runs.streams import (
     NobodyReadsError,
     OutputError,
     close_streams,
     discard_output,
     open_streams,
+    progress_on_stderr,
     show_error,
 )
 from asdf.text import did_you_mean

@@ -10,7 +10,7 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.networks import Wav2Vec2FrontEnd
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 
 
 def fail_on_request(network):

@@ -44,6 +44,7 @@ ROOMS = [
     "recipe",
     "launcher",
     "service",
+    "browser",
     "commands",
     "evaluation",
     "__init__",
@@ -58,6 +59,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 ANNEXES = {
     "archives",
     "audit",
+    "browser",
     "corpora",
     "demo",
     "doctor",

@@ -96,7 +96,7 @@ class TarArchive(Archive):
 _files = OpenFiles()
 _lock = threading.RLock()
 _archives: dict[Path, Archive] = {}
-_folders: dict[str, FolderInArchive] = {}
+KNOWN_FOLDERS: dict[str, FolderInArchive] = {}
 
 
 def _replace_lock() -> None:
@@ -147,12 +147,7 @@ def _unreadable(path: Path, error: OSError) -> AsdfError:
 
 def known_folder(path: str) -> FolderInArchive | None:
     """Return the folder of an archive that `path`, absolute, is known to be; without reading."""
-    return _folders.get(path)
-
-
-def any_folder_is_known() -> bool:
-    """Whether any path was found to be a folder of an archive."""
-    return bool(_folders)
+    return KNOWN_FOLDERS.get(path)
 
 
 def remember_folder(path: str, folder: FolderInArchive) -> None:
@@ -161,14 +156,14 @@ def remember_folder(path: str, folder: FolderInArchive) -> None:
     with _lock:
         # Another thread may have seen meanwhile that the archive was changed.
         if _archives.get(archive.path) is archive:
-            _folders[path] = folder
+            KNOWN_FOLDERS[path] = folder
 
 
 def _forget(archive: Archive) -> None:
     """Open the archive anew when it is next needed."""
     with _lock:
         _archives.pop(archive.path, None)
-        outdated = [path for path, folder in _folders.items() if folder.archive is archive]
+        outdated = [path for path, folder in KNOWN_FOLDERS.items() if folder.archive is archive]
         for path in outdated:
-            del _folders[path]
+            del KNOWN_FOLDERS[path]
     _files.forget(archive)

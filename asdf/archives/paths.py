@@ -21,7 +21,7 @@ from typing import BinaryIO
 from asdf.archives.archive import FileState, FolderInArchive, Member
 from asdf.archives.headers import COMPRESSED
 from asdf.archives.members import (
-    any_folder_is_known,
+    KNOWN_FOLDERS,
     known_folder,
     open_archive,
     remember_folder,
@@ -77,7 +77,7 @@ def _refuse_compressed(folder: Path) -> None:
 
 def known_member(path: AnyPath) -> Member | None:
     """Return `path` as a file of an archive whose folder is known already; without reading."""
-    if not any_folder_is_known():
+    if not KNOWN_FOLDERS:
         return None
     folder_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
     folder = known_folder(folder_path)

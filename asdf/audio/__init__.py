@@ -5,8 +5,7 @@ torch is imported only where it is needed, to resample and for Silero VAD.
 
 from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.reading import audio_length, decoded_length, read_audio
-from asdf.audio.speech import measure_speech, read_speech
-from asdf.audio.speech_activity import cut_to_speech, speech_mask
+from asdf.audio.speech import cut_to_speech, measure_speech, read_speech, speech_mask
 
 __all__ = [
     "audio_length",

@@ -34,7 +34,7 @@ from asdf.audit.single import (
     separate,
 )
 from asdf.errors import AsdfError
-from asdf.metrics.several_tests import holm
+from asdf.metrics.intervals import holm
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 

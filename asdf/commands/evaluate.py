@@ -6,8 +6,10 @@
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
+    python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
+    python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
@@ -17,11 +19,15 @@ an output it is standard output, and the tables are then shown on standard error
 
 Files of several seeds, NAME=A,B,C or files in the folders of runs that recorded the same settings
 but for the seed, get a mean, a standard deviation, an interval and a test over seeds as well.
+
+With --cross-test all files are of one system: each set of spoofs has an EER against each set of
+genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and means.
 """
 
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +35,8 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
+from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
+from asdf.commands.evaluate_llrs import draw_llrs
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -51,7 +59,9 @@ from asdf.commands.outputs import (
     text_stream,
     write_outputs,
 )
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.groups import compare_groups
+from asdf.metrics.results import FEW, JOINED, joined_columns
 from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
@@ -59,10 +69,12 @@ from asdf.metrics.several_systems import (
     mixed_precisions,
     speakers_of,
 )
-from asdf.metrics.summary import Progress, Summary, summarise
+from asdf.metrics.summary import Progress, Summary, known_columns, summarise
 from asdf.report import (
+    cross_test_page,
     csv_with_seeds,
     file_configurations,
+    groups_page,
     json_with_seeds,
     over_seeds_of,
     seeds_to_latex,
@@ -81,6 +93,7 @@ from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +109,14 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="F",
     )
     by: str | None = option(
-        "columns of P to break results down by (attack)",
+        "columns of P to break results down by (attack), whose groups are compared where both"
+        " classes have them; gender+language: both together",
         metavar="C,C",
+    )
+    cross_test: str | None = option(
+        "columns that tell sets of spoofs and sets of genuine speech apart, each pair of which gets"
+        " an EER, such as attack,language; `file` is the score file",
+        metavar="S,G",
     )
     replicates: int = replicates_option(
         "replicates of the bootstrap (%(default)s); 0: no intervals"
@@ -124,13 +143,34 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         "write tables for a paper (booktabs)",
         metavar="OUT",
     )
+    html: Path | None = option(
+        "write a page of --cross-test, or of the groups of --by",
+        metavar="OUT",
+    )
     plot: Path | None = option(
         "draw the DET curves, of one system also by the columns of --by: .pdf, .png, .svg",
         metavar="OUT",
         check=check_file,
     )
+    tippett: Path | None = option(
+        "draw for both classes how large the likelihood ratios are; of scores that are natural-log"
+        " ratios, as those of a calibrated network",
+        metavar="OUT",
+        check=check_file,
+    )
+    ece: Path | None = option(
+        "draw the empirical cross-entropy of likelihood ratios over the prior odds, as they are and"
+        " after PAV",
+        metavar="OUT",
+        check=check_file,
+    )
+    reliability: Path | None = option(
+        "draw how often recordings are bona fide by what likelihood ratios state",
+        metavar="OUT",
+        check=check_file,
+    )
     title: str = option(
-        "above the plot",
+        "above the plots",
         metavar="TEXT",
         default="",
     )
@@ -150,7 +190,7 @@ COMMAND = Command(
     "evaluate",
     __doc__,
     EvaluateOptions,
-    {".json": "json", ".csv": "csv", ".tex": "latex"}
+    {".json": "json", ".csv": "csv", ".tex": "latex", ".html": "html"}
     | dict.fromkeys((".pdf", ".png", ".svg"), "plot"),
 )
 
@@ -166,27 +206,109 @@ def main(arguments: list[str]) -> int:
     systems = named_systems(args.scores)
     _check(args, systems)
     screen = text_stream(_outputs(args))
-    if args.plot:
+    if any(_plots(args)):
         # Without matplotlib this ends with an error, before the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
     protocol = read_protocol_option(args)
+    if args.cross_test:
+        _cross_test(args, arguments, systems, protocol, screen)
+        return 0
     columns = _columns(args.by, protocol.trials)
     summaries = _summarise(args, systems, protocol, columns)
     leading = _leading(summaries, protocol.trials, args.replicates)
     over = _over_seeds(args, systems, summaries, protocol.trials)
     # Files first: where the screen is closed or full, what was computed is not lost.
     _write(args, summaries, leading, over, protocol.trials)
-    drawn = ""
+    if args.html:
+        _write_groups(args.html, summaries, arguments)
+    drawn = []
     if args.plot:
-        drawn = _draw(args.plot, args, systems, summaries, protocol.trials)
+        drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
+    drawn += draw_llrs(args, summaries)
     _print(args, summaries, leading, columns, screen)
     if over.by_set:
         show("\n" + over_seeds_text(over), screen)
     for finding in over.findings:
         show_error(f"{finding.level}: {finding.where}: {finding.message}")
-    if drawn:
-        show(drawn, screen)
+    for written in drawn:
+        show(written, screen)
     return 0
+
+
+def _with_groups(
+    args: EvaluateOptions,
+    summary: Summary,
+    trials: TrialList | None,
+    names: Sequence[str],
+) -> Summary:
+    """Return a summary with the groups of the requested columns compared, but for attacks."""
+    compared = [name for name in names if "attack" not in name.split(JOINED)]
+    if not (args.by and compared and args.replicates) or summary.is_hard:
+        return summary
+    known = known_columns(summary.name, summary.scores, trials)
+    decided = summary.decisions
+    with _bar(f"groups of {summary.name}") as progress:
+        studies = compare_groups(
+            summary.scores,
+            joined_columns(known, compared),
+            compared,
+            replicates=args.replicates,
+            threshold=None if decided is None else decided.threshold.value,
+            progress=progress,
+        )
+    return replace(summary, groups=studies)
+
+
+def _write_groups(path: Path, summaries: Sequence[Summary], arguments: Sequence[str]) -> None:
+    """Write the page of groups.
+
+    Raises:
+        AsdfError: no column has groups that can be compared.
+    """
+    if not any(summary.groups for summary in summaries):
+        raise AsdfError(
+            f"{path} is not written: no column of --by has two groups with {FEW} trials of either "
+            "class (and --replicates 0 compares none)."
+        )
+    write_outputs([(path, lambda out: write_text(out, groups_page(summaries, _facts(arguments))))])
+
+
+def _facts(arguments: Sequence[str]) -> list[str]:
+    return [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
+
+
+def _cross_test(
+    args: EvaluateOptions,
+    arguments: Sequence[str],
+    systems: Sequence[System],
+    protocol: Protocol,
+    screen: TextIO,
+) -> None:
+    from asdf.tasks.cross_testing import cross_test_tables as tables
+
+    by = read_cross_test(args.cross_test or "")
+    name = args.set or ", ".join(system.name for system in systems)
+    with _bar(name) as progress:
+        result = cross_test_files(
+            systems,
+            protocol,
+            by,
+            ignore_others=args.ignore_others,
+            replicates=args.replicates,
+            progress=progress,
+        )
+    facts = _facts(arguments)
+    write_outputs(
+        [
+            (args.json, lambda path: write_text(path, tables.cross_test_json(name, result))),
+            (args.csv, lambda path: write_text(path, tables.cross_test_csv(name, result))),
+            (args.latex, lambda path: write_text(path, tables.cross_test_latex(name, result))),
+            (args.html, lambda path: write_text(path, cross_test_page(name, result, facts))),
+        ]
+    )
+    show(tables.cross_test_text(name, result), screen)
+    for sentence in tables.remarks(result):
+        show_error(f"warning: {name}: {sentence}")
 
 
 def _draw(
@@ -242,7 +364,7 @@ def _summarise(
                 threshold=threshold,
                 is_hard=args.decisions,
             )
-        summaries.append(summary)
+        summaries.append(_with_groups(args, summary, protocol.trials, columns))
     return summaries
 
 
@@ -353,8 +475,12 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         raise UsageError(
             f"--submission is of one system: give one score file, not {len(args.scores)}."
         )
-    if args.plot and args.decisions:
-        raise UsageError("--plot draws curves of scores: --decisions have one point each.")
+    if any(_plots(args)) and args.decisions:
+        raise UsageError("plots draw curves of scores: --decisions have one point each.")
+    if args.cross_test:
+        _check_cross_test(args)
+    elif args.html and not args.by:
+        raise UsageError("--html is the page of --cross-test, or of --by: give one of them too.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -364,8 +490,36 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     check_overwriting(inputs, _outputs(args))
 
 
+def _check_cross_test(args: EvaluateOptions) -> None:
+    """Raise UsageError for options that a cross-test has no use for."""
+    read_cross_test(args.cross_test or "")
+    others = {
+        "--by": args.by,
+        "--plot": args.plot,
+        "--tippett": args.tippett,
+        "--ece": args.ece,
+        "--reliability": args.reliability,
+        "--asv-scores": args.asv_scores,
+        "--scored-length": args.scored_length,
+        "--submission": args.submission,
+        "--decisions": args.decisions,
+        "--threshold": args.threshold is not None,
+        "--threshold-from": args.threshold_from,
+        "--threshold-of": args.threshold_of,
+    }
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise UsageError(
+            f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
+        )
+
+
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.submission, args.plot]
+    return [args.json, args.csv, args.latex, args.html, args.submission, *_plots(args)]
+
+
+def _plots(args: EvaluateOptions) -> list[Path | None]:
+    return [args.plot, args.tippett, args.ece, args.reliability]
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
@@ -380,7 +534,10 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
     names = tuple(word for word in words if word)
     # The attack can be in the score file itself, so it needs no protocol.
     existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
-    unknown = [name for name in names if name not in existing]
+    unknown = []
+    for name in names:
+        parts = [name] if name in existing else name.split(JOINED)
+        unknown += [part for part in parts if part not in existing]
     if unknown:
         known = ", ".join(existing) if trials else "only attack without --protocol"
         raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. There is {known}.")
@@ -392,7 +549,7 @@ def _bar(name: str) -> Iterator[Progress]:
     """Show a bar on a terminal, for bootstraps that take more than a moment."""
     from tqdm import tqdm
 
-    title = f"intervals of {name}"
+    title = name if name.startswith("groups") else f"intervals of {name}"
     with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
 
         def progress(done: int, total: int) -> None:

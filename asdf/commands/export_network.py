@@ -10,6 +10,7 @@
     python -m asdf export net.pt --format torchscript net.ts --samples 48000  # of 3 s
     python -m asdf export net.pt --format safetensors net.safetensors  # ASDF loads it as well
     python -m asdf export net.pt --format hub folder/                # for Hugging Face's uploader
+    python -m asdf export net.pt --format web folder/                # a page that scores by itself
 
 ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embeddings and logits
 (spoof, bona fide); calibration is not in them. ONNX takes any length, where the network's graph
@@ -20,6 +21,11 @@ and onnxruntime.
 A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the
 settings and the error rates that the network's file, or the results of its run, state.
 `python -m asdf score folder/ ...` scores with it.
+
+A web folder holds a page that scores recordings in the browser, as `score` does, and sends nothing
+anywhere: any server of static files is enough, also `python -m http.server` on one machine. What
+runs the network there, the npm package onnxruntime-web, is kept in the folder: of --runtime, or
+fetched by npm. docs/browser.md says more.
 """
 
 from __future__ import annotations
@@ -49,8 +55,10 @@ FORMATS = (
     "torchscript",
     "safetensors",
     "hub",
+    "web",
 )
 GRAPHS = ("onnx", "torchscript")
+QUANTISED = ("onnx", "web")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +69,16 @@ class ExportOptions(WeightsOptions):
     named: Path | None = argument("the file to write", "OUT", default=None, hidden=True)
     format: str = option(", ".join(FORMATS), "FORMAT", default=MISSING, choices=FORMATS)
     output: Path | None = option(
-        "the file to write; for hub the folder", "OUT", short="-o", needed=True
+        "the file to write; for hub and web the folder", "OUT", short="-o", needed=True
     )
     samples: int | None = option(
         "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
     )
-    int8: bool = flag("onnx: quantise the weights of large linear layers")
+    int8: bool = flag("onnx, web: quantise the weights of large linear layers")
+    runtime: Path | None = option(
+        "web: the folder dist of the npm package onnxruntime-web (default: npm fetches it)",
+        "FOLDER",
+    )
 
     @property
     def out(self) -> Path:
@@ -95,8 +107,13 @@ def main(arguments: list[str]) -> int:
         raise UsageError(
             f"--samples is for {' and '.join(GRAPHS)}; {args.format} has no fixed length."
         )
-    if args.int8 and args.format != "onnx":
-        raise UsageError(f"--int8 is for onnx; {args.format} has weights as the network has them.")
+    if args.int8 and args.format not in QUANTISED:
+        raise UsageError(
+            f"--int8 is for {' and '.join(QUANTISED)}; {args.format} has weights as the network "
+            "has them."
+        )
+    if args.runtime is not None and args.format != "web":
+        raise UsageError(f"--runtime is for web; {args.format} needs no runtime.")
     if args.samples is not None and args.samples < FRAME_SAMPLES:
         raise UsageError(f"--samples: at least {FRAME_SAMPLES}, which is one frame.")
     # Before the network is read, which takes the longest.
@@ -119,7 +136,7 @@ def main(arguments: list[str]) -> int:
     show(f"written to {args.out}: {kind}, {parameters:,} parameters, as {args.format}")
     if remark:
         show(remark)
-    if args.format in GRAPHS:
+    if args.format in (*GRAPHS, "web"):
         for output in _heads_of(network).values():
             show(f"its graph scores utterances; {output} are not in it")
     return 0
@@ -263,6 +280,25 @@ def write_card_and_weights(
     return len(eers)
 
 
+def _write_web(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.browser import find_runtime, write_browser_folder
+    from asdf.scoring.detector import Detector
+
+    # Before the graph, which takes the longest.
+    runtime = find_runtime(args.runtime)
+    detector = Detector(args.network, "cpu", args.network_folder, base=args.base)
+    written = write_browser_folder(args.out, network, detector, runtime, args.int8)
+    lines = [written.words]
+    if not runtime.is_tested:
+        lines.append(f"with onnxruntime-web {runtime.version}, which ASDF was not tested with")
+    lines.append(
+        f"{written.bytes / 1e6:.1f} MB, of which the network has {written.graph_bytes / 1e6:.1f}. "
+        f"To use it: python3 -m http.server 8000 --bind 127.0.0.1 --directory {args.out}, then "
+        "open http://127.0.0.1:8000/"
+    )
+    return "\n".join(lines)
+
+
 _PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake")
 _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
@@ -273,4 +309,5 @@ _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "torchscript": _write_graph,
     "safetensors": _write_safetensors,
     "hub": _write_hub,
+    "web": _write_web,
 }

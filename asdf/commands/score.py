@@ -17,6 +17,11 @@ the mean over windows of that length, and the lowest window is named. Lists in A
 --scores or --trial, give trial scores, of as much of each recording as the network's protocol
 hears. The first line on standard error says which.
 
+With a threshold, recordings longer than about 8 s are searched for parts that sound spoofed by
+themselves, in windows of 4 s or of the network's one length. The verdict is then 'bona fide',
+'spoof', or 'mixed': the score is that of bona fide speech, and a part of it is not. Its times are
+named. --no-parts turns this off.
+
 On a terminal: verdict if there is a threshold, score, name, and a last line with the counts. Into a
 pipe or file, one line per recording, separated by tabs: path, score, verdict, and remarks.
 After `python -m asdf calibrate` scores are log-likelihood ratios (LLR), and the threshold is that
@@ -145,6 +150,10 @@ def _describe_work(
         "network_folder": None if args.network_folder is None else str(args.network_folder),
         "engine": detector.engine,
     }
+    if heading.part_search is not None:
+        # Entries of a journal without it have no windows. What a threshold makes of them is not
+        # saved.
+        work["parts"] = [heading.part_search.window, heading.part_search.hop]
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
@@ -175,6 +184,7 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
         args.base,
         threshold=args.threshold,
         engine=args.engine,
+        parts=not args.no_parts,
     )
     # The process is the command's: what is decoded and resampled next to the network, too.
     set_threads(detector.threads)
@@ -266,6 +276,8 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if detector.device.type == "cpu":
         where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
+    if heading.part_search is not None:
+        show(heading.part_search.describe_search(), sys.stderr)
 
 
 def _over_time(

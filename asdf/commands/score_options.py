@@ -60,6 +60,10 @@ class DetectorOptions(WeightsOptions):
         "which is slower, with scores within 1e-5",
         default="packed",
     )
+    no_parts: bool = flag(
+        "do not search long recordings for parts that sound spoofed by themselves, which takes the "
+        "network about three times as long"
+    )
     threads: int | None = option(
         "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"
         " cores)",

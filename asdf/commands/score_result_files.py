@@ -34,8 +34,9 @@ _COLUMNS_AFTER = (
     "lowest_end_s",
     "precision",
 )
-# At the end, for networks that trace sources.
+# At the end, for networks that trace sources, and where parts are searched for.
 _COLUMNS_OF_SOURCES = ("source", "source_probability")
+_COLUMNS_OF_PARTS = ("parts", "windows_searched")
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,14 @@ class CsvTable:
         self._rows = csv.writer(file, lineterminator="\n")
         self._precision = heading.precision
         self._has_sources = bool(heading.source_column)
+        self._has_parts = heading.part_search is not None
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
-        self._rows.writerow([*columns, *(_COLUMNS_OF_SOURCES if self._has_sources else ())])
+        if self._has_sources:
+            columns += _COLUMNS_OF_SOURCES
+        if self._has_parts:
+            columns += _COLUMNS_OF_PARTS
+        self._width = len(columns)
+        self._rows.writerow(columns)
 
     def add(self, line: Line) -> None:
         """Write the rows of a recording."""
@@ -87,12 +94,14 @@ class CsvTable:
         path = csv_text(result.name)
         if self._has_sources:
             after += _source_cells(result)
+        if self._has_parts:
+            after += _part_cells(result)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
-        empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
-        if self._has_sources:
-            empty += ["", ""]
         for window in line.windows:
-            self._rows.writerow([path, window.start_s, window.end_s, window.score, *empty])
+            row = [path, window.start_s, window.end_s, window.score]
+            row += [""] * (len(_COLUMNS_AFTER) - 1) + [self._precision]
+            row += [""] * (self._width - len(row))
+            self._rows.writerow(row)
 
     def end(self, complete: bool) -> None:
         """Do nothing: a CSV table has no place for what is missing in it."""
@@ -160,6 +169,14 @@ def _source_cells(result: Scored) -> list[str]:
         return ["", ""]
     best = result.sources.best
     return [csv_text(best), _cell(result.sources.probabilities[best])]
+
+
+def _part_cells(result: Scored) -> list[str]:
+    """Return the parts as 'start_s end_s score; ...', and in how many windows they were found."""
+    if result.searched is None:
+        return ["", ""]
+    parts = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
+    return ["; ".join(parts), str(result.searched.windows)]
 
 
 def _cell(value: float | None) -> str:

@@ -183,6 +183,8 @@ class Results:
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["sources"] = asdict(result.sources) if result.sources else None
+        if result.windows_scores:
+            entry["searched"] = [_searched_entry(window) for window in result.windows_scores]
         entry["over_time"] = [window.entry() for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
@@ -258,6 +260,12 @@ class Results:
         values["lowest"] = lowest
         values["error"] = self._as_field(entry["error"])
         threshold = self._heading.threshold
+        search = self._heading.part_search
+        parts: dict[str, Any] = {}
+        if search is not None:
+            searched = [WindowScore(**window) for window in entry.get("searched", ())]
+            parts = search.describe(searched)
+        has_parts = bool(parts.get("parts"))
         frames = frames_of(entry.get("frames"))
         result = Scored(
             index,
@@ -265,9 +273,10 @@ class Results:
             extras={"sources": sources, "frames": frames},
             name=self._as_field(str(recording.path)),
             threshold=threshold,
-            verdict=decide_verdict(entry["score"], threshold, entry["judged"]),
+            verdict=decide_verdict(entry["score"], threshold, entry["judged"], has_parts),
             llr=entry["score"] if self._heading.kind == "llr" else None,
             **values,
+            **parts,
         )
         windows = [WindowScore(**window) for window in entry["over_time"]]
         spoofed: Sequence[Segment] = ()
@@ -340,6 +349,10 @@ class Results:
             digest = network_digest(self._heading.network)
             scored = replace(scored, network=digest, trials=len(self._recordings))
             write_how_scored(path, scored)
+
+
+def _searched_entry(window: WindowScore) -> dict[str, Any]:
+    return {**window.entry(), "judged": window.judged}
 
 
 def _digest(path: str) -> str | None:

@@ -43,8 +43,13 @@ class Screen:
         cells = [line.result.name, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
-        parts = [_describe_lowest(line), _describe_spoofed(line), _describe_source(line)]
-        notes = [*parts, result.remark]
+        notes = [
+            _describe_parts(line),
+            _describe_lowest(line),
+            _describe_spoofed(line),
+            _describe_source(line),
+            result.remark,
+        ]
         text = "; ".join(note for note in notes if note)
         if self._terminal is not None:
             self._write(self._terminal.describe(line, text))
@@ -92,6 +97,18 @@ def _describe_source(line: Line) -> str:
     if sources is None:
         return ""
     return f"{sources.column} {sources.best} ({sources.probabilities[sources.best]:.2f})"
+
+
+def _describe_parts(line: Line) -> str:
+    parts = line.result.parts
+    if not parts:
+        return ""
+    spans = []
+    for part in parts:
+        span = f"{clock(part.start_s)}-{clock(part.end_s)}"
+        spans.append(f"{span} (lowest {part.score:.4f})")
+    noun = "part sounds" if len(parts) == 1 else "parts sound"
+    return f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
 
 
 def _describe_lowest(line: Line) -> str:

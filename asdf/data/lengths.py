@@ -26,8 +26,7 @@ import numpy as np
 
 from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
-from asdf.audio.speech import measure_speech, needs_whole_recording
-from asdf.audio.speech_activity import identity
+from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.loaders import log_fallbacks
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads

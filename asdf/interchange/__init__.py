@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         read_network,
     )
     from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
-    from asdf.interchange.onnx_graphs import onnx_graph, write_onnx
+    from asdf.interchange.onnx_graphs import Graph, compared_graph, onnx_graph, write_onnx
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import (
         aasist_state,

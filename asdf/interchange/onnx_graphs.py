@@ -8,7 +8,7 @@ so is one that cannot be compared.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,19 +47,20 @@ _FATAL = 4
 
 
 @dataclass(frozen=True)
-class _Graph:
+class Graph:
     """A graph that was compared with its network.
 
     Attributes:
         content: the file.
-        lengths: the numbers of samples that it was compared at; those that it takes, where `any`
-            is False.
+        lengths: the numbers of samples that it was compared at.
         words: Sentences on what it takes and what was compared.
+        only: the one number of samples that it takes; None: any.
     """
 
     content: bytes
     lengths: tuple[int, ...]
     words: str
+    only: int | None = None
 
 
 def write_onnx(
@@ -75,17 +76,24 @@ def write_onnx(
         AsdfError: a package is missing, or the network is too large for a file.
         GraphError: it cannot be exported, or its graph gives other numbers.
     """
-    graph = _make_compared(network, samples)
-    content = graph.content
-    words = graph.words
-    if int8:
-        content = quantize(graph.content)
-        sizes = (len(graph.content), len(content))
-        effect = describe_effect(runner(graph.content), runner(content), sizes, graph.lengths)
-        words = f"{words}\n{effect}"
+    graph = compared_graph(network, samples, int8)
     with atomic_write(path, "wb") as file:
-        file.write(content)
-    return words
+        file.write(graph.content)
+    return graph.words
+
+
+def compared_graph(network: nn.Module, samples: int | None = None, int8: bool = False) -> Graph:
+    """Return `network`, in eval mode, as a graph that was compared with it.
+
+    Args and errors as of `write_onnx`.
+    """
+    graph = _make_compared(network, samples)
+    if not int8:
+        return graph
+    content = quantize(graph.content)
+    sizes = (len(graph.content), len(content))
+    effect = describe_effect(runner(graph.content), runner(content), sizes, graph.lengths)
+    return replace(graph, content=content, words=f"{graph.words}\n{effect}")
 
 
 def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
@@ -157,7 +165,7 @@ def runner(content: bytes) -> Forward:
     return run
 
 
-def _make_compared(network: nn.Module, samples: int | None) -> _Graph:
+def _make_compared(network: nn.Module, samples: int | None) -> Graph:
     """Export a graph and compare it: of any length, or else of one."""
     only = samples_for(network, samples)
     if samples is not None:
@@ -177,14 +185,15 @@ def _make_compared(network: nn.Module, samples: int | None) -> _Graph:
     except GraphError as error:
         # Of any length it may be wrong in silence; of one it may be right.
         return _compare_one_length(network, only, f"of one length: {error}")
-    return _Graph(content, lengths, f"{describe_input(None)}\n{checked}")
+    return Graph(content, lengths, f"{describe_input(None)}\n{checked}")
 
 
-def _compare_one_length(network: nn.Module, samples: int, remark: str) -> _Graph:
+def _compare_one_length(network: nn.Module, samples: int, remark: str) -> Graph:
     content = onnx_graph(network, samples)
     # The check alone needs it, and the file can be written without one.
     checked = "not run: the package onnxruntime is not installed"
     if find_spec("onnxruntime") is not None:
         checked = compare(network, [(CHECKED, samples)], runner(content))
     lines = [describe_input(samples), remark, checked]
-    return _Graph(content, (samples,), "\n".join(line for line in lines if line))
+    words = "\n".join(line for line in lines if line)
+    return Graph(content, (samples,), words, samples)

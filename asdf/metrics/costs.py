@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asdf.metrics.detection import DetCurve, as_scores, into_blocks
+from asdf.metrics.detection import DetCurve, as_scores
+from asdf.metrics.pav import Pools
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,11 @@ def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 
 def min_cllr_of(curve: DetCurve) -> float:
     """Return `min_cllr` of the trials of a curve."""
-    pools = np.array(_pools_of_both_classes(curve), dtype=np.float64)
-    bona_fide, spoof = pools.reshape(-1, 2).T
+    pools = Pools.of(curve)
+    # Pools of one class cost nothing: their likelihood ratio is 0 or infinite.
+    has_both = (pools.bona_fide > 0) & (pools.spoof > 0)
+    bona_fide = pools.bona_fide[has_both].astype(np.float64)
+    spoof = pools.spoof[has_both].astype(np.float64)
     all_bona_fide = curve.bona_fide.size
     all_spoof = curve.spoof.size
     bona_fide_share = bona_fide / all_bona_fide
@@ -163,23 +167,3 @@ def min_cllr_of(curve: DetCurve) -> float:
     miss = misses.sum() / all_bona_fide
     false_alarm = false_alarms.sum() / all_spoof
     return float((miss + false_alarm) / 2 / np.log(2))
-
-
-def _pools_of_both_classes(curve: DetCurve) -> list[tuple[int, int]]:
-    """Pool adjacent blocks until the proportion of bona fide trials rises from pool to pool.
-
-    Returns:
-        (bona fide trials, spoof trials) of each pool, without pools of one class: their likelihood
-        ratio is 0 or infinite and costs nothing.
-    """
-    pools: list[tuple[int, int]] = []
-    counts = into_blocks(curve).counts()
-    blocks = zip(counts.bona_fide.tolist(), counts.spoof.tolist(), strict=True)
-    for bona_fide, spoof in blocks:
-        # Cross-multiplied, so that no count of spoofs is divided by.
-        while pools and pools[-1][0] * spoof >= bona_fide * pools[-1][1]:
-            before = pools.pop()
-            bona_fide += before[0]
-            spoof += before[1]
-        pools.append((bona_fide, spoof))
-    return [pool for pool in pools if all(pool)]

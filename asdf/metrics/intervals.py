@@ -29,7 +29,7 @@ neither.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -48,6 +48,10 @@ _BIAS_SHARE = 2 ** (2 / 3) - 1
 # The standard deviation of a lowest cost around its best threshold, as a share of its bias: that of
 # a two-sided Brownian motion on a parabola, by 1,500 simulated ones with 150 bootstraps each.
 _LOCAL = 0.757
+# The bias of a highest rate beyond what replicates show of it, in units of that: see the function.
+_BIAS_LEFT = 1 / (math.sqrt(2) - 1) - 1
+# Rates of 0 and 1 have no log odds.
+_ODDS_RANGE = (1e-6, 1 - 1e-6)
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ def rate_interval(
         return Interval(value, value * (1 - bound), max(value, bound), groups=groups)
     if groups is None:
         return percentile_interval(value, drawn, level)
-    return _group_interval(value, drawn, groups, level)
+    return unbiased_interval(value, drawn, groups, level)
 
 
 def zero_bound(trials: float, level: float = 0.95) -> float:
@@ -177,11 +181,16 @@ def expansion(groups: int | None, level: float = 0.95) -> float:
     )
 
 
-def _group_interval(value: float, drawn: Floats, groups: int, level: float) -> Interval:
+def unbiased_interval(
+    value: float, drawn: Floats, groups: int | None = None, level: float = 0.95
+) -> Interval:
     """Return the expanded interval, without the bootstrap's bias, of log odds.
 
     Odds stay between 0 and 1 whatever the expansion is, and few groups have a rate that is biased:
     their own threshold suits them.
+
+    Args:
+        groups: Number of speakers that were drawn; None where trials were drawn.
     """
     # Rates of 0 and 1 have no log odds: half the nearest other rate stands for them.
     lowest = np.min(drawn, where=drawn > 0, initial=value or 1.0) / 2
@@ -193,6 +202,27 @@ def _group_interval(value: float, drawn: Floats, groups: int, level: float) -> I
     reach = (np.quantile(odds, [tail, 1 - tail]) - mean) * expansion(groups, level)
     low, high = 1 / (1 + np.exp(-(2 * measured - mean + reach)))
     return Interval(value, min(value, float(low)), max(value, float(high)), groups=groups)
+
+
+def highest_interval(
+    value: float, drawn: Floats, groups: int | None = None, level: float = 0.95
+) -> Interval:
+    """Return the interval of the highest of several rates, which is too high by chance.
+
+    Replicates have twice the variance, and their highest rates a bias that is larger by the root of
+    2 where all rates are alike: how far they lie above the value is sqrt(2) - 1 of the value's own
+    bias, by which the lower end is lowered. Where one rate is clearly the highest, there is none.
+
+    Args:
+        drawn: (replicates,), the highest rate of each.
+        groups: Number of speakers that were drawn; None where trials were drawn.
+    """
+    known = unbiased_interval(value, drawn, groups, level)
+    inside = np.clip(drawn, *_ODDS_RANGE)
+    lack = max(0.0, float(_log_odds(inside).mean() - _log_odds(np.clip(value, *_ODDS_RANGE))))
+    lowered = float(_log_odds(np.clip(known.low, *_ODDS_RANGE))) - lack * _BIAS_LEFT
+    low = 1 / (1 + math.exp(-lowered))
+    return Interval(value, min(known.low, low), known.high, groups=groups)
 
 
 def _log_odds(rates: npt.ArrayLike) -> Floats:
@@ -290,6 +320,21 @@ def tested_interval(
     reach = t_quantile(level, degrees) * deviation
     p_value = two_sided_p(difference / deviation, degrees)
     return Interval(difference, difference - reach, difference + reach, p_value)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that hold for all tests together.
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6, 1979.
+    """
+    order = np.argsort(p_values, kind="stable")
+    adjusted = [1.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[int(index)]))
+        adjusted[int(index)] = highest
+    return adjusted
 
 
 # Far more than are needed: seeds are few.

@@ -9,7 +9,7 @@ package of ASVspoof 2021 does the same for what it calls factors of 'spoof' and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,6 +86,30 @@ def result_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> Result:
         bona_fide=curve.bona_fide.size,
         spoof=curve.spoof.size,
     )
+
+
+JOINED = "+"
+"""Joins the names of columns whose values are conditions together, as in gender+language."""
+_BETWEEN = " / "
+
+
+def joined_columns(
+    columns: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> dict[str, Sequence[str]]:
+    """Return the columns and those that names such as 'gender+language' join.
+
+    A trial has a joined value where each of its columns has one.
+    """
+    known = dict(columns)
+    for name in names:
+        parts = name.split(JOINED)
+        if name in known or len(parts) < 2 or not all(part in columns for part in parts):
+            continue
+        joined = []
+        for values in zip(*map(columns.__getitem__, parts), strict=True):
+            joined.append(_BETWEEN.join(values) if all(values) else "")
+        known[name] = joined
+    return known
 
 
 def by_condition(

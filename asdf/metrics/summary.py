@@ -25,6 +25,7 @@ from asdf.metrics.bootstrap import Intervals, confidence_intervals
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
+from asdf.metrics.groups import GroupStudy
 from asdf.metrics.results import (
     Average,
     Condition,
@@ -32,6 +33,7 @@ from asdf.metrics.results import (
     average,
     average_decisions,
     conditions_of,
+    joined_columns,
     result_of,
     trials_of,
 )
@@ -91,6 +93,7 @@ class Summary:
         findings: warnings; errors are raised.
         scored: Way in which the scores were computed, where it is known.
         decisions: Decisions at a threshold that was chosen elsewhere; None without one.
+        groups: Comparisons of the groups of columns, which `compare_groups` makes on request.
         is_hard: True if the scores are nothing but decisions, 1 and 0; then only metrics of
             decisions mean anything.
     """
@@ -110,6 +113,7 @@ class Summary:
     scored: HowScored = NOT_KNOWN
     decisions: Decisions | None = None
     is_hard: bool = False
+    groups: tuple[GroupStudy, ...] = ()
 
     @property
     def tdcf_2019(self) -> float | None:
@@ -185,7 +189,8 @@ def summarise(  # noqa: PLR0913
     """Summarise `scores`, with the columns that the corpus has on its trials.
 
     Args:
-        by: columns; one that is not known, or has a single value, gives no conditions.
+        by: columns; one that is not known, or has a single value, gives no conditions. A name such
+            as 'gender+language' is of both together.
         replicates: Replicates of each bootstrap; 0: no intervals. The same seed gives the same
             intervals.
         condition_replicates: Replicates of the bootstrap of each condition's EER.
@@ -198,7 +203,7 @@ def summarise(  # noqa: PLR0913
             begins with `name`.
     """
     _check_scores(name, scores)
-    columns = known_columns(name, scores, trials)
+    columns = joined_columns(known_columns(name, scores, trials), by)
     scores = _with_attacks(scores, columns)
     curve = DetCurve.of_scores(scores)
     conditions, left_out = _list_conditions(

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
     from asdf.networks.interface import (
         DetectorNetwork,
+        Outputs,
         fixed_samples,
         frame_hop,
         front_end_parameters,
         scoring_length,
     )
-    from asdf.networks.outputs import Outputs
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector
 

@@ -86,7 +86,7 @@ def build_network(
             f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
             "network.network_class = 'asdf.networks.ComposedDetector' with one of the back ends "
             f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
-            "asdf.networks.outputs.Outputs with frame logits, and has the attribute frame_hop."
+            "asdf.networks.interface.Outputs with frame logits, and has the attribute frame_hop."
         )
     if load is not None:
         load(network)

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import local
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -33,6 +32,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchaudio.models.wav2vec2.components import LayerNorm, SelfAttention
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
+from asdf.networks.autocast import PASS, is_autocast_on
 from asdf.networks.gated_attention import attend_gated, attend_rows, can_gate
 from asdf.networks.watched import is_plain
 
@@ -94,53 +94,6 @@ class _Plan(NamedTuple):
 _PLANS: WeakKeyDictionary[nn.Module, _Plan] = WeakKeyDictionary()
 
 
-class _PassChoices(local):
-    """Choices of the forward pass that a thread computes.
-
-    Attributes:
-        apart: Whether weights are cast when they are used: most of those of packed layers are not.
-        short_norms: Whether norms compute in autocast's format.
-    """
-
-    # No ContextVar: torch 2.11 breaks the graph of a compiled network where one is read.
-    apart = False
-    short_norms = False
-
-
-_CHOICES = _PassChoices()
-
-
-@contextmanager
-def weights_cast_apart() -> Iterator[None]:
-    """Leave casting to autocast inside the block, where layers' weights may not be used at all."""
-    before = _CHOICES.apart
-    _CHOICES.apart = True
-    try:
-        yield
-    finally:
-        _CHOICES.apart = before
-
-
-@contextmanager
-def norms_shortened(short: bool) -> Iterator[None]:
-    """Let `norms_are_short` return `short` inside the block."""
-    before = _CHOICES.short_norms
-    _CHOICES.short_norms = short
-    try:
-        yield
-    finally:
-        _CHOICES.short_norms = before
-
-
-def norms_are_short() -> bool:
-    """Return whether norms compute in autocast's format, for `weights_cast_together`.
-
-    To be asked in the forward pass: what is computed again in the backward pass gets the answer as
-    an argument.
-    """
-    return _CHOICES.short_norms
-
-
 @contextmanager
 def weights_cast_together(
     layer: nn.Module, device: torch.device, short_norms: bool = False
@@ -154,7 +107,7 @@ def weights_cast_together(
         short_norms: Whether layer norms and group norms compute in autocast's format as well, so
             that what follows them does; their means and variances are of float32 in either case.
     """
-    if torch.compiler.is_compiling() or _CHOICES.apart or not is_autocast_on(device):
+    if torch.compiler.is_compiling() or PASS.apart or not is_autocast_on(device):
         yield
         return
     parts, changes = _choose(layer, short_norms)
@@ -173,12 +126,6 @@ def weights_cast_together(
     finally:
         for module, name, _ in changes:
             module.__dict__.pop(name, None)
-
-
-def is_autocast_on(device: torch.device) -> bool:
-    """Return whether autocast chooses number formats on `device`."""
-    # The meta device, on which networks are measured without weights, knows no autocast.
-    return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
 def _choose(layer: nn.Module, short_norms: bool) -> tuple[list[_Part], list[_Change]]:

@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from asdf.errors import UsageError
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 
 EMBEDDING = "embedding"
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.full_precision import in_full_precision
 from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import Localisation
 

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
-from asdf.networks.full_precision import without_autocast
+from asdf.networks.autocast import without_autocast
 from asdf.networks.products import multiply
 from asdf.networks.watched import is_plain
 

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from asdf.networks.attached import Attached, attach, parts_of
 from asdf.networks.extras import EMBEDDING, Embedding, Extra, HeadExtra
-from asdf.networks.interface import frame_hop
-from asdf.networks.outputs import Outputs, as_outputs
+from asdf.networks.interface import Outputs, as_outputs, frame_hop
 from asdf.settings.sections import Sections
 
 # The extra of a network that computes it without a head that is attached, by class path.

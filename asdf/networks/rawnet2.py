@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.full_precision import in_full_precision
+from asdf.networks.autocast import in_full_precision
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
 from asdf.networks.views import NetworkSections

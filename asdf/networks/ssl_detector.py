@@ -20,8 +20,7 @@ from asdf.networks.back_ends.back_end import BackEnd, Takes
 from asdf.networks.frame_head import make_frame_head
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
-from asdf.networks.interface import DetectorNetwork, cut_or_repeat, repeat_short
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import DetectorNetwork, Outputs, cut_or_repeat, repeat_short
 from asdf.networks.views import NetworkSections
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class

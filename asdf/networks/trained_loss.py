@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from asdf.networks.attached import TRAINED_LOSS, Attached, attach, part_of
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 
 PREFIX = f"{TRAINED_LOSS}."
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from asdf.audio.augmentation import open_chain
-from asdf.audio.speech_activity import check_detector
+from asdf.audio.speech import check_detector
 from asdf.audio.vocoding import try_vocoders
 from asdf.data.sampler_orders import check_sampler, find_sampler
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process

@@ -412,7 +412,7 @@ class Run:
             AsdfError: the front end's weights are missing or do not fit; lists or recordings are
                 missing, all of them in one message; a list lacks a class; the sampler fails.
         """
-        from asdf.audio.speech_activity import check_detector
+        from asdf.audio.speech import check_detector
         from asdf.audio.vocoding import try_vocoders
         from asdf.training.callbacks import find_callbacks
 

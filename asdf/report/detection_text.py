@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from textwrap import fill
 
+from asdf.metrics.groups import GroupStudy
 from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
+from asdf.report.group_results import gap_sentence, group_table, remarks
 from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
 from asdf.tables.table import Columns, Table, each, rate, texts
@@ -47,6 +50,9 @@ def summary_text(summary: Summary) -> str:
             lines += _condition_lines(summary, column)
         if summary.decisions:
             lines += ["", *_decision_lines(summary, column)]
+        for study in summary.groups:
+            if study.column == column:
+                lines += ["", *_group_lines(study)]
     return "\n".join(lines)
 
 
@@ -117,6 +123,16 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
         columns.append(texts(name, numbers))
     names = [value_heading(condition.value) for condition in conditions]
     return as_lines(Table([*names, "mean", "pooled"], columns, column))
+
+
+def _group_lines(study: GroupStudy) -> list[str]:
+    """Return the groups of a column compared, in lines of 80 characters."""
+    lines = fill(gap_sentence(study), 80, initial_indent="  ", subsequent_indent="  ").split("\n")
+    for block in as_text(group_table(study)):
+        lines += ["", *block.split("\n")]
+    for sentence in remarks(study):
+        lines += fill(sentence, 80, initial_indent="  ", subsequent_indent="  ").split("\n")
+    return lines
 
 
 def _decision_lines(summary: Summary, column: str) -> list[str]:

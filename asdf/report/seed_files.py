@@ -13,7 +13,7 @@ from typing import Any
 
 from asdf.metrics.metric_columns import defined
 from asdf.metrics.summary import Summary
-from asdf.report.exports import CSV_COLUMNS, record
+from asdf.report.exports import record
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.booktabs import as_latex
 from asdf.tables.comma_separated import as_csv
@@ -167,7 +167,8 @@ def csv_with_seeds(rows: str, over: OverSeeds) -> str:
                 mean[f"{name}_low"] = spread.interval.low
                 mean[f"{name}_high"] = spread.interval.high
         records += [mean, deviation]
-    return rows + as_csv(CSV_COLUMNS, records, has_head=False)
+    keys = rows.partition("\n")[0].split(",")
+    return rows + as_csv(keys, records, has_head=False)
 
 
 def seeds_to_latex(over: OverSeeds, summaries: Mapping[str, Summary]) -> str:

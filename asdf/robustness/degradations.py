@@ -26,7 +26,7 @@ from asdf.audio.cropping import repeat_to
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
-from asdf.audio.speech_activity import cut_to_speech
+from asdf.audio.speech import cut_to_speech
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.robustness import sounds

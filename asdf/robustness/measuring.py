@@ -28,8 +28,8 @@ from asdf.metrics.bootstrap import (
 )
 from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
 from asdf.metrics.decisions import Threshold, decide
+from asdf.metrics.intervals import holm
 from asdf.metrics.replicates import speaker_draws, speakers_of_fewer_class, trial_draws
-from asdf.metrics.several_tests import holm
 from asdf.robustness.conditions import CLEAN
 from asdf.trials.score_file import Scores
 

@@ -21,7 +21,7 @@ class _Formatter(logging.Formatter):
         return message(super().format(record))
 
 
-class _ScreenFormatter(_Formatter):
+class ScreenFormatter(_Formatter):
     """Shows the message alone: the traceback of a failure that ends nothing is for `log.txt`."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -45,26 +45,8 @@ def log_to_screen(is_main: bool = True) -> None:
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
     screen = _Screen(logging.INFO if is_main else logging.WARNING)
-    screen.setFormatter(_ScreenFormatter())
+    screen.setFormatter(ScreenFormatter())
     LOG.addHandler(screen)
-
-
-@contextmanager
-def progress_on_stderr() -> Iterator[None]:
-    """Show lines of progress on standard error, for a command that has no log."""
-    if sys.stderr.isatty():  # where a progress bar shows it
-        yield
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_ScreenFormatter())
-    level = PROGRESS.level
-    PROGRESS.addHandler(handler)
-    PROGRESS.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        PROGRESS.removeHandler(handler)
-        PROGRESS.setLevel(level)
 
 
 def is_on_screen() -> bool:

@@ -8,6 +8,7 @@ that shows at the last flush; where nobody reads on (`| head`) the program ends 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
+from asdf.runs.log import PROGRESS, ScreenFormatter
 from asdf.text import AnyPath, message
 
 STREAM = "-"
@@ -201,3 +203,21 @@ def _redirected_to(path: Path) -> int | None:
         if os.path.samestat(status, os.fstat(descriptor)):
             return descriptor
     return None
+
+
+@contextmanager
+def progress_on_stderr() -> Iterator[None]:
+    """Show lines of progress on standard error, for a command that has no log."""
+    if sys.stderr.isatty():  # where a progress bar shows it
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ScreenFormatter())
+    level = PROGRESS.level
+    PROGRESS.addHandler(handler)
+    PROGRESS.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        PROGRESS.removeHandler(handler)
+        PROGRESS.setLevel(level)

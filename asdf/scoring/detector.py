@@ -29,6 +29,7 @@ from asdf.scoring.detector_copies import restore
 from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.network_opening import Options, open_network
+from asdf.scoring.parts import make_search
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.stream import Stream
@@ -103,6 +104,7 @@ class Detector:
         max_seconds: float | None = None,
         memory_limit: int | None = None,
         engine: Literal["packed", "plain"] = "packed",
+        parts: bool = True,
     ) -> None:
         """Build the network from its file; nothing in the file is run.
 
@@ -131,6 +133,8 @@ class Detector:
                 needs more is refused; long files are read in parts, and need less. None: any.
             engine: 'packed': on a CPU the weights are laid out for it, which is faster, and in
                 fp32 keeps scores to 1e-5; 'plain': as in training.
+            parts: whether parts that sound spoofed are searched for in recordings that are scored
+                whole, where there is a threshold (see `score_whole`).
 
         Raises:
             AsdfError: the file is not a network of ASDF.
@@ -148,6 +152,7 @@ class Detector:
             threshold,
             Limits(max_seconds, memory_limit),
             engine,
+            parts,
         )
         self._process = os.getpid()
         opened = open_network(network_path, options)
@@ -168,8 +173,9 @@ class Detector:
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
+        search = make_search(self.length, self.window_samples, self.threshold) if parts else None
         summary = Summary(
-            self.calibration, self.threshold, self._trial_samples, opened.scorer.extras
+            self.calibration, self.threshold, self._trial_samples, opened.scorer.extras, search
         )
         self._hearing = Hearing(self._scorer, self.settings.sad, summary)
 
@@ -274,8 +280,13 @@ class Detector:
         One that is longer than `length.max_samples` is scored in windows of that length, which
         follow each other; the last one ends where the recording ends. Its score is their mean, so
         that every part counts; windows of digital silence do not. `lowest` is the window with the
-        lowest score: a spoof that is a part of the recording shows there. A file is decoded once,
-        and not held whole unless speech activity detection needs it.
+        lowest score. A file is not held whole unless speech activity detection needs it.
+
+        Of a detector with a threshold, recordings that are longer than two windows of 4 s, or of
+        the one length that the network takes, are searched for parts that sound spoofed by
+        themselves: such windows, half a window apart, are scored as well, and those below the
+        threshold are the result's `parts`. The score stays what it is; the verdict of a recording
+        that scores as bona fide speech, with such parts in it, is 'mixed'.
 
         Args:
             recording, sample_rate: as in `score`.

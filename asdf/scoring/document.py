@@ -14,6 +14,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
 from asdf.scoring.detector import Detector
 from asdf.scoring.made_by import made_by, provenance_of
+from asdf.scoring.parts import PartSearch
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.trials.how_scored import in_precision
 
@@ -30,6 +31,7 @@ class Heading:
         decision: the threshold in words.
         precision: the number format that the network computed in.
         source_column: Meaning of the classes of a network that traces sources; ''.
+        part_search: How recordings are searched for parts; None: they are not.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             left out.
     """
@@ -41,6 +43,7 @@ class Heading:
     decision: str
     precision: str = "fp32"
     source_column: str = ""
+    part_search: PartSearch | None = None
     made_by: dict[str, Any] | None = None
 
     def entries(self) -> dict[str, Any]:
@@ -48,6 +51,9 @@ class Heading:
         entries = asdict(self)
         if not self.source_column:
             del entries["source_column"]
+        del entries["part_search"]
+        if self.part_search is not None:
+            entries["part_search"] = self.part_search.entry()
         if self.made_by is None:
             del entries["made_by"]
         return entries
@@ -67,7 +73,8 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
     classes = detector.source_classes
     column = classes.column if classes else ""
-    return Heading(scores, network, kind, threshold, decision, detector.precision, column)
+    search = None if are_trials else detector.hearing.summary.search
+    return Heading(scores, network, kind, threshold, decision, detector.precision, column, search)
 
 
 def _describe_scores(detector: Detector, are_trials: bool) -> str:

@@ -8,7 +8,7 @@ made of the network's outcomes, is decided here alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ NO_DETECTION = SpeechActivity(mode="off")
 _HELD_SAMPLES = 2**24
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
     """Samples `start <= i < end` of a recording, and what the network hears of them: (T,)."""
 
@@ -72,6 +72,7 @@ class Pieces:
         is_trial: Whether its score is of its beginning, as one piece.
         scored: Pieces of its score.
         over_time: Pieces that are its windows; empty where none were requested.
+        searched: Pieces in which parts are searched for; they may be among the others.
     """
 
     total: int
@@ -79,10 +80,12 @@ class Pieces:
     is_trial: bool
     scored: list[Piece]
     over_time: list[Piece]
+    searched: list[Piece] = field(default_factory=list)
 
     @property
     def all(self) -> list[Piece]:
-        return [*self.scored, *self.over_time]
+        """The pieces, each once."""
+        return list(dict.fromkeys([*self.scored, *self.over_time, *self.searched]))
 
 
 @dataclass(frozen=True)
@@ -145,8 +148,17 @@ class Hearing:
         waveforms = [piece.waveform for piece in pieces]
         return list(self.scorer.score_waveforms(waveforms, self.wanted))
 
-    def describe_trial(self, recording: Recording, trial: Trial, outcome: Outcome) -> Score:
+    def describe_trial(
+        self,
+        recording: Recording,
+        trial: Trial,
+        outcome: Outcome,
+        searched: Sequence[Window] = (),
+    ) -> Score:
         """Return the score of a recording that was heard from its beginning.
+
+        Args:
+            searched: Windows in which parts are searched for.
 
         Raises:
             AsdfError: it is not a finite number; the recording cannot be read for extras of all of
@@ -155,7 +167,7 @@ class Hearing:
         over_time = None
         if trial.speech > self.max_samples:
             over_time = self.score_over_time(recording)
-        return self.summary.describe_trial(trial, outcome, over_time)
+        return self.summary.describe_trial(trial, outcome, over_time, searched)
 
     def score_over_time(self, recording: Recording) -> Mapping[str, Any]:
         """Return the wanted extras that follow the time of all of a recording, by key."""
@@ -192,8 +204,68 @@ class Hearing:
         if shown_samples is not None:
             count = count_windows(shown_samples, length, length)
             windows = track_windows(windows, recording, count)
-        tally = tally_windows(list(windows))
-        return self.summary.describe_whole(tally, total, self.score_over_time(recording))
+        heard = list(windows)
+        tally = tally_windows(heard)
+        # Windows of the speech alone are at no known time of the recording.
+        known = heard if total is None else []
+        samples = tally.end if total is None else total
+        shown = shown_samples is not None
+        searched = self.search_recording(recording, samples, known, shown=shown)
+        parts = self.summary.describe_parts(searched)
+        return self.summary.describe_whole(tally, total, self.score_over_time(recording), parts)
+
+    def search_recording(
+        self,
+        recording: Recording,
+        samples: int,
+        known: Sequence[Window] = (),
+        piece: Piece | None = None,
+        shown: bool = False,
+    ) -> list[Window]:
+        """Score the windows of a recording in which parts are searched for; [] of a short one.
+
+        Args:
+            samples: Samples of the recording.
+            known: Windows of it that are scored already, and not scored again.
+            piece: Piece of it that was scored already; where it is all of it, nothing is decoded.
+            shown: Whether it is shown how far it is.
+        """
+        search = self.summary.search
+        if search is None or not search.applies(samples):
+            return []
+        blocks: Iterable[np.ndarray]
+        if piece is not None and not needs_whole_recording(self.sad):
+            blocks = [piece.waveform]
+        else:
+            blocks = recording.read_in_blocks(search.window)
+        windows = self.search_windows(blocks, known)
+        if shown:
+            windows = track_windows(windows, recording, -(-samples // search.hop))
+        return sorted(windows, key=lambda window: window.start)
+
+    def search_windows(
+        self, blocks: Iterable[np.ndarray], known: Sequence[Window] = ()
+    ) -> Iterator[Window]:
+        """Yield the windows of a recording in blocks in which parts are searched for, in any order.
+
+        Args:
+            known: as of `search_recording`.
+        """
+        search = self.summary.search
+        assert search is not None
+        known_at = {(window.start, window.end): window for window in known}
+        found = []
+
+        def cut_unknown() -> Iterator[Cut]:
+            for cut in cut_windows(blocks, search.window, search.hop):
+                window = known_at.get((cut.start, cut.start + len(cut.waveform)))
+                if window is None:
+                    yield cut
+                else:
+                    found.append(window)
+
+        yield from self.score_windows(cut_unknown(), search.window, self.sad)
+        yield from found
 
     def score_windows(
         self, cut: Iterator[Cut], length: int, sad: SpeechActivity
@@ -229,13 +301,28 @@ class Hearing:
             scored = [make_piece(Cut(0, speech[: self.summary.max_samples]))]
         else:
             scored = list(map(make_piece, cut_windows([speech], *2 * (self.max_samples,))))
+        # The same samples are one piece, whatever it is for.
+        known = {}
+        if not needs_whole_recording(self.sad) and not is_trial:
+            known = {(piece.start, piece.end): piece for piece in scored}
+
+        def cut_pieces(length: int, hop: int) -> list[Piece]:
+            pieces = []
+            for cut in cut_windows([waveform], length, hop):
+                times = (cut.start, cut.start + len(cut.waveform))
+                if times not in known:
+                    known[times] = make_piece(cut, self.sad)
+                pieces.append(known[times])
+            return pieces
+
         over_time = []
         if window is not None:
-            length, hop = in_samples(*window, self.max_samples)
-            over_time = [
-                make_piece(part, self.sad) for part in cut_windows([waveform], length, hop)
-            ]
-        return Pieces(len(waveform), len(speech), is_trial, scored, over_time)
+            over_time = cut_pieces(*in_samples(*window, self.max_samples))
+        searched = []
+        search = self.summary.search
+        if whole and search is not None and search.applies(len(waveform)):
+            searched = cut_pieces(search.window, search.hop)
+        return Pieces(len(waveform), len(speech), is_trial, scored, over_time, searched)
 
     def batch_length(self, piece: Piece) -> int:
         """Return how many samples a piece is scored from; those of a batch have the same."""
@@ -253,17 +340,20 @@ class Hearing:
         Raises:
             AsdfError: a score is not a finite number.
         """
-        windows = []
+        window_of = {}
         for piece, outcome in zip(pieces.all, outcomes, strict=True):
-            windows.append(piece.scored(outcome))
-        scored = windows[: len(pieces.scored)]
+            window_of[piece] = piece.scored(outcome)
+        scored = [window_of[piece] for piece in pieces.scored]
+        searched = [window_of[piece] for piece in pieces.searched]
+        summary = self.summary
         if pieces.is_trial:
             trial = Trial(pieces.speech, pieces.total, scored[0].silent)
-            score = self.summary.describe_trial(trial, scored[0].outcome)
+            score = summary.describe_trial(trial, scored[0].outcome, searched=searched)
         else:
-            score = self.summary.describe_whole(tally_windows(scored), pieces.total)
-        over_time = windows[len(pieces.scored) :]
-        return name_result(score, name), list(map(self.summary.describe_window, over_time))
+            parts = summary.describe_parts(searched)
+            score = summary.describe_whole(tally_windows(scored), pieces.total, parts=parts)
+        over_time = [summary.describe_window(window_of[piece]) for piece in pieces.over_time]
+        return name_result(score, name), over_time
 
 
 def track_windows(windows: Iterator[Window], recording: Recording, count: int) -> Iterator[Window]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asdf.audio.speech_activity import identity
+from asdf.audio.speech import identity
 from asdf.data.lengths import sampled_sizes
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.transfer import fetch_later

@@ -24,7 +24,8 @@ from asdf.errors import AsdfError, UsageError
 from asdf.scoring.hearing import Hearing, Piece, make_piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
-from asdf.scoring.whole_recording import Trial, as_result
+from asdf.scoring.waveform_scorer import Outcome
+from asdf.scoring.whole_recording import Trial, Window, as_result
 from asdf.scoring.windows import Cut
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
@@ -122,9 +123,16 @@ class ManyRecordings:
                 whole = self.hearing.score_whole
                 yield self._make_result(file, whole, file.recording, shown_samples)
             else:
-                trial = Trial(file.length.speech, file.length.recording, part.piece.silent)
-                describe = self.hearing.describe_trial
-                yield self._make_result(file, describe, file.recording, trial, outcome)
+                yield self._make_result(file, self._describe, file, part.piece, outcome)
+
+    def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
+        """Return the score of a file that was heard from its beginning, as one piece."""
+        trial = Trial(file.length.speech, file.length.recording, piece.silent)
+        searched: list[Window] = []
+        if self.whole:
+            # Of this file alone: which others are known already must not change a last digit.
+            searched = self.hearing.search_recording(file.recording, trial.total, piece=piece)
+        return self.hearing.describe_trial(file.recording, trial, outcome, searched)
 
     def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from asdf.audio.recording_sources import Limits
-from asdf.audio.speech_activity import check_detector
+from asdf.audio.speech import check_detector
 from asdf.checkpoint.fused_file import check_network, is_fused_file, locate_network, read_fused_file
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.resources import gpu_memory
@@ -62,6 +62,7 @@ class Options:
     threshold: float | None
     limits: Limits
     engine: str = PACKED
+    parts: bool = True
 
     def as_arguments(
         self, device: torch.device, precision: ScoringPrecision, threads: int
@@ -83,6 +84,7 @@ class Options:
             "threshold": self.threshold,
             "max_seconds": self.limits.max_seconds,
             "memory_limit": self.limits.memory,
+            "parts": self.parts,
         }
 
 

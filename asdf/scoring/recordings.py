@@ -22,12 +22,12 @@ from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import (
     Beginning,
     SpeechLength,
+    cut_to_speech,
     find_beginning,
     measure_speech,
     read_beginning,
     read_speech,
 )
-from asdf.audio.speech_activity import cut_to_speech
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE

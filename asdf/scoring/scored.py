@@ -7,7 +7,7 @@ fields of `Known`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ about -85 dB."""
 
 BONA_FIDE = "bona fide"
 SPOOF = "spoof"
+MIXED = "mixed"
+"""The recording as a whole scores as bona fide does, and a part of it as a spoof."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class WindowScore:
     """The score of a part of a recording, as of a recording by itself.
 
     Attributes:
+        judged: False where the score says nothing about the part, as of silence.
         extras: What else the network gives for it, such as its 'sources', by key.
 
     Examples:
@@ -45,6 +48,7 @@ class WindowScore:
     end_s: float
     score: float
     extras: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    judged: bool = field(default=True, repr=False, compare=False)
 
     def entry(self) -> dict[str, float]:
         """Return times and score as plain values, for JSON."""
@@ -52,11 +56,32 @@ class WindowScore:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Searched:
+    """How a recording was searched for parts that sound spoofed.
+
+    Attributes:
+        windows: Number of windows that were compared with the threshold.
+        window_s, hop_s: Seconds of a window, and from the start of one to that of the next.
+        threshold: Score below which a window is in a part.
+    """
+
+    windows: int
+    window_s: float
+    hop_s: float
+    threshold: float
+
+    def entry(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Known:
     """What is known of a score.
 
     Attributes:
-        verdict: 'bona fide' or 'spoof'; None without a threshold, or where `judged` is False.
+        verdict: 'bona fide'; 'mixed', where the score is that of bona fide speech and `parts` are
+            not; or 'spoof'. None without a threshold, or where `judged` is False.
         threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
         llr: the score, where it is a natural-log likelihood ratio, as of a calibrated network; else
             None.
@@ -69,6 +94,11 @@ class Known:
             once.
         lowest: the window with the lowest score, where there are several. Its times are those of
             the recording, or of its speech where speech activity detection is on.
+        parts: Parts whose windows score below the threshold by themselves, in their order, each
+            with its lowest score.
+        searched: How parts were searched for; None: they were not.
+        windows_scores: Windows in which parts were searched for; empty where they were not, and of
+            a stream.
         remark: Sentence that one should know of the score; ''.
         judged: False where the score says nothing about the recording, as of silence; `remark` says
             why.
@@ -84,6 +114,9 @@ class Known:
     seconds_scored: float | None = None
     windows: int = 0
     lowest: WindowScore | None = None
+    parts: tuple[WindowScore, ...] = ()
+    searched: Searched | None = None
+    windows_scores: tuple[WindowScore, ...] = field(default=(), repr=False)
     remark: str = ""
     judged: bool = True
     extras: Mapping[str, Any] = field(default_factory=dict)
@@ -148,6 +181,9 @@ class Scored(Known):
             entry |= self.sources.entry()
         if self.lowest:
             entry["lowest"] = self.lowest.entry()
+        if self.searched:
+            entry["parts"] = [part.entry() for part in self.parts]
+            entry["searched"] = self.searched.entry()
         if self.remark:
             entry["remark"] = self.remark
         if self.error:
@@ -165,8 +201,16 @@ class Score(float, Known):
         Known.__init__(self, **known)
 
 
-def decide_verdict(score: float | None, threshold: float | None, judged: bool) -> str | None:
-    """Return 'bona fide' or 'spoof'; None where there is no verdict."""
+def decide_verdict(
+    score: float | None, threshold: float | None, judged: bool, has_parts: bool = False
+) -> str | None:
+    """Return 'bona fide', 'mixed' or 'spoof'; None where there is no verdict.
+
+    Args:
+        has_parts: Whether a part of the recording sounds spoofed by itself.
+    """
     if score is None or threshold is None or not judged:
         return None
-    return BONA_FIDE if score >= threshold else SPOOF
+    if score < threshold:
+        return SPOOF
+    return MIXED if has_parts else BONA_FIDE

@@ -23,7 +23,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra, require_extras
 from asdf.networks.heads import extras_of
-from asdf.networks.outputs import as_outputs
+from asdf.networks.interface import as_outputs
 from asdf.networks.packed import PackedNetwork
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of

@@ -15,6 +15,7 @@ import numpy as np
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
 from asdf.scoring.hearing import Hearing
+from asdf.scoring.parts import add_to_parts
 from asdf.scoring.scored import Score, WindowScore
 from asdf.scoring.waveforms import as_chunk
 from asdf.scoring.whole_recording import Tally, Window
@@ -43,6 +44,10 @@ class Stream:
         self._window = window
         self._hop = hop
         self._running = _Running()
+        search = hearing.summary.search
+        self._search = None if search is None else search.with_windows(window, hop)
+        self._parts: list[WindowScore] = []
+        self._judged = 0
         self._finished = False
 
     def add(self, chunk: Any) -> list[WindowScore]:
@@ -85,17 +90,30 @@ class Stream:
         """The mean of the windows so far, those of silence left out; None before the first.
 
         With what is known of it, as of `Detector.score_whole`, whose score it is in the end where
-        windows and hop are `length.max_samples` and speech activity detection is off.
+        windows and hop are `length.max_samples` and speech activity detection is off. Its parts are
+        those of the stream's windows.
         """
         if not self._running.windows:
             return None
-        return self._hearing.summary.describe_whole(self._running.tally())
+        tally = self._running.tally()
+        return self._hearing.summary.describe_whole(tally, parts=self._describe_parts(tally))
+
+    def _describe_parts(self, tally: Tally) -> dict[str, Any]:
+        """Return the fields of `Known` on the parts so far."""
+        if self._search is None or not self._search.applies(tally.end):
+            return {}
+        searched = self._search.searched(self._judged)
+        return {"parts": tuple(self._parts), "searched": searched}
 
     def _score(self, cut: Iterator[Cut]) -> list[WindowScore]:
         scores = []
         for window in self._hearing.score_windows(cut, self._window, self._hearing.sad):
             self._running.add(window)
-            scores.append(self._hearing.summary.describe_window(window))
+            score = self._hearing.summary.describe_window(window)
+            scores.append(score)
+            self._judged += score.judged
+            if self._search is not None and self._search.is_below(score):
+                add_to_parts(self._parts, score)
         return scores
 
 
@@ -109,6 +127,7 @@ class _Counts:
         self._sum = 0.0
         self._end = 0
         self._sums: dict[str, np.ndarray] = {}
+        self.has_speech = False
 
     @property
     def raw(self) -> float:
@@ -122,6 +141,7 @@ class _Counts:
     def add(self, window: Window) -> None:
         """Count a window."""
         self.windows += 1
+        self.has_speech |= window.has_speech
         self._sum += window.raw
         for key, row in window.outcome.extras.items():
             self._sums[key] = self._sums.get(key, 0.0) + row.astype(np.float64)
@@ -161,4 +181,5 @@ class _Running:
             covered=counted.covered,
             lowest=counted.lowest,
             extras=counted.extras,
+            has_speech=self._sounding.has_speech or self._silent.has_speech,
         )

@@ -17,6 +17,7 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
 from asdf.networks.extras import Extra
+from asdf.scoring.parts import PartSearch
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,
@@ -53,12 +54,14 @@ class Window:
         start, end: Samples `start <= i < end`.
         silent: Whether the window is digital silence.
         outcome: What the network gives for it.
+        has_speech: False where speech was looked for and is not in it.
     """
 
     start: int
     end: int
     silent: bool
     outcome: Outcome
+    has_speech: bool = True
 
     @property
     def raw(self) -> float:
@@ -86,6 +89,7 @@ class Tally:
         covered: Samples that lie in a window that counts.
         lowest: Window with the lowest score, of those that count.
         extras: Means of the extras' rows over the windows that count, by key.
+        has_speech: Whether there is speech in any window.
     """
 
     raw: float
@@ -95,6 +99,7 @@ class Tally:
     covered: int
     lowest: Window
     extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+    has_speech: bool = True
 
     @property
     def all_silent(self) -> bool:
@@ -117,6 +122,7 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
         covered=_count_samples(counted),
         lowest=min(counted, key=lambda window: window.raw),
         extras=means,
+        has_speech=any(window.has_speech for window in windows),
     )
 
 
@@ -129,12 +135,14 @@ class Summary:
         threshold: Score from which on the verdict is 'bona fide'; None: no verdicts.
         max_samples: Samples beyond which a trial is not heard.
         extras: What is given besides scores, by key.
+        search: How parts of long recordings are searched for; None: they are not.
     """
 
     calibration: Calibration | None
     threshold: float | None
     max_samples: int
     extras: Mapping[str, Extra]
+    search: PartSearch | None = None
 
     def score_of(self, raw: float, **known: Any) -> Score:
         """Return the score that is shown for the network's, with what is `known` of it.
@@ -150,17 +158,23 @@ class Summary:
         llr = None
         if self.calibration is not None:
             score = llr = float(self.calibration.llr(raw))
-        verdict = decide_verdict(score, self.threshold, known.get("judged", True))
+        has_parts = bool(known.get("parts"))
+        verdict = decide_verdict(score, self.threshold, known.get("judged", True), has_parts)
         return Score(score, verdict=verdict, threshold=self.threshold, llr=llr, raw=raw, **known)
 
     def describe_trial(
-        self, trial: Trial, outcome: Outcome, over_time: Mapping[str, Any] | None = None
+        self,
+        trial: Trial,
+        outcome: Outcome,
+        over_time: Mapping[str, Any] | None = None,
+        searched: Sequence[Window] = (),
     ) -> Score:
         """Return the score of a recording that was heard from its beginning.
 
         Args:
             over_time: Extras of all of the recording that follow its time, where they are not those
                 of the outcome.
+            searched: Windows in which parts are searched for.
 
         Raises:
             AsdfError: as `score_of`.
@@ -180,6 +194,7 @@ class Summary:
             remark="; ".join(remarks),
             judged=not problem,
             extras={**self.describe_extras(outcome.extras, trial.speech), **(over_time or {})},
+            **self.describe_parts(searched),
         )
 
     def describe_whole(
@@ -187,12 +202,14 @@ class Summary:
         tally: Tally,
         total: int | None = None,
         over_time: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Any] | None = None,
     ) -> Score:
         """Return the score of a recording that was heard in windows, from its start to its end.
 
         Args:
             total: Samples of the recording, where the windows are of its speech alone.
             over_time: Extras of all of the recording that follow its time.
+            parts: What is known of its parts, as of `describe_parts`.
 
         Raises:
             AsdfError: as `score_of`.
@@ -215,7 +232,15 @@ class Summary:
             remark=remark,
             judged=not problem,
             extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
+            **(parts or {}),
         )
+
+    def describe_parts(self, windows: Sequence[Window]) -> dict[str, Any]:
+        """Return the fields of `Known` on parts, from the windows that were searched."""
+        if self.search is None or not windows:
+            return {}
+        scores = tuple(map(self.describe_window, windows))
+        return self.search.describe(scores)
 
     def describe_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
         """Return what results have of the extras of `samples` samples."""
@@ -232,6 +257,7 @@ class Summary:
             window.end / SAMPLE_RATE,
             float(self.score_of(window.raw)),
             self.describe_extras(window.outcome.extras, window.end - window.start),
+            judged=window.has_speech and not window.silent,
         )
 
 

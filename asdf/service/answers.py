@@ -24,6 +24,15 @@ class WindowAnswer(_Part):
     )
 
 
+class SearchedAnswer(_Part):
+    """How a recording was searched for parts that sound spoofed."""
+
+    windows: int = Field(description="Number of windows that were compared with the threshold.")
+    window_s: float = Field(description="Seconds of a window.")
+    hop_s: float = Field(description="Seconds from the start of a window to that of the next.")
+    threshold: float = Field(description="Score below which a window is in a part.")
+
+
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -33,12 +42,21 @@ class RecordingAnswer(_Part):
         description="The higher, the more bona fide; `kind` says which sort of number it is."
     )
     verdict: str | None = Field(
-        description="'bona fide' or 'spoof'; null without a threshold, or where `remark` says why."
+        description="'bona fide'; 'mixed', where it scores as bona fide speech and `parts` do not; "
+        "or 'spoof'; null without a threshold, or where `remark` says why."
     )
     seconds: float = Field(description="Length of the recording.")
     seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
     lowest: WindowAnswer | None = Field(
         None, description="The lowest window of a score that is the mean of several windows."
+    )
+    parts: list[WindowAnswer] | None = Field(
+        None,
+        description="Parts that sound spoofed by themselves, each with its lowest score; of "
+        "recordings that were searched for them.",
+    )
+    searched: SearchedAnswer | None = Field(
+        None, description="How parts were searched for; absent where they were not."
     )
     remark: str | None = Field(
         None, description="A limit of this score in words, as where there is too little speech."
@@ -68,6 +86,15 @@ class MadeByAnswer(_Part):
     options: dict[str, Any] = Field(description="Options that the score depends on.")
 
 
+class PartSearchAnswer(_Part):
+    """How long recordings are searched for parts that sound spoofed."""
+
+    window_s: float = Field(description="Seconds of a window.")
+    hop_s: float = Field(description="Seconds from the start of a window to that of the next.")
+    threshold: float = Field(description="Score below which a window is in a part.")
+    note: str = Field(description="What the many windows do to the rate of false alarms.")
+
+
 class ScoreAnswer(_Part):
     """What `python -m asdf score --json` writes, with one recording."""
 
@@ -79,6 +106,9 @@ class ScoreAnswer(_Part):
     )
     decision: str = Field(description="The threshold in words; empty without one.")
     precision: str = Field(description="Number format that the network computes in, as 'fp32'.")
+    part_search: PartSearchAnswer | None = Field(
+        None, description="How long recordings are searched for parts; absent where they are not."
+    )
     recordings: list[RecordingAnswer] = Field(
         min_length=1, max_length=1, description="The recording, as a list of one."
     )

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.scoring.parts import part_window
 from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
 from asdf.service.bearer_token import Token
 from asdf.service.front import Front
@@ -31,8 +32,6 @@ from asdf.service.uploads import read_upload
 from asdf.version import VERSION
 
 _MAX_POINTS = 4000
-# Of scores over time on the page.
-_WINDOW_S = 4
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _FORM: dict[str, Any] = {
     "schema": {
@@ -131,8 +130,6 @@ def describe_service(service: Service) -> dict[str, Any]:
     length = f"{limits.max_seconds:g} seconds"
     if limits.max_seconds >= 120:
         length = f"{limits.max_seconds / 60:g} minutes"
-    # A window is short, but all that the network hears at once.
-    wanted = max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples)
     return {
         "asdf": provenance.asdf,
         "torch": provenance.torch,
@@ -145,7 +142,7 @@ def describe_service(service: Service) -> dict[str, Any]:
         "max_mb": limits.max_mb,
         "max_seconds": limits.max_seconds,
         "limits": f"{limits.max_mb:g} MB and {length}",
-        "window_s": min(wanted, detector.window_samples) / SAMPLE_RATE,
+        "window_s": part_window(detector.length, detector.window_samples) / SAMPLE_RATE,
     }
 
 

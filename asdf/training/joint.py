@@ -20,8 +20,8 @@ from torch import Tensor
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
 from asdf.distributed.world import World
+from asdf.networks.interface import Outputs, as_outputs
 from asdf.networks.output_check import numbers_unchanged
-from asdf.networks.outputs import Outputs, as_outputs
 from asdf.training.losses import Targets
 from asdf.training.minibatch_passes import Passes
 from asdf.training.objective import Objective

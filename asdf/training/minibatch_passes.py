@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from asdf.data.training_plan import Window
-from asdf.networks.outputs import as_outputs
+from asdf.networks.interface import as_outputs
 from asdf.training.compiling import Compiled
 from asdf.training.losses import Targets
 from asdf.training.objective import Objective

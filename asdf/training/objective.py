@@ -24,7 +24,7 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.data.mixup import Mixtures, Mixup, find_mixup
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.training.losses import Loss, Targets, TermTargets
 from asdf.training.terms import ClipKey, Term
 from asdf.training.training_sections import TrainingSections

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.training.losses import Targets
 
 # The epoch, or what stands for it in the random draws of a clip, and the utterance's index.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from asdf.networks.casting import norms_shortened
+from asdf.networks.autocast import norms_shortened
 from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16
 
 # Compute capabilities of NVIDIA's with tensor cores for bf16, and for fp16.

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from asdf.distributed.transfer import send
 from asdf.errors import AsdfError, UsageError
+from asdf.networks.interface import Outputs
 from asdf.networks.output_check import numbers_unchanged
-from asdf.networks.outputs import Outputs
 from asdf.networks.trained_loss import loss_of
 from asdf.runs.log import LOG
 from asdf.scoring.scorer import Computed

@@ -32,8 +32,11 @@ class ScoreFile:
     labels: Labels | None = None
     attacks: Sequence[str] | None = None
 
-    def labelled(self, path: AnyPath) -> Scores:
-        """Return the scores of a file that has labels, and both classes.
+    def labelled(self, path: AnyPath, *, both_classes: bool = True) -> Scores:
+        """Return the scores of a file that has labels.
+
+        Args:
+            both_classes: refuse a file of one class; False for one that is joined with another.
 
         Raises:
             AsdfError: it has no labels, or a class has no trial.
@@ -44,7 +47,8 @@ class ScoreFile:
                 f"{path}, line 1: there is no label in '{first}'. Give the protocol of the set "
                 "too, or a file of lines 'relative/path.flac 1 <score>'."
             )
-        refuse_one_class(path, self.labels)
+        if both_classes:
+            refuse_one_class(path, self.labels)
         columns = {} if self.attacks is None else {"attack": self.attacks}
         return Scores(self.ids, self.labels, self.scores, columns=columns)
 

@@ -58,7 +58,7 @@ def read_matched(
     # The first line, which the format is known by, may be of another subset.
     known = whole or trials
     file = read(path, lambda utterance: known.index_of(utterance) is not None)
-    return _match_file(path, file, trials, whole, ignore_others)
+    return match_file(path, file, trials, whole, ignore_others)
 
 
 def read_any_scores(
@@ -90,7 +90,7 @@ def read_any_scores(
     # A file with labels needs no protocol, and may hold trials that `labels` does not know.
     if file.labels is not None:
         return file.labelled(path)
-    return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
+    return match_file(path, file, _as_trials(labels), None, ignore_others).scores
 
 
 def read_unlabelled_scores(
@@ -108,20 +108,24 @@ def read_unlabelled_scores(
         AsdfError: as `read_matched`.
     """
     file = read_two_columns(path)
-    return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
+    return match_file(path, file, _as_trials(labels), None, ignore_others).scores
 
 
 def _as_trials(labels: Mapping[str, int]) -> TrialList:
     return TrialList(list(labels), np.array(list(labels.values()), np.int8))
 
 
-def _match_file(
+def match_file(
     path: AnyPath,
     file: ScoreFile,
     trials: TrialList,
     whole: TrialList | None,
     ignore_others: bool,
 ) -> Matched:
+    """Return the scores of a file that is read already, with the labels of `trials`.
+
+    Args and errors are those of `read_matched`.
+    """
     indices = _match(file.ids, trials)
     used = np.flatnonzero(indices >= 0)
     if used.size < len(file.ids) and not ignore_others:

@@ -14,7 +14,7 @@ from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.world import World
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections, assign
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress

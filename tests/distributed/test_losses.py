@@ -19,7 +19,7 @@ from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections, assign
 from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.losses import Loss, Targets

@@ -67,6 +67,8 @@ ELSEWHERE = {
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf publish": "no network; tests/unit/hub has a local hub",
     "python -m asdf serve": "tests/unit/service has the page's own test",
+    "python -m asdf export network.pt --format web": "no npm; tests/unit/browser",
+    "python3 -m http.server": "tests/scripts/test_browser_page.py",
     "curl": "tests/unit/service",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",

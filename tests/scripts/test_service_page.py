@@ -144,8 +144,12 @@ def test_a_file_gets_a_verdict_a_picture_and_its_parts(opened, detector, recordi
     assert shown["Score"] == f"{expected.score:.4f}"
     assert shown["Seconds"] == f"{len(SPEECH) / 16000:.2f}"
     assert shown["Verdict"] == expected.verdict
-    word = {"spoof": "spoofed", "bona fide": "genuine"}[expected.verdict]
-    assert f"This sounds {word}" in find(opened, "verdict").text
+    words = {
+        "spoof": "sounds spoofed",
+        "bona fide": "sounds genuine",
+        "mixed": "Part of this sounds",
+    }
+    assert words[expected.verdict] in find(opened, "verdict").text
     assert opened.switch_to.active_element.get_attribute("id") == "verdict"
     assert "no proof" in find(opened, "result").text
     parts = spoofed_parts(detector, recording)
@@ -446,7 +450,11 @@ def test_several_files_are_scored_into_a_table(opened, detector, batch):
     wait_for_batch(opened, "3 of 4 scored, 1 could not be scored")
     table = rows(opened)
     assert [row[0] for row in table] == [path.name for path in batch]
-    words = {"spoof": ("spoofed",), "bona fide": ("genuine", "parts sound spoofed")}
+    words = {
+        "spoof": ("spoofed",),
+        "bona fide": ("genuine",),
+        "mixed": ("part sounds spoofed", "parts sound spoofed"),
+    }
     for path, row in zip(batch, table, strict=True):
         if path.name == "letter.wav":
             assert row[1].startswith("letter.wav is not audio that libsndfile can read")
@@ -580,23 +588,75 @@ def test_paper_has_what_the_screen_shows(opened, recording, tmp_path):
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+PART = {"start_s": 12.0, "end_s": 24.5, "score": -3.0}
+LATER = {"start_s": 61.0, "end_s": 65.0, "score": -1.0}
+
+
 @pytest.mark.parametrize(
     ("verdict", "parts", "kind", "words"),
     [
-        ("bona fide", 0, "genuine", "This sounds genuine: like a person who speaks"),
-        ("bona fide", 1, "mixed", "This sounds genuine as a whole, but parts of it sound spoofed"),
-        ("spoof", 3, "spoof", "This sounds spoofed"),
-        (None, 0, "", "A score, and no verdict"),
+        ("bona fide", [], "genuine", "This sounds genuine: like a person who speaks"),
+        ("mixed", [PART], "mixed", "Part of this sounds spoofed (0:12 to 0:24)"),
+        (
+            "mixed",
+            [PART, LATER],
+            "mixed",
+            "Parts of this sound spoofed (0:12 to 0:24, 1:01 to 1:05)",
+        ),
+        (
+            "mixed",
+            [PART, LATER, LATER, LATER, LATER],
+            "mixed",
+            "Parts of this sound spoofed (0:12 to 0:24, 1:01 to 1:05, 1:01 to 1:05 and 2 more)",
+        ),
+        ("spoof", [PART], "spoof", "This sounds spoofed"),
+        (None, [], "", "A score, and no verdict"),
     ],
 )
-def test_a_headline_is_not_green_above_parts_that_sound_spoofed(
-    opened, verdict, parts, kind, words
-):
+def test_the_headline_of_a_verdict(opened, verdict, parts, kind, words):
     said = opened.execute_script(
-        "return verdictWords({ verdict: arguments[0] }, null, arguments[1])", verdict, parts
+        "return verdictWords({ verdict: arguments[0], parts: arguments[1] }, null)", verdict, parts
     )
     assert said["kind"] == kind
     assert said["text"].startswith(words)
+
+
+@pytest.fixture(scope="module")
+def served_mixed(network, recording):
+    """A service whose threshold lies between the recording's score and its lowest window."""
+    scored = plain_detector(network).score_whole(recording)
+    windows = plain_detector(network).score_over_time(recording, WINDOW_S, WINDOW_S / 2)
+    lowest = min(window.score for window in windows)
+    with running(plain_detector(network, threshold=(lowest + scored.score) / 2)) as service:
+        yield service
+
+
+@pytest.fixture
+def opened_mixed(browser, served_mixed):
+    yield from open_page(browser, served_mixed.url)
+
+
+def test_no_headline_is_green_above_a_part_that_is_marked(opened_mixed, served_mixed, recording):
+    choose(opened_mixed, recording)
+    wait_for_result(opened_mixed)
+    verdict = find(opened_mixed, "verdict")
+    assert verdict.get_attribute("class") == "mixed"
+    assert verdict.text.startswith(("Part of this sounds spoofed", "Parts of this sound spoofed"))
+    assert opened_mixed.find_elements(By.CSS_SELECTOR, "#picture .marked")
+    answer = served_mixed.score(recording.read_bytes()).json["recordings"][0]
+    assert answer["verdict"] == "mixed"
+    entries = opened_mixed.find_elements(By.CSS_SELECTOR, "#parts li")
+    assert len(entries) == len(answer["parts"])
+    amber = opened_mixed.execute_script(
+        "return getComputedStyle(document.documentElement).getPropertyValue('--c4').trim()"
+    )
+    border = opened_mixed.execute_script(
+        "const probe = document.createElement('i'); probe.style.color = arguments[0];"
+        "document.body.append(probe); return [getComputedStyle(probe).color,"
+        " getComputedStyle(document.getElementById('verdict')).borderLeftColor]",
+        amber,
+    )
+    assert border[0] == border[1]
 
 
 def test_times_are_rounded_to_tenths(opened):
@@ -610,7 +670,7 @@ def test_silence_is_not_judged(opened, tmp_path):
     soundfile.write(path, np.zeros(40000), 16000)
     choose(opened, path)
     wait_for_result(opened)
-    assert find(opened, "verdict").text == "No verdict: there is too little speech to judge"
+    assert find(opened, "verdict").text == "Not judged: this is silence"
     assert find(opened, "remark").text.startswith("not judged: digital silence")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.speech_activity import speech_mask
+from asdf.audio.speech import speech_mask
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import SpeechActivity
 

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.autocast import without_autocast
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh, Pairs, learns_on_cpu
-from asdf.networks.full_precision import without_autocast
 from asdf.networks.traced_sizes import at_least, share
 
 INPUT_DROPOUT = 0.2

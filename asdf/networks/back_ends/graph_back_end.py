@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
     GraphPool,
@@ -34,9 +35,7 @@ from asdf.networks.back_ends.joined_branches import (
 )
 from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu
-from asdf.networks.full_precision import in_full_precision, without_autocast
-from asdf.networks.largest import largest, largest_magnitudes
+from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu, largest, largest_magnitudes
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
 
 STEM = 16

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.networks.views import NetworkSections
 

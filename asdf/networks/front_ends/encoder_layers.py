@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models.wav2vec2.components import Transformer
 
-from asdf.networks.casting import is_autocast_on, norms_are_short, weights_cast_together
+from asdf.networks.autocast import is_autocast_on, norms_are_short
+from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends.wavlm import position_bias
 
 _LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]

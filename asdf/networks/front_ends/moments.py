@@ -28,10 +28,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum
 from asdf.networks.front_ends.spectral_matrices import band_bins, mel_filters
-from asdf.networks.full_precision import without_autocast
 from asdf.networks.traced_sizes import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 

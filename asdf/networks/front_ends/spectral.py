@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral_matrices import (
     band_bins,
@@ -32,7 +33,6 @@ from asdf.networks.front_ends.spectral_matrices import (
     linear_filters,
     mel_filters,
 )
-from asdf.networks.full_precision import without_autocast
 from asdf.networks.traced_sizes import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_frames import FrameRule
 from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
 from asdf.networks.front_ends.encoder_layers import choose_dropped
@@ -41,7 +42,6 @@ from asdf.networks.front_ends.transformers_config import (
     count_layers,
     read_config,
 )
-from asdf.networks.full_precision import without_autocast
 from asdf.networks.traced_sizes import is_traced
 from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error

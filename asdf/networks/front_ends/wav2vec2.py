@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models import Wav2Vec2Model
 
-from asdf.networks.casting import norms_are_short, weights_cast_together
+from asdf.networks.autocast import norms_are_short
+from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import encoder_states, run_cast
 from asdf.networks.front_ends.front_end import FrontEnd

@@ -23,10 +23,10 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.aasist import MagnitudePool
+from asdf.networks.autocast import weights_cast_apart
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.back_ends.residual_blocks import ResidualEncoder
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
-from asdf.networks.casting import weights_cast_apart
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
 from asdf.networks.packed.packed_graphs import pack_attention, pack_graph

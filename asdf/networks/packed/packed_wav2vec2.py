@@ -32,7 +32,7 @@ from torchaudio.models.wav2vec2.components import (
     SelfAttention,
 )
 
-from asdf.networks.full_precision import without_autocast
+from asdf.networks.autocast import without_autocast
 from asdf.networks.packed.packed_weights import LinearWeight, is_large
 
 # Length of a segment of positions, in kernels. Shorter ones overlap more, longer ones are larger

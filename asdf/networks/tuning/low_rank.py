@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.distributed.sharding import is_part
+from asdf.networks.autocast import without_autocast
 from asdf.networks.first_numbers import draw_uniform
-from asdf.networks.full_precision import without_autocast
 from asdf.settings.sections import Lora
 
 # What a joined projection of attention holds, in this order.

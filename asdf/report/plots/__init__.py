@@ -1,6 +1,6 @@
-"""Plots for papers (extra `report`): DET curves, histograms, heat maps, training; PDF, PNG, SVG.
+"""Plots for papers (extra `report`): DET curves, histograms, likelihood ratios, training ...
 
-They draw the curves, histograms and courses that the page of the report draws.
+They draw what pages draw, and are written as PDF, PNG or SVG.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from asdf.report.curves import ThinnedCurve, thinned_det
 from asdf.report.plots.embeddings import embedding_plot, write_embedding_plot
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
+from asdf.report.plots.llr_plots import ece_plot, reliability_plot, tippett_plot
 from asdf.report.plots.matrix_plots import confusion_plot, effect_map, heat_map
 from asdf.report.plots.panel_plots import (
     det_plot,
@@ -23,14 +24,17 @@ __all__ = [
     "ThinnedCurve",
     "confusion_plot",
     "det_plot",
+    "ece_plot",
     "effect_map",
     "effect_plot",
     "embedding_plot",
     "heat_map",
     "oscr_plot",
+    "reliability_plot",
     "save_figure",
     "score_histograms",
     "thinned_det",
+    "tippett_plot",
     "training_curves",
     "write_embedding_plot",
     "write_plots",

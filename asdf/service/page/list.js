@@ -7,7 +7,7 @@ function rowOf(entry) {
   if (state === 'failed') return el('tr', {}, el('th', { scope: 'row' }, entry.name), el('td', { colspan: 3, class: 'wide' }, words));
   if (state !== 'done') return el('tr', {}, el('th', { scope: 'row' }, entry.name), el('td', { colspan: 3, class: 'soft' }, STATES[state]));
   const recording = answer.recordings[0];
-  const { kind, short } = verdictWords(recording, answer.threshold, partsOf(answer).length);
+  const { kind, short } = verdictWords(recording, answer.threshold);
   const details = el('button', { type: 'button', class: 'name', 'aria-current': entry.isShown ? 'true' : null }, entry.name);
   details.addEventListener('click', () => show(entry));
   return el('tr', {}, el('th', { scope: 'row' }, details), el('td', {}, el('span', { class: `verdict ${kind}` }, short)),
@@ -46,12 +46,12 @@ function csvCell(value) {
 }
 
 function asCsv() {
-  const columns = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256'];
+  const columns = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
   const rows = recordings.filter(({ state }) => state in { done: 1, failed: 1 }).map(({ name, answer, words }) => {
-    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', ''];
-    const { score, verdict, seconds, seconds_scored: scored, remark, sha256 } = answer.recordings[0];
+    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', ''];
+    const { score, verdict, seconds, seconds_scored: scored, remark, sha256, parts = [] } = answer.recordings[0];
     const { date, asdf, network_sha256: network } = answer.made_by;
-    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256, date, asdf, answer.network, network || ''];
+    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ')];
   });
   return [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');
 }

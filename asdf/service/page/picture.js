@@ -1,19 +1,5 @@
 // The waveform with the score over time below it, both on one axis of seconds.
 
-// Neighbouring windows below the threshold as one part: [{start, end, lowest}].
-function spoofedParts(windows, threshold) {
-  const parts = [];
-  for (const { start_s: start, end_s: end, score } of windows) {
-    if (score >= threshold) continue;
-    const last = parts.at(-1);
-    if (last && start <= last.end) {
-      last.end = end;
-      last.lowest = Math.min(last.lowest, score);
-    } else parts.push({ start, end, lowest: score });
-  }
-  return parts;
-}
-
 function wavePath({ low, high }, seconds, X, Y) {
   const at = (i) => X((i + 0.5) * seconds / low.length).toFixed(1);
   const above = high.map((value, i) => `${at(i)},${Y(value).toFixed(1)}`);
@@ -28,25 +14,25 @@ function scorePoints(windows) {
 }
 
 function markParts({ inside, area, X }, parts) {
-  for (const { start, end } of parts) {
+  for (const { start_s: start, end_s: end } of parts) {
     inside.append(svg('rect', { class: 'marked', x: X(start), y: area.y, width: Math.max(2, X(end) - X(start)), height: area.height }));
   }
 }
 
-// Without a threshold nothing is known of parts, and nothing is said.
-function describeScores(windows, threshold, parts) {
+// Of what was not searched nothing is known of parts, and nothing is said.
+function describeScores(windows, parts, searched) {
   const scores = windows.map(({ score }) => score);
   const range = `Score over time: from ${number(Math.min(...scores))} to ${number(Math.max(...scores))}`;
-  return threshold === null ? range : `${range}; ${partsWords(parts.length)}`;
+  return searched ? `${range}; ${partsWords(parts.length)}` : range;
 }
 
-function drawPicture(width, { seconds, outline, windows, threshold, parts, kind }) {
+function drawPicture(width, { seconds, outline, windows, threshold, parts, searched, kind }) {
   const x = { low: 0, high: seconds, ticks: niceTicks(0, seconds, width / 90), label: 'seconds' };
   const values = windows.map(({ score }) => score).concat(threshold === null ? [] : [threshold]);
   const margin = Math.max(0.05 * (Math.max(...values) - Math.min(...values)), 0.05);
   const [low, high] = [Math.min(...values) - margin, Math.max(...values) + margin];
   const scores = frame({ width, height: 190, x, y: { low, high, ticks: niceTicks(low, high, 4), label: kind === 'llr' ? 'LLR' : 'score' },
-    description: describeScores(windows, threshold, parts) });
+    description: describeScores(windows, parts, searched) });
   const peak = Math.max(0.01, ...outline.high, ...outline.low.map((value) => -value));
   const wave = frame({ width, height: 150, x: { ...x, label: '' }, y: { low: -peak, high: peak, ticks: [0], label: 'sound' }, left: scores.area.x,
     description: `Waveform of ${seconds.toFixed(1)} seconds` });

@@ -2,50 +2,56 @@
 const byId = (id) => document.getElementById(id);
 let shown = null;
 
-function partEntry({ start, end, lowest }) {
+function partEntry({ start_s: start, end_s: end, score }) {
   const times = `${clockWithTenths(start)} to ${clockWithTenths(end)}`;
   const button = el('button', { type: 'button' }, el('span', { class: 'verb' }, 'Play '), times);
   button.addEventListener('click', () => play(start, end));
-  return el('li', {}, button, ` lowest score ${number(lowest)}`);
+  return el('li', {}, button, ` lowest score ${number(score)}`);
 }
 
-function showParts({ parts, threshold, windows }) {
+function showParts({ parts, searched, windows }) {
   let entries = parts;
   byId('parts-title').textContent = parts.length ? 'Parts that sound spoofed' : 'No part sounds spoofed by itself';
-  if (threshold === null) {
-    const lowest = windows.reduce((least, window) => (window.score < least.score ? window : least));
+  // Without a threshold, and of short recordings, the lowest window is all that can be named.
+  if (!searched) {
     byId('parts-title').textContent = 'The part with the lowest score';
-    entries = [{ start: lowest.start_s, end: lowest.end_s, lowest: lowest.score }];
+    entries = [windows.reduce((least, window) => (window.score < least.score ? window : least))];
   }
   byId('parts').replaceChildren(...entries.map(partEntry));
 }
 
-const partsOf = ({ threshold, recordings: [{ windows }] }) => (threshold === null ? [] : spoofedParts(windows, threshold));
-
 // What a report of the recording has to state, whatever else it says.
 function showNumbers(name, answer, recording) {
   const made = answer.made_by;
-  const rows = [['File', name], ['SHA-256', recording.sha256], ['Seconds', recording.seconds.toFixed(2)],
+  const rows = [['File', name], ['SHA-256', recording.sha256 || 'unknown'], ['Seconds', recording.seconds.toFixed(2)],
     ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
-    ['Program', `ASDF ${made.asdf}, PyTorch ${made.torch}`]];
+    ...(made.graph_sha256 ? [['SHA-256 of network.onnx', made.graph_sha256], ['Decoded by', recording.decoded_by]] : []),
+    ['Program', `ASDF ${made.asdf}, ${made.runtime || `PyTorch ${made.torch}`}`]];
   byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
+}
+
+function captionWords({ parts = [], searched }) {
+  const words = [`Each score is of ${number(data.window_s)} s.`];
+  if (!searched) words.push('The score of a whole recording can hide a short part.');
+  else words.push(chanceWords(searched));
+  if (parts.length) words.push('Parts that sound spoofed are coloured.');
+  return words.join(' ');
 }
 
 function showResult({ answer, file, name }) {
   const recording = answer.recordings[0];
-  const parts = partsOf(answer);
-  const { kind, text } = verdictWords(recording, answer.threshold, parts.length);
+  const { parts = [], searched = null } = recording;
+  const { kind, text } = verdictWords(recording, answer.threshold);
   byId('name').replaceChildren(el('strong', {}, name), ` (${clock(recording.seconds)})`);
   document.title = `${name}: is this voice genuine?`;
-  shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: answer.threshold, parts, kind: answer.kind };
+  shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: searched ? searched.threshold : answer.threshold, parts, searched, kind: answer.kind };
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
   byId('explanation').textContent = scoreWords(recording, answer);
   byId('remark').textContent = recording.remark || '';
-  byId('caption').textContent = `Each score is of ${number(data.window_s)} s. The score of a whole recording can hide a short part.`
-    + (parts.length ? ' Parts that sound spoofed are coloured.' : '');
+  byId('caption').textContent = captionWords(recording);
   showNumbers(name, answer, recording);
   showParts(shown);
   load(file);

@@ -16,13 +16,30 @@ const number = (value) => String(Number(value.toPrecision(3))).replace('-', '−
 
 const dateWords = (date) => `${new Date(date).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
-// `parts`: how many parts of the recording are below the threshold by themselves.
-function verdictWords({ verdict, remark }, threshold, parts) {
+const PARTS_NAMED = 3;
+
+const timesWords = ({ start_s: start, end_s: end }) => `${clock(start)} to ${clock(end)}`;
+
+// "Part of this sounds spoofed (0:12 to 0:24)".
+function mixedWords(parts) {
+  const more = parts.length > PARTS_NAMED ? ` and ${parts.length - PARTS_NAMED} more` : '';
+  const times = parts.slice(0, PARTS_NAMED).map(timesWords).join(', ') + more;
+  return parts.length === 1 ? `Part of this sounds spoofed (${times})` : `Parts of this sound spoofed (${times})`;
+}
+
+function verdictWords({ verdict, remark, parts }, threshold) {
   if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine has made or changed' };
-  if (verdict === 'bona fide' && parts) return { kind: 'mixed', short: 'parts sound spoofed', text: 'This sounds genuine as a whole, but parts of it sound spoofed' };
+  if (verdict === 'mixed') return { kind: 'mixed', short: parts.length === 1 ? 'part sounds spoofed' : 'parts sound spoofed', text: mixedWords(parts) };
   if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person who speaks' };
-  if (threshold !== null && remark) return { kind: '', short: 'no verdict', text: 'No verdict: there is too little speech to judge' };
+  if (threshold !== null && remark) return { kind: '', short: 'not judged', text: notJudgedWords(remark) };
   return { kind: '', short: 'no verdict', text: 'A score, and no verdict' };
+}
+
+// The remark of what is not judged begins so, and says why.
+function notJudgedWords(remark) {
+  if (remark.includes('no speech')) return 'Not judged: no speech was found in this';
+  if (remark.includes('silence')) return 'Not judged: this is silence';
+  return 'Not judged: there is too little speech';
 }
 
 function likelihoodWords(llr) {
@@ -33,7 +50,16 @@ function likelihoodWords(llr) {
   return `Among as many genuine as spoofed recordings, a score like this comes ${times} times as often from ${more} speech as from ${less} speech like that of its calibration set.`;
 }
 
-function scoreWords({ score }, { kind, threshold }) {
+const WHOLE_WORDS = 'The score of the whole recording is that of genuine speech. ';
+
+function scoreWords({ score, verdict }, { kind, threshold }) {
+  // Nothing that was not judged is likelier to be anything.
+  if (threshold !== null && !verdict) return `The score is ${number(score)}, and says nothing about this recording.`;
+  if (verdict === 'mixed') return `${WHOLE_WORDS}${wholeWords(score, kind, threshold)}`;
+  return wholeWords(score, kind, threshold);
+}
+
+function wholeWords(score, kind, threshold) {
   if (kind === 'llr') return `${likelihoodWords(score)} This is what the sound alone says. What else you know of the recording counts as well.`;
   const limit = threshold === null
     ? 'This detector has no threshold, so it gives no verdict.'
@@ -44,4 +70,9 @@ function scoreWords({ score }, { kind, threshold }) {
 function partsWords(parts) {
   if (!parts) return 'no part sounds spoofed';
   return parts === 1 ? '1 part sounds spoofed' : `${parts} parts sound spoofed`;
+}
+
+// Each window that is compared with a threshold is one more chance of a false alarm.
+function chanceWords({ windows }) {
+  return `${windows} of them were compared with the detector's threshold: the more there are, the likelier one falls below it by chance, in genuine speech too.`;
 }

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.extras import Extra
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.segments import Segment, segments_from_scores
 
 

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import frame_hop
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Localisation
 from asdf.training.terms import ClipKey, Term
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.extras import HeadExtra
-from asdf.networks.full_precision import in_full_precision, without_autocast
 from asdf.networks.heads import Head
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import MAX_LAYER_WIDTH
 from asdf.tasks.tracing.classes import (
     BONA_FIDE_RULES,

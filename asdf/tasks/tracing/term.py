@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.heads import attach_head
+from asdf.networks.interface import Outputs
 from asdf.networks.output_check import compute_on_noise, left_unchanged
-from asdf.networks.outputs import Outputs
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from asdf.networks.full_precision import without_autocast
+from asdf.networks.autocast import without_autocast
 from asdf.training.losses.loss import Columns, Loss
 from asdf.training.training_sections import TrainingSections
 

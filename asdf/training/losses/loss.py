@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.networks.trained_loss import ScoringLoss
 from asdf.training.training_sections import TrainingSections
 

@@ -10,7 +10,7 @@ import pytest
 from asdf.audit import audit_recordings
 from asdf.audit.measuring import Measured
 from asdf.audit.single import make_folds, permutation_tests, score_feature
-from asdf.metrics.several_tests import holm
+from asdf.metrics.intervals import holm
 from asdf.trials.trial_list import TrialList
 from tests.unit.audit.conftest import QUICK
 

@@ -428,3 +428,39 @@ def test_endless_files_are_one_message(capsys, scores, option):
     status, _, err = run(capsys, scores, option, "/dev/zero")
     assert status == 1
     assert "/dev/zero, line 1" in err
+
+
+@pytest.fixture
+def llrs(tmp_path):
+    rows = zip(NAMES, LABELS, VALUES, strict=True)
+    path = tmp_path / "llrs.txt"
+    path.write_text("".join(f"{name}.wav {label} {value - 1:.3f}\n" for name, label, value in rows))
+    return path
+
+
+def test_likelihood_ratios_are_drawn_with_a_line_on_their_quality(capsys, llrs, tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra `report`")
+    outputs = [tmp_path / name for name in ("t.svg", "e.pdf", "r.svg")]
+    words = ["--tippett", outputs[0], "--ece", outputs[1], "--reliability", outputs[2]]
+    status, out, err = run(capsys, llrs, "--replicates", "0", *words)
+    assert status == 0
+    assert all(path.stat().st_size > 1000 for path in outputs)
+    assert "Tippett plot" in out and "by discrimination and" in out
+    assert "no calibrated log-likelihood ratios" not in err
+    before = [path.read_bytes() for path in outputs]
+    run(capsys, llrs, "--replicates", "0", *words)
+    assert [path.read_bytes() for path in outputs] == before
+
+
+def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra `report`")
+    rows = zip(NAMES, LABELS, VALUES, strict=True)
+    path = tmp_path / "s.txt"
+    path.write_text("".join(f"{name}.wav {label} {20 + value}\n" for name, label, value in rows))
+    words = [path, "--replicates", "0", "--ece", tmp_path / "e.svg"]
+    assert "no calibrated log-likelihood ratios" in run(capsys, *words)[2]
+
+
+def test_decisions_have_no_plots_of_ratios(capsys, llrs, tmp_path):
+    status, _, err = run(capsys, llrs, "--decisions", "--tippett", tmp_path / "t.svg")
+    assert status == 2 and "one point each" in err

@@ -341,6 +341,14 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
     assert len(keep(front_end)[0]) == SIZE
 
 
+def test_what_a_stopped_pass_has_written_needs_no_space_again(keep, monkeypatch):
+    with pytest.raises(Stopped):
+        keep(stop=After(3))
+    full = type("Usage", (), {"free": 0})
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    assert len(keep()[0]) == SIZE
+
+
 def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
     """A limit on the size of files acts as a full disk: for the whole file, and within the pass."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

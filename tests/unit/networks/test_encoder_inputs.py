@@ -7,8 +7,8 @@ import torch
 import transformers
 from torch import Tensor
 
+from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_inputs import StackedFilterBank, WhisperLogMel
-from asdf.networks.full_precision import without_autocast
 
 
 def quiet_and_silent_parts(samples: int) -> Tensor:

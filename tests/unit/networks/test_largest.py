@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from asdf.networks import largest as module
-from asdf.networks.largest import largest, largest_magnitudes
+from asdf.networks import cpu_gradients as module
+from asdf.networks.cpu_gradients import largest, largest_magnitudes
 
 
 @pytest.fixture

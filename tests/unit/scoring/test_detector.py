@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import asdf
 from asdf.audio import audio_length, read_audio
-from asdf.audio.speech_activity import cut_to_speech
+from asdf.audio.speech import cut_to_speech
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World

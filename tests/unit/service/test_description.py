@@ -5,20 +5,33 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
+import asdf
 from tests.unit.conftest import sound
-from tests.unit.service.conftest import as_file
+from tests.unit.service.conftest import TESTS, as_file, running
 
 SCRIPT = re.compile(r"""<(?:script|link|img|a)[^>]*?(?:src|href)="([^"]*)\"""")
 
 
-def test_what_is_answered_is_what_is_described(served):
+@pytest.fixture(scope="module")
+def judging(network):
+    """A service with a threshold that every recording is below."""
+    detector = asdf.Detector(network, "cpu", network_folder=TESTS, threads=1, threshold=1e6)
+    with running(detector) as service:
+        yield service
+
+
+def test_what_is_answered_is_what_is_described(judging):
+    served = judging
     description = served.ask("/openapi.json").json
     schemas = description["components"]["schemas"]
     answer = served.score(as_file(sound(50000)), "?window=1&outline=10").json
+    assert set(answer["part_search"]) == set(schemas["PartSearchAnswer"]["properties"])
     assert set(answer) == set(schemas["ScoreAnswer"]["properties"])
     silent = served.score(as_file(np.zeros(9000))).json["recordings"][0]
     fields = set(answer["recordings"][0]) | set(silent)
+    assert set(answer["recordings"][0]["searched"]) == set(schemas["SearchedAnswer"]["properties"])
     assert fields == set(schemas["RecordingAnswer"]["properties"])
     assert set(answer["recordings"][0]["windows"][0]) == set(schemas["WindowAnswer"]["properties"])
     required = set(schemas["RecordingAnswer"]["required"])

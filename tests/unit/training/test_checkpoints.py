@@ -22,6 +22,7 @@ from asdf.training.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
+from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
 from asdf.training.training_progress import Progress
 
@@ -202,3 +203,29 @@ def test_a_full_disk_leaves_the_old_network(tmp_path, warm, limit):
     )
     assert "a run goes on from the newest checkpoint" in completed.stdout
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_moments_do_not_stay_in_a_file_that_is_mapped(name, tmp_path):
+    """Else training would write into pages of the file, and a new one in its place would end it."""
+    settings = Sections()
+    settings.network.optimizer = name
+    settings.network.momentum = 0.9
+    made = network()
+    trained = build_optimiser(made, settings)
+    made(torch.rand(5, 3)).sum().backward()
+    trained.step()
+    torch.save(trained.state_dict(), tmp_path / "state.pt")
+    state = torch.load(tmp_path / "state.pt", weights_only=True, mmap=True)
+    in_file = {}
+    for index, moments in state["state"].items():
+        in_file[index] = {key: value.data_ptr() for key, value in moments.items()}
+
+    resumed = build_optimiser(network(), settings)
+    load_optimiser_state(resumed, state)
+    loaded = resumed.state_dict()["state"]
+    assert loaded.keys() == in_file.keys()
+    for index, moments in trained.state_dict()["state"].items():
+        for key, value in moments.items():
+            assert torch.equal(loaded[index][key], value)
+            assert loaded[index][key].data_ptr() != in_file[index][key]

@@ -14,7 +14,7 @@ from asdf.data.mixup import Mixup, find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
 from asdf.training.captured_passes import _copy_targets, _empty_like
 from asdf.training.losses import CrossEntropy, OCSoftmax, Targets

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
 from asdf.training.losses import CrossEntropy, Focal, LikelihoodRatio, Targets
 

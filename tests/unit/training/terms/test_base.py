@@ -12,7 +12,7 @@ from asdf.data.batches import Batch
 from asdf.data.mixup import find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.training.captured_passes import _copy_targets, _empty_like
 from asdf.training.losses import Targets, TermTargets
 from asdf.training.objective import Objective, TargetSource

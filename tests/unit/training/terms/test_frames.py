@@ -11,7 +11,7 @@ from torch import nn
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Localisation, Sections
 from asdf.tasks.localisation.term import build_frame_term
 from asdf.trials.trial_list import TrialList

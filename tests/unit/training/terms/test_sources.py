@@ -14,7 +14,7 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import read_network
 from asdf.networks.heads import heads_of
-from asdf.networks.outputs import Outputs
+from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.heads import ClassHead, CosineClassHead
 from asdf.tasks.tracing.term import build_source_term

@@ -1,0 +1,19 @@
+"""A folder with a page that scores recordings in a browser, which sends nothing anywhere.
+
+The graph of the network is run by ONNX Runtime Web, whose files are kept in the folder. The page is
+that of the service (`asdf.service`), with what computes in place of what sends.
+"""
+
+# ruff: noqa: F401 (names for others)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.browser.folder import write_browser_folder
+    from asdf.browser.runtime import find_runtime
+
+__all__, __getattr__ = open_door(__name__)

@@ -1,0 +1,220 @@
+"""The folder of a page that scores: written whole or not at all, with the digests of its files.
+
+Invariant: the page asks no address but its own, and what it loads is compared with the digests that
+stand in it. What it computes is what `Detector.score_whole` computes, so a network for which it
+could not is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from torch import nn
+
+from asdf.browser.runtime import GLUE, WASM, Runtime
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.interchange import Graph, compared_graph
+from asdf.runs.files import write_advice
+from asdf.scoring.detector import Detector
+from asdf.scoring.document import make_heading
+from asdf.scoring.made_by import network_digest
+from asdf.version import VERSION
+
+GRAPH = "network.onnx"
+SUMS = "SHA256SUMS"
+README = "README.txt"
+# The browser decides for all that the page's scripts do, and for the worker, which begins as a part
+# of the page: no other address, no inline script, no frame, no form.
+POLICY = (
+    "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval'; worker-src blob:; "
+    "style-src 'self'; img-src 'self'; connect-src 'self'; media-src blob:; form-action 'none'; "
+    "base-uri 'none'"
+)
+_REPORT = ("style.css", "dom.js", "theme.js")
+# `local` stands in for what sends recordings to a service.
+_SERVICE_SCRIPTS = ("axes", "words", "microphone", "playing", "picture", "result", "list")
+_LOCAL_SCRIPTS = ("resample", "wav", "headers", "local")
+_SCRIPTS = ("dom", "theme", *_SERVICE_SCRIPTS, *_LOCAL_SCRIPTS, "service")
+_SERVICE = (
+    *("service.css", "icon.svg", "recorder.js", "service.js"),
+    *(f"{name}.js" for name in _SERVICE_SCRIPTS),
+)
+_LOCAL = ("local.css", "windows.js", "engine.js", *(f"{name}.js" for name in _LOCAL_SCRIPTS))
+# A window is short, but all that the network hears at once.
+_WINDOW_S = 4
+# A recording is in the browser's memory as a whole: this long, it takes about 2 GB while a stereo
+# file of 48 kHz is decoded.
+_MAX_SECONDS = 3600
+_MAX_MB = 1000
+
+
+@dataclass(frozen=True)
+class Written:
+    """A page's folder that was written.
+
+    Attributes:
+        bytes: Bytes of all files.
+        graph_bytes: Bytes of the network's graph.
+        words: Sentences on what the graph takes and what was compared.
+    """
+
+    bytes: int
+    graph_bytes: int
+    words: str
+
+
+def write_browser_folder(
+    folder: Path, network: nn.Module, detector: Detector, runtime: Runtime, int8: bool = False
+) -> Written:
+    """Write the page of a network, which is also open as `detector`.
+
+    Args:
+        folder: Folder that does not exist yet.
+        int8: quantise the weights of large linear layers.
+
+    Raises:
+        UsageError: the page could not hear recordings as the network is meant to.
+        GraphError: the network cannot be exported, or its graph gives other numbers.
+        AsdfError: the folder cannot be written.
+    """
+    _check_hearing(detector)
+    graph = compared_graph(network, None, int8)
+    _check_lengths(graph, detector)
+    contents = {f"runtime/{name}": content for name, content in runtime.files.items()}
+    contents[GRAPH] = graph.content
+    remarks = [detector.remark] if detector.remark else []
+    if int8:
+        effect = graph.words.splitlines()[-1]
+        remarks.append(
+            f"large weights have 8 bits here, so scores are others than ASDF's: {effect}"
+        )
+    about = _describe(detector, runtime, contents, "int8" if int8 else detector.precision)
+    contents.update(_page_files(about, remarks))
+    _write_whole(folder, contents)
+    total = sum(map(len, contents.values()))
+    return Written(total, len(graph.content), graph.words)
+
+
+def _check_hearing(detector: Detector) -> None:
+    """Refuse what the page's scripts do not compute."""
+    if detector.settings.sad.mode != "off":
+        raise UsageError(
+            f"this network hears recordings without their silence (sad.mode = "
+            f"{detector.settings.sad.mode!r}), which the page does not cut. Export a network that "
+            "was trained with sad.mode = 'off', or let people use `python -m asdf serve`."
+        )
+
+
+def _check_lengths(graph: Graph, detector: Detector) -> None:
+    """Refuse a graph that does not take all lengths that recordings are scored at."""
+    taken = {detector.length.min_samples, detector.length.max_samples}
+    if graph.only is None or taken == {graph.only}:
+        return
+    raise UsageError(
+        f"recordings of {detector.length.min_samples:,} to {detector.length.max_samples:,} samples "
+        f"are scored whole by this network, and its graph takes {graph.only:,} samples and no "
+        f"other length; nothing was written. {graph.words}"
+    )
+
+
+def _describe(
+    detector: Detector, runtime: Runtime, contents: Mapping[str, bytes], precision: str
+) -> dict[str, Any]:
+    """Return what the page knows of the network, as plain values."""
+    heading = make_heading(detector, Path(detector.source).name, are_trials=False)
+    calibration = detector.calibration
+    rules = {
+        **asdict(detector.length),
+        "score": detector.settings.network.score,
+        "threshold": detector.threshold,
+        "calibration": None if calibration is None else calibration.content(),
+    }
+    window = min(max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples), detector.window_samples)
+    paths = {"graph": GRAPH, "wasm": f"runtime/{WASM}", "glue": f"runtime/{GLUE}"}
+    return {
+        "asdf": VERSION,
+        "network": heading.network,
+        "network_sha256": network_digest(detector.source),
+        "kind": heading.kind,
+        "threshold": heading.threshold,
+        "decision": heading.decision,
+        "scores": heading.scores,
+        "precision": precision,
+        "runtime": runtime.version,
+        "rules": rules,
+        "files": {key: _describe_file(path, contents[path]) for key, path in paths.items()},
+        "window_s": window / SAMPLE_RATE,
+        "max_mb": _MAX_MB,
+        "max_seconds": _MAX_SECONDS,
+        "limits": f"{_MAX_MB} MB and {_MAX_SECONDS // 60} minutes",
+        "token": False,
+    }
+
+
+def _describe_file(path: str, content: bytes) -> dict[str, Any]:
+    digest = hashlib.sha256(content).hexdigest()
+    return {"path": path, "bytes": len(content), "sha256": digest}
+
+
+def _page_files(about: dict[str, Any], remarks: Sequence[str]) -> dict[str, bytes]:
+    """Return the page, its scripts and styles, and the text on the folder."""
+    contents = {}
+    packages = {"asdf.report": _REPORT, "asdf.service": _SERVICE, "asdf.browser": _LOCAL}
+    for package, names in packages.items():
+        for name in names:
+            contents[f"page/{name}"] = (files(package) / "page" / name).read_bytes()
+    templates = Environment(
+        loader=ChoiceLoader(
+            [PackageLoader("asdf.browser", "page"), PackageLoader("asdf.service", "page")]
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    page = templates.get_template("local.html").render(
+        about=about,
+        # Within a script element no '<' may begin a tag.
+        data=json.dumps(about).replace("<", "\\u003c"),
+        scripts=_SCRIPTS,
+        policy=POLICY,
+        remarks=[remark[0].upper() + remark[1:].rstrip(".") for remark in remarks],
+        is_exact=about["precision"] == "fp32",
+    )
+    contents["index.html"] = page.encode()
+    readme = templates.get_template("readme.txt").render(about=about, policy=POLICY, sums=SUMS)
+    contents[README] = readme.encode()
+    return contents
+
+
+def _write_whole(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write the files next to `folder`, then give them its name."""
+    # As `sha256sum` writes and checks it.
+    lines = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
+    try:
+        folder = folder.resolve()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(
+            tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part")
+        )
+        try:
+            # A folder of its own in it: what mkdtemp makes is for this user alone.
+            new = workshop / folder.name
+            for name, content in {**contents, SUMS: "".join(lines).encode()}.items():
+                path = new / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            new.rename(folder)
+        finally:
+            shutil.rmtree(workshop, ignore_errors=True)
+    except OSError as error:
+        raise AsdfError(write_advice(folder, error)) from error

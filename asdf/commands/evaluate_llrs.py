@@ -1,0 +1,68 @@
+"""The plots of likelihood ratios that `evaluate` draws, and what they show in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from asdf.metrics.detection import DetCurve
+from asdf.metrics.llr_quality import llr_quality
+from asdf.metrics.summary import Summary
+from asdf.runs.streams import show_error
+
+
+class LlrPlots(Protocol):
+    """The options of the plots."""
+
+    @property
+    def tippett(self) -> Path | None:
+        """Path of the Tippett plot."""
+
+    @property
+    def ece(self) -> Path | None:
+        """Path of the empirical cross-entropy."""
+
+    @property
+    def reliability(self) -> Path | None:
+        """Path of the reliability diagram."""
+
+    @property
+    def title(self) -> str:
+        """Title above each."""
+
+
+def draw_llrs(args: LlrPlots, summaries: Sequence[Summary]) -> list[str]:
+    """Write the plots that are requested; return what was written and what it shows, in lines.
+
+    Warns of scores that are no calibrated ratios: with those of 1 one would know more.
+
+    Raises:
+        UsageError: matplotlib is not installed, or a suffix is none of a plot.
+        AsdfError: a file cannot be written.
+    """
+    if not (args.tippett or args.ece or args.reliability):
+        return []
+    from asdf.report.plots import ece_plot, reliability_plot, save_figure, tippett_plot
+
+    curves = {summary.name: DetCurve.of_scores(summary.scores) for summary in summaries}
+    lines = []
+    for name, curve in curves.items():
+        quality = llr_quality(curve)
+        lines.append(f"{name}: {quality.describe()}")
+        if quality.cllr > 1:
+            show_error(
+                f"warning: {name}: Cllr is {quality.cllr:.3f} bits, and 1 with ratios that say "
+                "nothing: these scores are no calibrated log-likelihood ratios. Calibrate the "
+                "network first (python -m asdf calibrate)."
+            )
+    if args.tippett:
+        save_figure(tippett_plot(curves, args.title), args.tippett)
+        lines.append(f"written to {args.tippett}: Tippett plot")
+    if args.ece:
+        save_figure(ece_plot(curves, args.title), args.ece)
+        lines.append(f"written to {args.ece}: empirical cross-entropy")
+    if args.reliability:
+        save_figure(reliability_plot(curves, args.title), args.reliability)
+        lines.append(f"written to {args.reliability}: reliability diagram")
+    return lines

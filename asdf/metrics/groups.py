@@ -1,0 +1,439 @@
+"""Groups of speakers or recordings compared: the gap between the best and the worst, and its test.
+
+Invariant: a group's EER has a threshold of its own; what one threshold for all does to a group is
+in its two error rates at the pooled one. Groups with few trials of a class are in no comparison.
+What is drawn and permuted are speakers where they are known, since trials of one speaker depend on
+each other.
+
+The gap is that of two groups which were chosen because they differ most, so that it is above zero
+even where no group differs. Its p-value allows for that: it is how often the largest gap is as
+large where values of the column are permuted. Each group against all others has a p-value by the
+same permutations, corrected over all groups of all columns (Holm, Scandinavian Journal of
+Statistics 6, 1979).
+
+Source of the test: Phipson and Smyth, "Permutation p-values should never be zero", Statistical
+Applications in Genetics and Molecular Biology 9, 2010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from asdf.arrays import Floats, Indices, Integers
+from asdf.metrics.bootstrap import difference_interval
+from asdf.metrics.detection import DetCurve, into_blocks
+from asdf.metrics.intervals import Interval, holm, rate_interval
+from asdf.metrics.replicates import times_drawn, weighted_metrics
+from asdf.metrics.results import FEW
+from asdf.trials.score_file import Scores
+
+_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Group:
+    """A value of a column, compared with all other groups of the column.
+
+    Attributes:
+        eer: EER at the group's own threshold.
+        difference: EER minus that of the other groups together; its p-value is that of the
+            permutations.
+        p_corrected: P value of the difference, corrected for all groups that were compared.
+        miss, false_alarm: Error rates at the threshold of the pooled trials.
+        speakers: Number of speakers; None where not all are known.
+    """
+
+    value: str
+    bona_fide: int
+    spoof: int
+    eer: Interval
+    difference: Interval
+    miss: float
+    false_alarm: float
+    speakers: int | None = None
+    p_corrected: float = 1.0
+
+
+@dataclass(frozen=True)
+class GroupStudy:
+    """The groups of a column.
+
+    Attributes:
+        gap: EER of the worst group minus that of the best one, its interval, and how often
+            permutations have a gap as large.
+        over: What was drawn for intervals: 'speakers' or 'trials'.
+        permuted: What the values of the column were permuted among.
+        threshold: Threshold of `miss` and `false_alarm`.
+        left_out: Values with few trials of a class.
+    """
+
+    column: str
+    groups: tuple[Group, ...]
+    best: str
+    worst: str
+    gap: Interval
+    over: str
+    permuted: str
+    threshold: float
+    left_out: tuple[str, ...] = ()
+
+
+def compare_groups(
+    scores: Scores,
+    columns: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+    *,
+    replicates: int = 1000,
+    threshold: float | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[GroupStudy, ...]:
+    """Compare the groups of each column that both classes have values of.
+
+    Args:
+        columns: Columns with a value per trial, in the order of `scores`.
+        names: Columns to compare groups of; one with fewer than two groups is left out.
+        replicates: Replicates of the bootstrap, and permutations.
+        threshold: Threshold of the rates at one threshold; None: that of the pooled EER.
+        progress: Function called with how many replicates and permutations are done, and of how
+            many.
+    """
+    studies = []
+    curve = DetCurve.of_scores(scores)
+    limit = curve.eer()[1] if threshold is None else threshold
+    speakers = columns.get("speaker", ())
+    for name in names:
+        kept, left_out = _split_by_size(scores, columns.get(name, ()))
+        if len(kept) < 2:
+            continue
+        trials = _Trials.of(scores, columns[name], kept, speakers)
+        study = _compare(trials, replicates, limit, seed, progress)
+        studies.append(replace(study, column=name, left_out=tuple(left_out)))
+    return _corrected(studies)
+
+
+def _split_by_size(
+    scores: Scores,
+    values: Sequence[str],
+) -> tuple[list[str], list[str]]:
+    """Return the values that both classes have: with enough trials, and with few."""
+    column = np.asarray(values, str)
+    if not column.size:
+        return [], []
+    counts: list[dict[str, int]] = []
+    for label in (0, 1):
+        names, numbers = np.unique(column[scores.labels == label], return_counts=True)
+        counts.append(dict(zip(names.tolist(), numbers.tolist(), strict=True)))
+    of_spoof, of_bona_fide = counts
+    kept: list[str] = []
+    left_out: list[str] = []
+    for name in sorted(set(of_spoof) & set(of_bona_fide) - {"", "-"}):
+        enough = min(of_spoof[name], of_bona_fide[name]) >= FEW
+        (kept if enough else left_out).append(name)
+    return kept, left_out
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """The trials of groups, in ascending blocks of scores.
+
+    Units are what is drawn and permuted: speakers, or else single trials.
+
+    Attributes:
+        group: (trials,), the number of each trial's group.
+        block: (trials,), the block of each trial; `blocks` of them.
+        unit: (trials,), the unit of each trial.
+        unit_group: (units,), the group of each unit; None where a speaker is in several.
+        unit_classes: (units,), the classes that each unit has trials of: 1 spoof, 2 bona fide, 3
+            both.
+        has_speakers: Whether units are speakers.
+    """
+
+    names: Sequence[str]
+    scores: Scores
+    group: Indices
+    block: Indices
+    blocks: int
+    unit: Indices
+    unit_group: Indices | None
+    unit_classes: Integers
+    has_speakers: bool
+
+    @classmethod
+    def of(
+        cls,
+        scores: Scores,
+        values: Sequence[str],
+        names: Sequence[str],
+        speakers: Sequence[str],
+    ) -> _Trials:
+        """Select the trials of the groups."""
+        column = np.asarray(values, str)
+        index = np.flatnonzero(np.isin(column, names))
+        chosen = scores.select(index)
+        blocks = into_blocks(DetCurve.of_scores(chosen))
+        block = np.empty(index.size, np.intp)
+        block[chosen.labels == 1] = blocks.of_bona_fide
+        block[chosen.labels == 0] = blocks.of_spoof
+        group = np.searchsorted(np.asarray(names), column[index])
+        unit = np.arange(index.size)
+        # Groups of one speaker each, as by speaker, have nothing to permute but their trials.
+        several = len({*speakers}) > len(names)
+        has_speakers = several and all(speakers)
+        if has_speakers:
+            _, unit = np.unique(np.asarray(speakers, str)[index], return_inverse=True)
+        units = int(unit.max()) + 1
+        classes = np.zeros(units, np.int64)
+        np.bitwise_or.at(classes, unit, 1 + chosen.labels.astype(np.int64))
+        unit_group = np.empty(units, np.intp)
+        unit_group[unit] = group
+        is_nested = bool((unit_group[unit] == group).all())
+        return cls(
+            names=names,
+            scores=chosen,
+            group=group,
+            block=block,
+            blocks=blocks.count,
+            unit=unit,
+            unit_group=unit_group if is_nested else None,
+            unit_classes=classes,
+            has_speakers=has_speakers,
+        )
+
+    def strata(self) -> list[Indices]:
+        """Return the units that are drawn among themselves: of a group and of the same classes."""
+        kinds = self.unit_classes
+        if self.unit_group is not None:
+            kinds = kinds + 4 * self.unit_group
+        return [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+
+    def exchangeable(self) -> list[Indices]:
+        """Return what groups are permuted among: units of the same classes.
+
+        Where speakers are in several groups, these are trials of one speaker and class.
+        """
+        kinds = self.unit_classes
+        if self.unit_group is None:
+            kinds = 2 * self.unit + self.scores.labels
+        order = np.argsort(kinds, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+
+    def permuted(
+        self,
+        blocks: Sequence[Indices],
+        rng: np.random.Generator,
+    ) -> Indices:
+        """Return the group of each trial after a permutation within blocks."""
+        group = self.group if self.unit_group is None else self.unit_group
+        result: Indices = group.copy()
+        for block in blocks:
+            result[block] = rng.permutation(group[block])
+        if self.unit_group is not None:
+            result = result[self.unit]
+        return result
+
+    def speakers(self) -> list[int] | None:
+        """Return how many speakers each group has, in the class with fewer of them."""
+        if not self.has_speakers:
+            return None
+        counts = []
+        for index in range(len(self.names)):
+            of_classes = []
+            for label in (0, 1):
+                chosen = (self.group == index) & (self.scores.labels == label)
+                of_classes.append(np.unique(self.unit[chosen]).size)
+            counts.append(min(of_classes))
+        return counts
+
+    def counts(
+        self,
+        group: Indices,
+        weights: Integers | None = None,
+    ) -> tuple[Integers, Integers]:
+        """Count the bona fide trials and the spoofs of each group in each block.
+
+        Args:
+            group: (trials,), the group of each trial.
+            weights: (trials,), how often each is drawn; None: once.
+
+        Returns:
+            two arrays of shape (groups, blocks).
+        """
+        cell = group * self.blocks + self.block
+        size = len(self.names) * self.blocks
+        counts = []
+        for label in (1, 0):
+            chosen = self.scores.labels == label
+            drawn = None if weights is None else weights[chosen]
+            sums = np.bincount(cell[chosen], drawn, size).astype(np.int64)
+            counts.append(sums.reshape(len(self.names), self.blocks))
+        return counts[0], counts[1]
+
+    def eers(
+        self,
+        group: Indices,
+        weights: Integers | None = None,
+    ) -> Floats:
+        """Return the EER of each group and of all others together, (2, groups); NaN without one."""
+        bona_fide, spoof = self.counts(group, weights)
+        others = (bona_fide.sum(axis=0) - bona_fide, spoof.sum(axis=0) - spoof)
+        result = np.full((2, len(self.names)), np.nan)
+        for row, counts in enumerate(((bona_fide, spoof), others)):
+            defined = (counts[0].sum(axis=1) > 0) & (counts[1].sum(axis=1) > 0)
+            if defined.any():
+                result[row, defined] = weighted_metrics(counts[0][defined], counts[1][defined])[0]
+        return result
+
+
+def _compare(
+    trials: _Trials,
+    replicates: int,
+    threshold: float,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> GroupStudy:
+    measured = trials.eers(trials.group)
+    drawn = _bootstrap(trials, replicates, seed, progress)
+    permuted = _permute(trials, replicates, seed, progress)
+    best = int(measured[0].argmin())
+    worst = int(measured[0].argmax())
+    counts = trials.speakers()
+    groups = []
+    for index in range(len(trials.names)):
+        groups.append(_group(trials, index, measured, drawn, permuted, threshold, counts))
+    fewest = None if counts is None else max(2, min(counts[best], counts[worst]))
+    ends = np.array([measured[0, best], measured[0, worst]])
+    gap = difference_interval(ends, drawn[:, 0][:, [best, worst]].T, groups=fewest)
+    largest = permuted[:, 0].max(axis=1) - permuted[:, 0].min(axis=1)
+    among = "trials"
+    if trials.has_speakers:
+        among = "trials within speakers" if trials.unit_group is None else "speakers"
+    return GroupStudy(
+        column="",
+        groups=tuple(groups),
+        best=trials.names[best],
+        worst=trials.names[worst],
+        gap=replace(gap, p_value=_share(largest, gap.value), groups=fewest),
+        over="trials" if counts is None else "speakers",
+        permuted=among,
+        threshold=threshold,
+    )
+
+
+def _group(
+    trials: _Trials,
+    index: int,
+    measured: Floats,
+    drawn: Floats,
+    permuted: Floats,
+    threshold: float,
+    speakers: Sequence[int] | None,
+) -> Group:
+    chosen = trials.scores.select(np.flatnonzero(trials.group == index))
+    count = None if speakers is None else speakers[index]
+    fewest = None if count is None else max(2, count)
+    bona_fide = chosen.bona_fide
+    spoof = chosen.spoof
+    fewer = min(bona_fide.size, spoof.size)
+    eer = float(measured[0, index])
+    # Rest first: the difference is the group's EER minus that of the rest.
+    ends = measured[::-1, index]
+    difference = difference_interval(ends, drawn[:, ::-1, index].T, groups=fewest)
+    differences = np.abs(permuted[:, 0, index] - permuted[:, 1, index])
+    return Group(
+        value=trials.names[index],
+        bona_fide=bona_fide.size,
+        spoof=spoof.size,
+        eer=rate_interval(eer, drawn[:, 0, index], trials=fewer, groups=fewest),
+        difference=replace(difference, p_value=_share(differences, abs(difference.value))),
+        miss=float(np.mean(bona_fide < threshold)),
+        false_alarm=float(np.mean(spoof >= threshold)),
+        speakers=count,
+    )
+
+
+def _share(
+    permuted: Floats,
+    value: float,
+) -> float:
+    """Return the p-value: how many permutations are as large, itself among them."""
+    # A rounding of the last bit is no difference.
+    as_large = np.count_nonzero(permuted >= value - 1e-12)
+    return float((1 + as_large) / (1 + permuted.size))
+
+
+def _bootstrap(
+    trials: _Trials,
+    replicates: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> Floats:
+    """Return EERs of groups and of the others on replicates, (replicates, 2, groups)."""
+    rng = np.random.default_rng(seed)
+    strata = trials.strata()
+    times = np.empty(trials.unit_classes.size, np.int64)
+
+    def draw() -> Floats:
+        for stratum in strata:
+            times[stratum] = times_drawn(stratum.size, rng)
+        return trials.eers(trials.group, times[trials.unit])
+
+    return _repeat(draw, replicates, trials, progress)
+
+
+def _permute(
+    trials: _Trials,
+    permutations: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> Floats:
+    """Return EERs of groups and of the others with permuted groups, (permutations, 2, groups)."""
+    rng = np.random.default_rng([seed, 1])
+    blocks = trials.exchangeable()
+
+    def draw() -> Floats:
+        return trials.eers(trials.permuted(blocks, rng))
+
+    return _repeat(draw, permutations, trials, progress)
+
+
+def _repeat(
+    draw: Callable[[], Floats],
+    times: int,
+    trials: _Trials,
+    progress: Callable[[int, int], None] | None,
+) -> Floats:
+    """Return the EERs of several draws; one in which a group lacks a class is drawn again."""
+    result = np.empty((times, 2, len(trials.names)))
+    for row in range(times):
+        for _ in range(_TRIES):
+            result[row] = draw()
+            if np.isfinite(result[row]).all():
+                break
+        else:
+            result[row] = trials.eers(trials.group)
+        if progress is not None:
+            progress(row + 1, times)
+    return result
+
+
+def _corrected(studies: Sequence[GroupStudy]) -> tuple[GroupStudy, ...]:
+    p_values = []
+    for study in studies:
+        # Of two groups, one against the rest is the other against the rest: one comparison.
+        counted = study.groups[:1] if len(study.groups) == 2 else study.groups
+        for group in counted:
+            p_values.append(group.difference.p_value or 1.0)
+    corrected = iter(holm(p_values))
+    result = []
+    for study in studies:
+        groups: list[Group] = []
+        for index, group in enumerate(study.groups):
+            is_same = len(study.groups) == 2 and index == 1
+            p_value = groups[0].p_corrected if is_same else next(corrected)
+            groups.append(replace(group, p_corrected=p_value))
+        result.append(replace(study, groups=tuple(groups)))
+    return tuple(result)

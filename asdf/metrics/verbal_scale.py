@@ -1,0 +1,72 @@
+"""Likelihood ratios in the words of the ENFSI guideline, and in logarithms to the base of ten.
+
+Invariant: the words of a ratio and of its inverse differ in the propositions alone, and a larger
+ratio has no weaker words.
+
+Source: ENFSI guideline for evaluative reporting in forensic science, version 3.0, 2015, section 4:
+its verbal equivalents and their limits. It names no words between 1 and 2; here the findings
+then support neither proposition.
+"""
+
+from __future__ import annotations
+
+import math
+
+LN10 = math.log(10)
+"""The natural logarithm of ten: that many nats are one unit of log10."""
+
+NEITHER = "no support for one proposition over the other"
+"""The words of a likelihood ratio between 1/2 and 2."""
+
+# The lowest ratio of each, from the strongest on.
+_STRENGTHS = (
+    (1_000_000, "extremely strong"),
+    (10_000, "very strong"),
+    (1_000, "strong"),
+    (100, "moderately strong"),
+    (10, "moderate"),
+    (2, "weak"),
+)
+# Rounding: ten as exp(log(10)) is a last bit below ten.
+_ROUNDING = 1e-12
+
+
+def log10_llr(llr: float) -> float:
+    """Return a log-likelihood ratio to the base of ten, from one in natural logarithms.
+
+    >>> round(log10_llr(math.log(1000)), 9)
+    3.0
+    """
+    return llr / LN10
+
+
+def natural_llr(log10: float) -> float:
+    """Return a log-likelihood ratio in natural logarithms, from one to the base of ten.
+
+    >>> round(natural_llr(3), 4)
+    6.9078
+    """
+    return log10 * LN10
+
+
+def describe_llr(llr: float) -> str:
+    """Return a log-likelihood ratio in the words of the ENFSI guideline.
+
+    Args:
+        llr: Natural logarithm of the probability of the findings if the recording is bona fide over
+            that if it is a spoof.
+
+    >>> describe_llr(math.log(150))
+    'moderately strong support for bona fide rather than spoof'
+    >>> describe_llr(-math.log(150))
+    'moderately strong support for spoof rather than bona fide'
+    >>> describe_llr(0.1)
+    'no support for one proposition over the other'
+    """
+    if math.isnan(llr):
+        raise ValueError("a likelihood ratio that is not a number has no words")
+    propositions = "bona fide rather than spoof" if llr > 0 else "spoof rather than bona fide"
+    for lowest_ratio, strength in _STRENGTHS:
+        if abs(llr) >= math.log(lowest_ratio) - _ROUNDING:
+            return f"{strength} support for {propositions}"
+    return NEITHER

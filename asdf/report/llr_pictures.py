@@ -1,0 +1,206 @@
+"""Pictures of likelihood ratios: Tippett, empirical cross-entropy and reliability.
+
+Invariant: axes are in log10, as reports of cases have them; every curve is of all trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.metrics.detection import DetCurve
+from asdf.metrics.llr_quality import (
+    EmpiricalCrossEntropy,
+    ReliabilityBin,
+    Tippett,
+    reliability,
+)
+from asdf.metrics.verbal_scale import LN10
+from asdf.report.curves import interleaved, thinned
+from asdf.report.drawing import Figure, Legend
+from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
+
+# Steps of larger sets are finer than a pixel.
+_MAX_STEPS = 1200
+_WIDTH = 500
+_HEIGHT = 340
+_CLASSES = ("bona fide", "spoof")
+_SHARES = [0, 20, 40, 60, 80, 100]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A panel, with the name of each look in it."""
+
+    panel: Panel
+    legend: dict[str, Line]
+
+
+def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
+    """Return for both classes of each system the share with at least a ratio."""
+    lines: list[Line] = []
+    legend: dict[str, Line] = {}
+    words = []
+    ends = [0.0]
+    for name, curve in systems.items():
+        tippett = Tippett.of(curve)
+        prefix = f"{name}: " if len(systems) > 1 else ""
+        for kind, llrs in zip(_CLASSES, (tippett.bona_fide, tippett.spoof), strict=True):
+            line = Line(_steps(llrs / LN10), len(lines))
+            lines.append(line)
+            legend[f"{prefix}{kind}"] = line
+            ends += line.points[::2]
+        words.append(
+            f"{prefix}{100 * tippett.misleading_bona_fide:.1f} % of bona fide recordings below "
+            f"ratios of 1, {100 * tippett.misleading_spoof:.1f} % of spoofs above"
+        )
+    room = 0.04 * (max(ends) - min(ends)) or 1.0
+    low, high = min(ends) - room, max(ends) + room
+    # From one end of the frame to the other: all recordings have at least the lowest ratio.
+    for line in lines:
+        points = list(line.points)
+        whole = [low, 100.0, *points, high, 0.0]
+        lines[line.index] = Line(whole, line.index)
+    panel = Panel(
+        Axis(low, high, nice_ticks(low, high, 7), "log10 of the likelihood ratio"),
+        Axis(0, 100, _SHARES, "Share with at least this ratio (%)"),
+        _WIDTH,
+        _HEIGHT,
+        css="tippett",
+        description=f"Tippett plot. {'; '.join(words)}",
+        lines=lines,
+        uprights=[Upright(0.0, "1 : 1", "ratio that says nothing")],
+    )
+    return Drawn(panel, legend)
+
+
+def _steps(log10_ratios: Floats) -> list[float]:
+    """Return the falling stairs of shares in %, without what no page can show."""
+    size = log10_ratios.size
+    shares = 100 * np.arange(size, -1, -1) / size
+    return thinned(
+        np.repeat(log10_ratios, 2).tolist(), np.repeat(shares, 2)[1:-1].tolist(), _MAX_STEPS
+    )
+
+
+def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
+    """Return the cross-entropy of each system over the prior odds, as it is and after PAV."""
+    lines: list[Line] = []
+    legend: dict[str, Line] = {}
+    words = []
+    entropies = {name: EmpiricalCrossEntropy.of(curve) for name, curve in systems.items()}
+    first = next(iter(entropies.values()))
+    # Beyond the reference a ratio is worse than none; how much worse, a table says.
+    top = 1.2 * float(first.reference.max())
+    for name, entropy in entropies.items():
+        prefix = f"{name}: " if len(systems) > 1 else ""
+        for kind, values in (("as they are", entropy.llrs), ("after PAV", entropy.calibrated)):
+            line = Line(interleaved(entropy.log10_odds, values), len(lines))
+            lines.append(line)
+            legend[f"{prefix}{kind}"] = line
+        middle = int(np.argmin(np.abs(entropy.log10_odds)))
+        words.append(
+            f"{prefix}{entropy.llrs[middle]:.3f} bits at prior odds of 1, "
+            f"{entropy.calibrated[middle]:.3f} after PAV"
+        )
+    reference = Line(interleaved(first.log10_odds, first.reference), len(lines))
+    legend["ratios of 1 (no information)"] = reference
+    low, high = float(first.log10_odds[0]), float(first.log10_odds[-1])
+    panel = Panel(
+        Axis(low, high, nice_ticks(low, high, 6), "log10 of the prior odds of bona fide"),
+        Axis(0, top, nice_ticks(0, top, 5), "Empirical cross-entropy (bits)"),
+        _WIDTH,
+        _HEIGHT,
+        css="ece",
+        description=f"Empirical cross-entropy. {'; '.join(words)}",
+        lines=[*lines, reference],
+    )
+    return Drawn(panel, legend)
+
+
+def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
+    """Return how often recordings are bona fide, by the probability that ratios state."""
+    lines = [Line([0, 0, 100, 100], css="diagonal")]
+    legend: dict[str, Line] = {}
+    words = []
+    for index, (name, curve) in enumerate(systems.items()):
+        bins = reliability(curve)
+        points: list[float] = []
+        for one in bins:
+            x = 100 * one.predicted
+            lines.append(Line([x, 100 * one.low, x, 100 * one.high], index, css="interval"))
+            points += [x, 100 * one.observed]
+        line = Line(points, index, mark_words=_bin_words(bins))
+        lines.append(line)
+        counts = ", ".join(f"{one.trials:,}" for one in bins)
+        legend[f"{name} ({counts})"] = line
+        words.append(f"{name}: recordings per mark from left to right {counts}")
+    panel = Panel(
+        Axis(0, 100, _SHARES, "Stated probability of bona fide (%)"),
+        Axis(0, 100, _SHARES, "Share that is bona fide (%)"),
+        _WIDTH,
+        _HEIGHT,
+        css="reliability",
+        description=f"Reliability diagram. {'; '.join(words)}",
+        lines=lines,
+    )
+    return Drawn(panel, legend)
+
+
+def _bin_words(bins: list[ReliabilityBin]) -> Callable[[float, float], str]:
+    """Return what a mark says, with the number of recordings behind it."""
+
+    def words(x: float, y: float) -> str:
+        one = min(bins, key=lambda known: abs(100 * known.predicted - x))
+        return (
+            f"stated {x:.1f} %, bona fide {y:.1f} % of {one.trials:,} "
+            f"({100 * one.low:.1f}–{100 * one.high:.1f} %)"
+        )
+
+    return words
+
+
+def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
+    """Return the three pictures for a page."""
+    return [
+        _figure(
+            tippett_panel(systems),
+            "tippett",
+            "Tippett plot",
+            "Share of each class whose ratio is at least the value below. Left of 1 : 1, bona fide "
+            "recordings mislead; right of it, spoofs do.",
+        ),
+        _figure(
+            ece_panel(systems),
+            "ece",
+            "Empirical cross-entropy",
+            "Information that is still missing after the ratio, by the odds before it; lower is "
+            "better. Above the line of no information ratios do harm; the gap to the curve after "
+            "PAV is what a better calibration would save.",
+        ),
+        _figure(
+            reliability_panel(systems),
+            "reliability",
+            "Reliability",
+            "Ratios with the odds of this set as the prior, against what was true; upright lines "
+            f"are 95 % intervals. {_counts_sentence(systems)}",
+        ),
+    ]
+
+
+def _figure(drawn: Drawn, kind: str, title: str, text: str) -> Figure:
+    entries = [(line, name) for name, line in drawn.legend.items()]
+    legends = [Legend("", entries)] if len(entries) > 1 else []
+    return Figure(kind, title, text, [drawn.panel], css="canvas", legends=legends)
+
+
+def _counts_sentence(systems: Mapping[str, DetCurve]) -> str:
+    parts = []
+    for name, curve in systems.items():
+        counts = [f"{one.trials:,}" for one in reliability(curve)]
+        prefix = f"{name}: " if len(systems) > 1 else ""
+        parts.append(f"{prefix}{', '.join(counts)}")
+    return f"Recordings per mark from left to right: {'; '.join(parts)}."
