@@ -37,6 +37,7 @@ ROOMS = [
     "training",
     "tasks",
     "report",
+    "attribution",
     "audit",
     "memory",
     "doctor",
@@ -57,6 +58,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
     "archives",
+    "attribution",
     "audit",
     "browser",
     "corpora",

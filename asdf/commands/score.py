@@ -5,6 +5,7 @@
     python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, into a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
+    python -m asdf score network.pt call.mp3 --why call               # what the score rests on
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
@@ -97,6 +98,7 @@ def _score(
     from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
+    from asdf.commands.score_why import why_outputs
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
     from asdf.trials.how_scored import HowScored
@@ -113,6 +115,7 @@ def _score(
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
+    why = why_outputs(args, detector, are_trials)
     heading = make_heading(detector, detector.source, are_trials)
     _show_heading(heading, args.network, detector)
     if args.json:
@@ -128,7 +131,14 @@ def _score(
             return _report_stop(results, len(recordings), stop)
         if decoded := fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings)):
             show_error(decoded)
-        return int(results.failed > 0)
+        failed = results.failed
+    if why is not None:
+        try:
+            with _termination_is_an_interrupt():
+                failed += why.write(heading.network, recordings.paths, stdin_path)
+        except KeyboardInterrupt as stop:
+            return _describe_stop(stop, f"what was examined is saved next to {why.json}")
+    return int(failed > 0)
 
 
 def _describe_work(
@@ -213,10 +223,13 @@ def _score_all(
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
     """Say how far the work is and how it goes on; return the exit status of the signal."""
     how_to_continue = results.stop()
+    return _describe_stop(stop, f"{results.done} of {count} recordings are done; {how_to_continue}")
+
+
+def _describe_stop(stop: KeyboardInterrupt, how_far: str) -> int:
+    """Say what stopped the work and how far it is; return the exit status of the signal."""
     cause = "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
-    show_error(
-        f"stopped by {cause}: {results.done} of {count} recordings are done; {how_to_continue}"
-    )
+    show_error(f"stopped by {cause}: {how_far}")
     # 128 plus the signal's number, as shells report it.
     return 143 if isinstance(stop, Terminated) else 130
 

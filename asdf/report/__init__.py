@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
-    from asdf.report.html_page import picture_svg, report_page
+    from asdf.report.html_page import heat_maps_svg, picture_svg, report_page
     from asdf.report.paper_tables import runs_to_latex, to_latex
     from asdf.report.seed_comparison import (
         SeedComparison,
