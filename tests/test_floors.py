@@ -38,6 +38,7 @@ ROOMS = [
     "training",
     "tasks",
     "report",
+    "attribution",
     "audit",
     "case",
     "robustness",
@@ -60,6 +61,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
     "archives",
+    "attribution",
     "audit",
     "browser",
     "case",

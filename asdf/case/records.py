@@ -29,7 +29,7 @@ def case_json(case: Case) -> str:
         },
         **case.heading.entries(),
         "propositions": propositions(calibration),
-        "calibration": None if calibration is None else calibration.content(),
+        "calibration": None if calibration is None else calibration.public(),
         "validation": None if case.validation is None else case.validation.entry(),
         "recordings": [_recording_entry(one, case) for one in case.recordings],
         "limits": limits(case),

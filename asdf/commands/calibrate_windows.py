@@ -59,7 +59,7 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
     for result in track(results, len(paths), "searching", unit="recordings"):
         if result.error:
             raise AsdfError(f"{result.error} It is among the recordings of --windows {named}.")
-        scores.append([window.score for window in result.windows_scores if window.judged])
+        scores.append([window.compared for window in result.windows_scores if window.judged])
     learnt = learn_window_threshold(scores, rate, search.window, search.hop, calibration.threshold)
     short = len(paths) - len(learnt.counts)
     if short:

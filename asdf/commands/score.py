@@ -6,6 +6,7 @@
     python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, into a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
+    python -m asdf score network.pt call.mp3 --why call               # what the score rests on
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
@@ -114,6 +115,7 @@ def _score(
     from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
+    from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
 
     recordings = _find_recordings(args, names)
@@ -123,6 +125,7 @@ def _score(
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
+    why = why_outputs(args, detector, are_trials)
     heading = _heading(args, detector, are_trials, window, command)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
@@ -135,7 +138,14 @@ def _score(
             return _report_stop(results, len(recordings), stop)
         if decoded := fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings)):
             show_error(decoded)
-        return int(results.failed > 0)
+        failed = results.failed
+    if why is not None:
+        try:
+            with _termination_is_an_interrupt():
+                failed += why.write(heading.network, recordings.paths, stdin_path)
+        except KeyboardInterrupt as stop:
+            return _describe_stop(stop, f"what was examined is saved next to {why.json}")
+    return int(failed > 0)
 
 
 def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
@@ -266,10 +276,13 @@ def _score_all(
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
     """Say how far the work is and how it goes on; return the exit status of the signal."""
     how_to_continue = results.stop()
+    return _describe_stop(stop, f"{results.done} of {count} recordings are done; {how_to_continue}")
+
+
+def _describe_stop(stop: KeyboardInterrupt, how_far: str) -> int:
+    """Say what stopped the work and how far it is; return the exit status of the signal."""
     cause = "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
-    show_error(
-        f"stopped by {cause}: {results.done} of {count} recordings are done; {how_to_continue}"
-    )
+    show_error(f"stopped by {cause}: {how_far}")
     # 128 plus the signal's number, as shells report it.
     return 143 if isinstance(stop, Terminated) else 130
 

@@ -103,6 +103,24 @@ class ScoreOptions(DetectorOptions):
         default=0.0,
         check=_check_segment_threshold,
     )
+    why: Path | None = option(
+        "what the score rests on: OUT.json with maps over time and bands, and pictures; takes "
+        "hundreds of passes per recording",
+        "OUT",
+    )
+    why_by: Literal["occlusion", "gradients", "both"] = option(
+        "how --why finds out (%(default)s: cells are replaced; integrated gradients need captum)",
+        default="occlusion",
+    )
+    why_filler: Literal["noise", "silence"] = option(
+        "what --why replaces cells by (%(default)s of the recording's own level in each band)",
+        default="noise",
+    )
+    why_start: float | None = option(
+        "--why examines the window from there on (the window with the lowest score; of trial "
+        "scores the beginning)",
+        "S",
+    )
     folder: Path | None = option(
         "folder that paths in lists are relative to (the list's own folder)"
     )

@@ -232,6 +232,12 @@ class Calibration:
                 entries[name] = value
         return entries
 
+    def public(self) -> dict[str, Any]:
+        """Return plain values for readers, without the bootstrap's maps."""
+        entries = self.content()
+        entries.pop("replicates", None)
+        return entries
+
     def content(self) -> dict[str, Any]:
         """Return plain values for a network file."""
         entries: dict[str, Any] = {}

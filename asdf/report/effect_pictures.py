@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from asdf.metrics.rank_correlation import rank_correlation
 from asdf.report.conditions import HeatMap, HeatMaps, step_words
 from asdf.report.drawing import Figure
 from asdf.report.gathering import Gathered
@@ -22,7 +23,6 @@ from asdf.tasks.studies.effects import (
     Scale,
     find_effects,
     number_of,
-    rank_correlation,
     scale_of,
 )
 from asdf.tasks.studies.over_seeds import Spread

@@ -156,6 +156,19 @@ def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
     return render("picture.html", panel=panel, key=key)
 
 
+def heat_maps_svg(panels: Sequence[Panel], key: Sequence[str]) -> str:
+    """Return maps over time and bands, panels of one size below each other, as an SVG file.
+
+    Cells are areas with the class 'up' or 'down', and 'l1' to 'l10' for their strength.
+
+    Args:
+        key: Lines of text below them.
+    """
+    height = sum(panel.height for panel in panels) + 18 * len(key) + 8
+    width = panels[0].width
+    return render("heat_maps.html", panels=panels, key=key, width=width, height=height)
+
+
 def render(template: str, **values: Any) -> str:
     """Return a template of page/ filled with plain data; every text in it is escaped."""
     return _templates().get_template(template).render(values)

@@ -7,7 +7,7 @@ weights: it names the network's file, by its path and its digest, and how the de
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,16 @@ def restore(make: Callable[..., Any], pickled: Pickled) -> Any:
             "again since. Make the detector from the file."
         )
     return make(pickled.path, **pickled.options)
+
+
+def copy_with(detector: Any, **options: Any) -> Any:
+    """Return a detector of the same file that is made with other `options`.
+
+    Raises:
+        AsdfError: the file is gone or was changed since the detector was made.
+    """
+    _, (make, pickled) = detector.__reduce__()
+    return restore(make, replace(pickled, options={**pickled.options, **options}))
 
 
 def read_state(*paths: Path) -> FileStates:

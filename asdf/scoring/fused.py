@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from asdf.data.scoring_plan import ScoringBatch
+from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.networks.extras import Extra, require_extras
 from asdf.scoring.scorer import Scorer
@@ -59,6 +62,20 @@ class FusedScorer(WaveformScorer):
     def window_samples(self) -> int:
         """The longest window that every network hears whole."""
         return min(scorer.window_samples for scorer in self._scorers)
+
+    @property
+    def networks(self) -> Sequence[nn.Module]:
+        return [network for scorer in self._scorers for network in scorer.networks]
+
+    def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
+        if self._fusion.ranks:
+            raise UsageError(
+                "a fusion by ranks gives no gradients: examine its networks, or its scores alone."
+            )
+        fused_B = torch.full_like(waveforms_BT[:, 0], self._fusion.offset)
+        for scorer, weight in zip(self._scorers, self._fusion.weights, strict=True):
+            fused_B = fused_B + weight * scorer.score_with_gradients(waveforms_BT)
+        return fused_B
 
     def use_threads(self, threads: int) -> None:
         for scorer in self._scorers:

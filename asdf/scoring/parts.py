@@ -69,7 +69,7 @@ class PartSearch:
 
     def is_below(self, window: WindowScore) -> bool:
         """Return whether a window sounds spoofed; one that is not judged does not."""
-        return window.judged and window.score < self.threshold
+        return window.judged and window.compared < self.threshold
 
     def find(self, windows: Iterable[WindowScore]) -> tuple[WindowScore, ...]:
         """Join windows below the threshold that overlap or touch.

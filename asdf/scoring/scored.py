@@ -37,6 +37,7 @@ class WindowScore:
 
     Attributes:
         judged: False where the score says nothing about the part, as of silence.
+        unbounded_llr: LLR before the bounds of the calibration, where these cut it off; else None.
         extras: What else the network gives for it, such as its 'sources', by key.
 
     Examples:
@@ -52,10 +53,19 @@ class WindowScore:
     score: float
     extras: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     judged: bool = field(default=True, repr=False, compare=False)
+    unbounded_llr: float | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def compared(self) -> float:
+        """Value that is compared with thresholds: bounds limit what is claimed, not decisions."""
+        return self.score if self.unbounded_llr is None else self.unbounded_llr
 
     def entry(self) -> dict[str, float]:
         """Return times and score as plain values, for JSON."""
-        return {"start_s": self.start_s, "end_s": self.end_s, "score": self.score}
+        entry = {"start_s": self.start_s, "end_s": self.end_s, "score": self.score}
+        if self.unbounded_llr is not None:
+            entry["unbounded_llr"] = self.unbounded_llr
+        return entry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,6 +148,10 @@ class Scorer(WaveformScorer):
         """How the scores come about, to be saved with them."""
         return HowScored(self.length, self.precision.name, self.engine)
 
+    @property
+    def networks(self) -> Sequence[nn.Module]:
+        return [self._network]
+
     def use_threads(self, threads: int) -> None:
         self._threads = threads
 
@@ -210,15 +214,40 @@ class Scorer(WaveformScorer):
                 waveforms_BT = send(waveforms_BT, self.device)
             outputs = as_outputs(self._network(waveforms_BT))
             logits_B2 = outputs.logits_B2.float()
-            scores_B = logits_B2[:, 1]
-            if self._settings.score != "bona_fide":
-                # 'llr' as well: such a network subtracts the training priors from its logits.
-                scores_B = scores_B - logits_B2[:, 0]
+            scores_B = self._score_of(logits_B2)
             extras = {}
             for key, extra in self.extras.items():
                 if not extra.on_request or key in wanted:
                     extras[key] = extra.of_outputs(outputs)
             return Computed(outputs.embeddings, logits_B2, scores_B, extras)
+
+    def _score_of(self, logits_B2: Tensor) -> Tensor:
+        if self._settings.score == "bona_fide":
+            return logits_B2[:, 1]
+        # 'llr' as well: such a network subtracts the training priors from its logits.
+        return logits_B2[:, 1] - logits_B2[:, 0]
+
+    def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
+        if self._packed is not None:
+            raise UsageError("packed weights give no gradients: open the network with 'plain'.")
+        samples = self.scored_samples(waveforms_BT.shape[1])
+        repetitions = -(-samples // waveforms_BT.shape[1])
+        heard_BT = waveforms_BT.repeat(1, repetitions)[:, :samples]
+        with (
+            self._lock,
+            self._computing_threads(),
+            _in_evaluation_mode(self._network),
+            # cuDNN computes no gradients of recurrent layers in evaluation mode.
+            torch.backends.cudnn.flags(enabled=False),
+            memory_errors_as(partial(self._explain_no_memory, heard_BT)),
+        ):
+            scores_B = self._score_of(as_outputs(self._network(heard_BT)).logits_B2.float())
+        if waveforms_BT.requires_grad and not scores_B.requires_grad:
+            raise AsdfError(
+                f"{type(self._network).__name__} cuts gradients off between the waveform and "
+                "the score (as torch.no_grad does): only its scores can be examined."
+            )
+        return scores_B
 
     def require(self, wanted: Collection[str]) -> None:
         require_extras(self.extras, wanted, type(self._network).__name__, _ABSENT)

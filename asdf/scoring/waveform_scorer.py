@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.networks.extras import Extra
@@ -72,6 +73,29 @@ class WaveformScorer(ABC):
         """The longest window that is heard whole."""
         assert self.length.max_samples is not None  # settings always have a limit
         return self.length.max_samples
+
+    @property
+    @abstractmethod
+    def networks(self) -> Sequence[nn.Module]:
+        """The networks, in the order of their fusion."""
+
+    @abstractmethod
+    def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
+        """Score waveforms of one length so that gradients of the scores reach the samples.
+
+        They are heard as by `score_waveforms`, computed in float32 with the weights of `networks`.
+
+        Args:
+            waveforms_BT: (batch, samples) float32 on the device.
+
+        Returns:
+            Scores, (batch,) float32.
+
+        Raises:
+            UsageError: the engine is 'packed', or the scores are fused by their ranks.
+            AsdfError: a batch does not fit into the device's memory, or the network cuts the
+                gradients off.
+        """
 
     @abstractmethod
     def use_threads(self, threads: int) -> None:

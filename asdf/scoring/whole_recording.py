@@ -275,12 +275,15 @@ class Summary:
 
     def describe_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""
+        score = self.score_of(window.raw)
+        unbounded = score.unbounded_llr
         return WindowScore(
             window.start / SAMPLE_RATE,
             window.end / SAMPLE_RATE,
-            float(self.score_of(window.raw)),
+            float(score),
             self.describe_extras(window.outcome.extras, window.end - window.start),
             judged=window.has_speech and not window.silent,
+            unbounded_llr=None if unbounded == float(score) else unbounded,
         )
 
 

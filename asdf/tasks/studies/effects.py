@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
+from asdf.metrics.rank_correlation import rank_correlation
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.tasks.studies.configurations import Configuration, find_configurations
@@ -204,19 +203,3 @@ def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
             eer = spread_of([summary.result.eer])
             eers[set_name] = Spread(eer.values, eer.mean, None, interval)
     return eers
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Spearman's rank correlation, ties with their mean rank; None without a spread."""
-    ranks = [_ranks(first), _ranks(second)]
-    if any(np.ptp(values) == 0 for values in ranks):
-        return None
-    return float(np.corrcoef(ranks)[0, 1])
-
-
-def _ranks(values: Sequence[float]) -> np.ndarray:
-    array = np.asarray(values, np.float64)
-    below = (array[:, None] > array[None]).sum(axis=1)
-    same = (array[:, None] == array[None]).sum(axis=1)
-    ranks: np.ndarray = below + (same + 1) / 2
-    return ranks

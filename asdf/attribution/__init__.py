@@ -1,0 +1,22 @@
+"""Why a recording got its score: the stretches of time and the bands that the score rests on.
+
+Everything is imported when it is first used, so that a command waits only for what it needs.
+"""
+
+# ruff: noqa: F401 (names for others)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.attribution.cells import BANDS_HZ, Cells, Grid, make_cells
+    from asdf.attribution.checks import Removal, WeightsCheck
+    from asdf.attribution.explaining import Explainer, explain
+    from asdf.attribution.explanation import Explanation, Map, Options, check_options
+    from asdf.attribution.gradients import check_installed
+    from asdf.attribution.pictures import explanation_svg, explanation_text
+
+__all__, __getattr__ = open_door(__name__)

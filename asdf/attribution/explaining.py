@@ -1,0 +1,285 @@
+"""Maps of what a score rests on, with the checks of each: one examination of one window.
+
+Invariant: a recording is examined by the detector that scores it, with its weights, its precision
+and its rules of length; gradients and shuffled weights are those of a copy, so that the detector
+stays as it is. The number of passes follows from the options and the length alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from asdf.arrays import Flags, Floats
+from asdf.attribution.cells import Cells, make_cells, make_grid
+from asdf.attribution.checks import (
+    Removal,
+    WeightsCheck,
+    compare_maps,
+    compare_removals,
+    draw_cells,
+    mark,
+    shuffle_weights,
+)
+from asdf.attribution.explanation import Explanation, Map, Options, check_options
+from asdf.attribution.gradients import integrate
+from asdf.audio import cut_to_speech
+from asdf.audio.speech import needs_whole_recording
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.progress import track
+from asdf.scoring.detector import Detector
+from asdf.scoring.detector_copies import copy_with
+from asdf.scoring.recordings import Recording, as_recording
+from asdf.scoring.scored import BONA_FIDE, SPOOF
+from asdf.scoring.waveform_scorer import WaveformScorer
+
+# Waveforms that are in memory together: 64 MiB, and few enough that progress is seen.
+_HELD_SAMPLES = 2**24
+_HELD_WAVEFORMS = 16
+
+
+def explain(
+    detector: Detector,
+    recording: Any,
+    sample_rate: int | None = None,
+    options: Options | None = None,
+    *,
+    progress: bool = False,
+) -> Explanation:
+    """Find the stretches of time and the bands that the score of a recording rests on.
+
+        explanation = explain(Detector("network.pt"), "call.mp3")
+        explanation.maps[0].cells_SB       # what each cell does for the score
+
+    Args:
+        recording, sample_rate: As of `Detector.score`.
+        options: Options of the examination; None: those by default.
+        progress: Whether to show how far it is: a bar on a terminal, else lines in the log.
+
+    Raises:
+        UsageError: an option cannot be meant; captum is missing; the scores are fused by ranks and
+            gradients are requested; the stated window lies beyond the end.
+        AsdfError: the recording cannot be read; a score is not a finite number; the network's file
+            was changed since the detector was made.
+    """
+    return Explainer(detector, options or Options(), progress).explain(recording, sample_rate)
+
+
+class Explainer:
+    """Examines recordings one after another, with one copy of the network for all of them."""
+
+    def __init__(self, detector: Detector, options: Options, progress: bool = False) -> None:
+        """Prepare to examine. Raises a UsageError as `explain`."""
+        check_options(options)
+        self._detector = detector
+        self._options = options
+        self._progress = progress
+
+    def explain(self, recording: Any, sample_rate: int | None = None) -> Explanation:
+        """Examine a recording. Arguments and errors as of `explain`."""
+        named = as_recording(recording, sample_rate)
+        start, waveform_T = self._find_window(named)
+        grid = make_grid(len(waveform_T), self._options.stretch_s, self._options.bands_hz)
+        cells = make_cells(grid, waveform_T, self._options.filler, self._options.seed)
+        passes = _Passes(self._detector.hearing.scorer, cells, self._progress)
+        score, filler_score = passes.score([cells.waveform_T, cells.filler_T], "scoring")
+        if not np.isfinite([score, filler_score]).all():
+            raise AsdfError(
+                f"{named.name}: the score of the recording or of the filler alone is not a finite "
+                f"number ({score:g}, {filler_score:g}). Take the other filler."
+            )
+        toward = self._side(score, filler_score)
+        sign = 1 if toward == BONA_FIDE else -1
+        contributions = [self._map(method, passes, score) for method in self._options.methods]
+        checks = self._compare_with_shuffled(contributions, passes)
+        maps = []
+        for (method, cells_SB, stretches_S, bands_B), check in zip(
+            contributions, checks, strict=True
+        ):
+            marked_SB = mark(sign * cells_SB, self._options.marked)
+            removal = self._remove(passes, marked_SB, sign, score)
+            gap = float(cells_SB.sum()) - (score - filler_score)
+            maps.append(Map(method, cells_SB, stretches_S, bands_B, marked_SB, removal, check, gap))
+        return Explanation(
+            named.name,
+            start / SAMPLE_RATE,
+            (start + grid.samples) / SAMPLE_RATE,
+            self._cuts_silence,
+            score,
+            filler_score,
+            toward,
+            grid,
+            passes.count,
+            self._options,
+            maps,
+        )
+
+    @property
+    def _cuts_silence(self) -> bool:
+        return self._detector.settings.sad.mode != "off"
+
+    @cached_property
+    def _plain(self) -> Detector:
+        """A copy of the detector with the network's own weights, in float32."""
+        copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
+        return copy
+
+    def _find_window(self, named: Recording) -> tuple[int, Floats]:
+        """Return the first sample of the window that is examined, and what the network hears."""
+        hearing = self._detector.hearing
+        start_s = self._options.start_s
+        if start_s is None:
+            lowest = hearing.score_whole(named).lowest
+            start_s = lowest.start_s if lowest else 0.0
+        start = round(start_s * SAMPLE_RATE)
+        length = hearing.max_samples
+        if needs_whole_recording(hearing.sad) or self._cuts_silence:
+            speech_T = cut_to_speech(named.read_whole(), hearing.sad)
+            waveform_T = speech_T[start : start + length]
+        else:
+            waveform_T = _read_part(named.read_in_blocks(length), start, length)
+        if len(waveform_T) == 0:
+            raise UsageError(f"{named.name} ends before {start_s:g} s: name an earlier window.")
+        return start, np.asarray(waveform_T, np.float32)
+
+    def _side(self, score: float, filler_score: float) -> str:
+        detector = self._detector
+        if detector.threshold is None:
+            return BONA_FIDE if score >= filler_score else SPOOF
+        known = score
+        if detector.calibration is not None:
+            known = float(detector.calibration.llr(score))
+        return BONA_FIDE if known >= detector.threshold else SPOOF
+
+    def _map(self, method: str, passes: _Passes, score: float) -> _Contributions:
+        """Return contributions of cells, stretches and bands."""
+        if method == "gradients":
+            cells_SB = integrate(self._plain.hearing.scorer, passes.cells, self._options.steps)
+            passes.count += self._options.steps
+            # Gradients add up: a stretch is the sum of its cells.
+            return method, cells_SB, cells_SB.sum(axis=1), cells_SB.sum(axis=0)
+        cells_SB = passes.occlude(_each_cell(passes.cells.grid.shape), score)
+        stretches_S = passes.occlude(_each_stretch(passes.cells.grid.shape), score)
+        bands_B = passes.occlude(_each_band(passes.cells.grid.shape), score)
+        return method, cells_SB.reshape(passes.cells.grid.shape), stretches_S, bands_B
+
+    def _compare_with_shuffled(
+        self, contributions: list[_Contributions], passes: _Passes
+    ) -> list[WeightsCheck | None]:
+        """Compare each map with those of networks whose weights are shuffled."""
+        if self._options.shuffles == 0:
+            return [None] * len(contributions)
+        # Of its own: shuffled weights are not the network's any more.
+        copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
+        scorer = copy.hearing.scorer
+        correlations: list[list[float]] = [[] for _ in contributions]
+        for seed in range(self._options.shuffles):
+            shuffle_weights(scorer.networks, self._options.seed + seed)
+            shuffled = _Passes(scorer, passes.cells, self._progress)
+            for known, (method, cells_SB, _, _) in zip(correlations, contributions, strict=True):
+                known.append(compare_maps(cells_SB, self._shuffled_map(method, shuffled)))
+            passes.count += shuffled.count
+        return [WeightsCheck(tuple(known)) for known in correlations]
+
+    def _shuffled_map(self, method: str, passes: _Passes) -> Floats:
+        if method == "gradients":
+            passes.count += self._options.steps
+            try:
+                return integrate(passes.scorer, passes.cells, self._options.steps)
+            except AsdfError as error:
+                if isinstance(error, UsageError):
+                    raise
+                # Weights that nobody trained may well overflow; then no map is like it.
+                return np.full(passes.cells.grid.shape, np.nan)
+        (score,) = passes.score([passes.cells.waveform_T], "scoring")
+        shape = passes.cells.grid.shape
+        return passes.occlude(_each_cell(shape), score, "shuffled weights").reshape(shape)
+
+    def _remove(self, passes: _Passes, marked_SB: Flags, sign: int, score: float) -> Removal:
+        """Replace the marked cells, and as many random ones."""
+        count = int(marked_SB.sum())
+        draws = range(self._options.draws)
+        shape = passes.cells.grid.shape
+        random = (draw_cells(shape, count, self._options.seed, draw) for draw in draws)
+        moves = sign * passes.occlude([marked_SB, *random], score, "checking the marked cells")
+        return compare_removals(count, float(moves[0]), moves[1:])
+
+
+_Contributions = tuple[str, Floats, Floats, Floats]
+
+
+class _Passes:
+    """Scores of a recording with some cells replaced.
+
+    Attributes:
+        count: Number of waveforms that were scored.
+    """
+
+    def __init__(self, scorer: WaveformScorer, cells: Cells, progress: bool) -> None:
+        self.scorer = scorer
+        self.cells = cells
+        self.count = 0
+        self._progress = progress
+
+    def occlude(
+        self, chosen: Iterable[Flags], score: float, what: str = "replacing cells"
+    ) -> Floats:
+        """Return by how much the score falls for each choice of replaced cells."""
+        all_chosen = list(chosen)
+        # One at a time: all of them would take many times the memory of the recording.
+        waveforms = map(self.cells.replace, all_chosen)
+        drops: Floats = score - self.score(waveforms, what, len(all_chosen))
+        return drops
+
+    def score(self, waveforms: Iterable[Floats], what: str, total: int = 2) -> Floats:
+        """Return the raw scores of waveforms, in float64."""
+        scored = track(
+            self._scores(iter(waveforms)), total, what, shown=self._progress, unit="waveforms"
+        )
+        scores = list(scored)
+        self.count += len(scores)
+        return np.array(scores, np.float64)
+
+    def _scores(self, waveforms: Iterator[Floats]) -> Iterator[float]:
+        together = min(_HELD_WAVEFORMS, max(1, _HELD_SAMPLES // self.cells.grid.samples))
+        while group := list(islice(waveforms, together)):
+            yield from self.scorer.score_waveforms(group).scores.tolist()
+
+
+def _each_cell(shape: tuple[int, int]) -> Iterator[Flags]:
+    for index in np.ndindex(shape):
+        yield _choose(shape, index)
+
+
+def _each_stretch(shape: tuple[int, int]) -> Iterator[Flags]:
+    for stretch in range(shape[0]):
+        yield _choose(shape, np.s_[stretch, :])
+
+
+def _each_band(shape: tuple[int, int]) -> Iterator[Flags]:
+    for band in range(shape[1]):
+        yield _choose(shape, np.s_[:, band])
+
+
+def _choose(shape: tuple[int, int], index: Any) -> Flags:
+    chosen = np.zeros(shape, bool)
+    chosen[index] = True
+    return chosen
+
+
+def _read_part(blocks: Iterable[Floats], start: int, length: int) -> Floats:
+    """Return up to `length` samples from `start` on; memory holds little more than these."""
+    parts = []
+    position = 0
+    for block in blocks:
+        begin = max(0, start - position)
+        parts.append(block[begin : max(begin, start + length - position)])
+        position += len(block)
+        if position >= start + length:
+            break
+    return np.concatenate(parts)

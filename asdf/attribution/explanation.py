@@ -1,0 +1,164 @@
+"""What is known of why a recording got its score, as values, and how it is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from asdf.arrays import Flags, Floats
+from asdf.attribution.cells import BANDS_HZ, FILLERS, Grid, check_cells
+from asdf.attribution.checks import Removal, WeightsCheck
+from asdf.attribution.gradients import check_installed
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+
+Method = Literal["occlusion", "gradients"]
+METHODS = {"occlusion": "occlusion", "gradients": "integrated gradients"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a recording is examined.
+
+    Attributes:
+        methods: Methods of `METHODS`, each of which gives a map.
+        filler: What a cell is replaced by, of `FILLERS`; also where gradients begin.
+        stretch_s: Seconds of a stretch of time, about; longer in windows of more than 10 s.
+        bands_hz: Edges of the bands in Hz, from 0 to 8,000.
+        marked: Share of the cells that are marked as those that the score rests on.
+        draws: Number of random sets of cells that the marked ones are compared with.
+        shuffles: Number of times that the weights are shuffled; 0: no check.
+        steps: Points between filler and recording at which gradients are taken.
+        seed: Seed of all random draws.
+        start_s: Start of the window that is examined, in seconds; None: the lowest window.
+    """
+
+    methods: Sequence[Method] = ("occlusion",)
+    filler: Literal["noise", "silence"] = "noise"
+    stretch_s: float = 0.25
+    bands_hz: Sequence[float] = BANDS_HZ
+    marked: float = 0.1
+    draws: int = 20
+    shuffles: int = 3
+    steps: int = 32
+    seed: int = 0
+    start_s: float | None = None
+
+    def entry(self) -> dict[str, Any]:
+        """Return the options as plain values."""
+        listed = {"methods": list(self.methods), "bands_hz": list(self.bands_hz)}
+        return {**asdict(self), **listed}
+
+
+def check_options(options: Options) -> None:
+    """Refuse options before anything is computed.
+
+    Raises:
+        UsageError: a value cannot be meant, or captum is missing and gradients are requested.
+    """
+    if not options.methods or not set(options.methods) <= METHODS.keys():
+        raise UsageError(f"methods {options.methods!r}: name some of {', '.join(METHODS)}.")
+    if options.filler not in FILLERS:
+        raise UsageError(f"filler {options.filler!r}: choose {' or '.join(FILLERS)}.")
+    check_cells(options.stretch_s, options.bands_hz)
+    if not 0 < options.marked < 1:
+        raise UsageError(f"marked = {options.marked:g}: give a share of the cells, as 0.1.")
+    if options.draws < 2 or options.steps < 2 or options.shuffles < 0:
+        raise UsageError("draws and steps must be at least 2, shuffles at least 0.")
+    start_s = options.start_s
+    if start_s is not None and not 0 <= start_s < math.inf:
+        raise UsageError(f"a window that starts at {start_s:g} s: give seconds from 0 on.")
+    if "gradients" in options.methods:
+        check_installed()
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """What each cell does for the score, by one method.
+
+    Attributes:
+        method: Method of `METHODS`.
+        cells_SB: Contribution of each cell: positive where it raises the score, which is where
+            the score falls when the filler replaces it.
+        stretches_S: Contribution of each stretch with all of its bands.
+        bands_B: Contribution of each band over all of the window.
+        marked_SB: Whether a cell is one of those that the score rests on.
+        removal: Effect of replacing the marked cells.
+        weights: Comparison with shuffled weights; None: not requested.
+        gap: How much the cells' sum differs from the score minus that of the filler, which is an
+            error of gradients, and says of occlusion how far cells act together.
+    """
+
+    method: str
+    cells_SB: Floats
+    stretches_S: Floats
+    bands_B: Floats
+    marked_SB: Flags
+    removal: Removal
+    weights: WeightsCheck | None
+    gap: float
+
+    def entry(self) -> dict[str, Any]:
+        """Return the map as plain values."""
+        return {
+            "method": self.method,
+            "cells": self.cells_SB.tolist(),
+            "stretches": self.stretches_S.tolist(),
+            "bands": self.bands_B.tolist(),
+            "marked": self.marked_SB.tolist(),
+            "removal": self.removal.entry(),
+            "shuffled_weights": None if self.weights is None else self.weights.entry(),
+            "gap": self.gap,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a window of a recording got its score.
+
+    Attributes:
+        name: Name of the recording.
+        start_s, end_s: Times of the window in seconds, of the speech where silence is cut.
+        is_of_speech: Whether speech activity detection cut silence out, so that times are those of
+            the speech that is left.
+        score: Raw score of the window, before a calibration.
+        filler_score: Raw score of the filler alone.
+        toward: Side that the score is on, 'bona fide' or 'spoof': by the threshold, or without one
+            by whether it is above that of the filler.
+        grid: Cells of the window.
+        passes: Number of waveforms that were scored.
+        options: How it was examined.
+        maps: Maps by the methods.
+    """
+
+    name: str
+    start_s: float
+    end_s: float
+    is_of_speech: bool
+    score: float
+    filler_score: float
+    toward: str
+    grid: Grid
+    passes: int
+    options: Options
+    maps: Sequence[Map]
+
+    def entry(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        edges_s = [self.start_s + edge / SAMPLE_RATE for edge in self.grid.stretches]
+        return {
+            "name": self.name,
+            "start_s": self.start_s,
+            "end_s": self.end_s,
+            "is_of_speech": self.is_of_speech,
+            "score": self.score,
+            "filler_score": self.filler_score,
+            "toward": self.toward,
+            "stretches_s": edges_s,
+            "bands_hz": list(self.grid.bands_hz),
+            "passes": self.passes,
+            "options": self.options.entry(),
+            "maps": [map_.entry() for map_ in self.maps],
+        }

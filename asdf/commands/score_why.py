@@ -1,0 +1,155 @@
+"""The outputs of `python -m asdf score --why`: JSON with the maps, and a picture per recording.
+
+Invariant: what was examined is saved at once, so that the same command goes on after a stop; scores
+are those of the other outputs, since the same detector gives both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asdf.commands.outputs import show
+from asdf.commands.score_journal import Journal, stamp_of
+from asdf.commands.score_options import ScoreOptions
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import digest_of, write_text
+from asdf.runs.streams import is_stdout, show_error
+from asdf.text import printable
+
+if TYPE_CHECKING:
+    from asdf.attribution import Explainer, Explanation
+    from asdf.scoring.detector import Detector
+
+_SUFFIXES = (".json", ".svg")
+_NAME_IN_FOLDER = "why"
+
+
+@dataclass(frozen=True)
+class WhyOutputs:
+    """Where the outputs go, and what makes them.
+
+    Attributes:
+        base: Path of the outputs, without suffix.
+        explainer: Examiner of the recordings.
+        work: Facts that maps depend on besides the recordings.
+    """
+
+    base: Path
+    explainer: Explainer
+    work: Mapping[str, Any]
+
+    @property
+    def json(self) -> Path:
+        """Path of the JSON."""
+        # Not with_suffix: a name may have a dot, as 'call.2'.
+        return self.base.with_name(f"{self.base.name}.json")
+
+    def write(self, network: str, paths: Sequence[str], stdin_path: str) -> int:
+        """Examine recordings and write the outputs; return how many could not be examined.
+
+        A recording that cannot be is reported, and the rest go on.
+        """
+        names = ["-" if path == stdin_path else printable(path, one_line=True) for path in paths]
+        work = {**self.work, "paths": list(paths)}
+        failed = 0
+        pictures = _picture_names(self.base.name, names)
+        with closing(Journal(self.json, work, len(paths), self._holds(paths))) as journal:
+            for index, path in enumerate(paths):
+                if index in journal:
+                    continue
+                try:
+                    explanation = self.explainer.explain(path)
+                except (AsdfError, OSError) as error:
+                    failed += 1
+                    show_error(f"{names[index]}: not examined: {error}")
+                    continue
+                self._add(journal, index, explanation, names[index], pictures[index])
+            entries = [journal[index]["why"] for index in range(len(paths)) if index in journal]
+            content = {"network": network, "recordings": entries}
+            write_text(self.json, json.dumps(content, indent=1) + "\n")
+            # Last: until then it is the only copy.
+            journal.remove()
+        show(f"{self.json} is written, and {len(entries)} pictures", sys.stderr)
+        return failed
+
+    def _add(
+        self, journal: Journal, index: int, explanation: Explanation, name: str, picture: str
+    ) -> None:
+        from asdf.attribution import explanation_svg, explanation_text
+
+        path = explanation.name
+        explanation = replace(explanation, name=name)
+        show(explanation_text(explanation), sys.stderr)
+        svg = self.base.parent / f"{picture}.svg"
+        svg.parent.mkdir(parents=True, exist_ok=True)
+        write_text(svg, explanation_svg(explanation))
+        entry = {**explanation.entry(), "picture": svg.name}
+        journal.add(index, {"why": entry, "stamp": stamp_of(path)})
+
+    def _holds(self, paths: Sequence[str]) -> Callable[[dict[str, Any]], bool]:
+        return lambda entry: entry["stamp"] == stamp_of(paths[entry["index"]])
+
+
+def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> WhyOutputs | None:
+    """Return the outputs that --why names: files, or 'why' in a folder; None without it.
+
+    Args:
+        are_trials: Whether scores are of the beginnings of recordings, which are examined then.
+
+    Raises:
+        UsageError: they cannot be written there, an option lacks --why or cannot be meant, or
+            captum is missing.
+    """
+    path = args.why
+    if path is None:
+        if args.why_start is not None or args.why_by != "occlusion" or args.why_filler != "noise":
+            raise UsageError("--why-by, --why-filler and --why-start are for --why OUT: name it.")
+        return None
+    if is_stdout(path):
+        raise UsageError("--why writes several files: give it a name, not standard output.")
+    if path.is_dir() or str(path).endswith(os.sep):
+        base = path / _NAME_IN_FOLDER
+    else:
+        base = path.with_suffix("") if path.suffix in _SUFFIXES else path
+    from asdf.attribution import Explainer, Options
+
+    methods = ("occlusion", "gradients") if args.why_by == "both" else (args.why_by,)
+    start_s = args.why_start
+    if start_s is None and are_trials:
+        start_s = 0.0
+    options = Options(methods=methods, filler=args.why_filler, start_s=start_s)
+    explainer = Explainer(detector, options, progress=True)
+    work = {"command": "why", "options": options.entry(), "network": _digest(detector)}
+    work["threshold"] = detector.threshold
+    outputs = WhyOutputs(base, explainer, work)
+    for other in (args.csv, args.json, args.scores):
+        if other is not None and other.resolve() == outputs.json.resolve():
+            raise UsageError(f"{other} would be written twice, by --why too: name another.")
+    return outputs
+
+
+def _digest(detector: Detector) -> str:
+    path = Path(detector.source)
+    # A commit of the hub never changes.
+    return digest_of(path) if path.exists() else detector.source
+
+
+def _picture_names(output: str, names: list[str]) -> list[str]:
+    """Return the name of each recording's picture, with a number where two would have one."""
+    pictures: list[str] = []
+    for name in names:
+        first = f"{output} - {Path(name).stem}"
+        number = 1
+        picture = first
+        while picture in pictures:
+            number += 1
+            picture = f"{first} ({number})"
+        pictures.append(picture)
+    return pictures

@@ -1,0 +1,141 @@
+"""`python -m asdf score --why`: maps as text, JSON and pictures."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import soundfile
+
+import asdf
+from asdf.__main__ import main
+from asdf.attribution import Explainer, Options, explain
+from asdf.attribution.pictures import explanation_text
+from tests.unit.conftest import small_settings, sound, write_small_network
+
+# Where the package of the network lies.
+ROOT = Path(__file__).resolve().parents[3]
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "recordings").mkdir()
+    soundfile.write(tmp_path / "recordings" / "a.wav", sound(6000), 16000)
+    soundfile.write(tmp_path / "recordings" / "b.wav", sound(20_000, 1), 16000)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def network_file(tmp_path):
+    """A network of which hundreds of passes take no time."""
+    settings = small_settings(network_class="tests.unit.attribution.listeners.Learned")
+    return write_small_network(tmp_path / "network.pt", settings)
+
+
+@pytest.fixture
+def score(capsys, network_file):
+    def run(*words):
+        rest = ("--device", "cpu", "--network-folder", str(ROOT))
+        status = main(["score", str(network_file), *map(str, words), *rest])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_the_outputs_are_those_of_explain(folder, score, network_file):
+    status, _, errors = score("recordings", "--why", "out/call.2", "--why-by", "both")
+    assert status == 0, errors
+    written = json.loads((folder / "out/call.2.json").read_text())
+    detector = asdf.Detector(network_file, "cpu", ROOT)
+    names = [entry["name"] for entry in written["recordings"]]
+    assert names == ["recordings/a.wav", "recordings/b.wav"]
+    for entry in written["recordings"]:
+        expected = explain(
+            detector, entry["name"], options=Options(methods=("occlusion", "gradients"))
+        )
+        picture = entry.pop("picture")
+        assert entry == expected.entry()
+        assert explanation_text(expected) in errors
+        svg = ElementTree.parse(folder / "out" / picture).getroot()
+        areas = [
+            path.get("class") for path in svg.iter(f"{SPACE}path") if "area" in path.get("class")
+        ]
+        dots = [path for path in svg.iter(f"{SPACE}path") if "marker" in path.get("class")]
+        # A dot for each marked cell, an area for each that is not within a twentieth of nothing.
+        shown = 0
+        for found in expected.maps:
+            shares = np.abs(found.cells_SB) / np.abs(found.cells_SB).max()
+            shown += int((np.round(10 * shares) >= 1).sum())
+        assert len(areas) == shown
+        assert len(dots) == sum(int(found.marked_SB.sum()) for found in expected.maps)
+    # The network hears half a second: of the longer recording the lowest window is examined.
+    lowest = detector.score_whole("recordings/b.wav").lowest
+    assert written["recordings"][1]["start_s"] == lowest.start_s
+    assert not list((folder / "out").glob(".*"))
+
+
+def test_scores_are_the_same_with_and_without(folder, score):
+    assert score("recordings", "--csv", "plain.csv")[0] == 0
+    assert score("recordings", "--csv", "why.csv", "--why", "call.json")[0] == 0
+    assert (folder / "plain.csv").read_bytes() == (folder / "why.csv").read_bytes()
+    assert (folder / "call.json").is_file()
+
+
+def test_trial_scores_are_explained_from_the_beginning(folder, score):
+    assert score("recordings/b.wav", "--trial", "--why", "t")[0] == 0
+    assert json.loads((folder / "t.json").read_text())["recordings"][0]["start_s"] == 0
+
+
+def test_a_stopped_command_goes_on(folder, score, monkeypatch):
+    examined = []
+    explain_one = Explainer.explain
+
+    def stop_at_the_second(self, recording, *rest):
+        if examined:
+            raise KeyboardInterrupt
+        examined.append(recording)
+        return explain_one(self, recording, *rest)
+
+    monkeypatch.setattr(Explainer, "explain", stop_at_the_second)
+    status, _, errors = score("recordings", "--why", "call")
+    assert status == 130
+    assert "what was examined is saved next to call.json" in errors
+    assert not (folder / "call.json").exists()
+    seen = []
+
+    def remember(self, recording, *rest):
+        seen.append(recording)
+        return explain_one(self, recording, *rest)
+
+    monkeypatch.setattr(Explainer, "explain", remember)
+    assert score("recordings", "--why", "call")[0] == 0
+    assert [str(path) for path in seen] == ["recordings/b.wav"]
+    assert len(json.loads((folder / "call.json").read_text())["recordings"]) == 2
+
+
+def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, score):
+    (folder / "recordings" / "c.wav").write_bytes(b"no sound")
+    status, _, errors = score("recordings", "--why", "call")
+    assert status == 1
+    assert "recordings/c.wav: not examined:" in errors
+    assert len(json.loads((folder / "call.json").read_text())["recordings"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--why", "-"), "several files"),
+        (("--why-by", "both"), "for --why OUT"),
+        (("--why-start", "1"), "for --why OUT"),
+        (("--why", "x", "--json", "x.json"), "written twice"),
+        (("--why", "x", "--why-start", "-1"), "seconds from 0 on"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(folder, score, words, message):
+    status, _, errors = score("recordings", *words)
+    assert status == 2
+    assert message in errors
