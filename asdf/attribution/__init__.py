@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from asdf.attribution.cells import BANDS_HZ, Cells, Grid, make_cells
     from asdf.attribution.checks import Removal, WeightsCheck
     from asdf.attribution.explaining import Explainer, explain
-    from asdf.attribution.explanation import Explanation, Map, Options, check_options
+    from asdf.attribution.explanation import Explanation, Map, Method, Options, check_options
     from asdf.attribution.gradients import check_installed
     from asdf.attribution.pictures import explanation_svg, explanation_text
 

@@ -110,10 +110,10 @@ class Cells:
     """
 
     grid: Grid
-    waveform_T: Floats
+    waveform_T: np.ndarray
     gates_ST: Floats
     changes_BT: Floats
-    filler_T: Floats
+    filler_T: np.ndarray
 
     def replace(self, chosen_SB: Flags) -> Floats:
         """Return the recording with the filler in the chosen cells: (T,) float32."""
@@ -160,7 +160,7 @@ def split_bands(waveform_T: Floats, bands_hz: Sequence[float]) -> Floats:
     return np.stack(bands)[:, : len(waveform_T)]
 
 
-def _shares(points_P: Floats, edges: Sequence[float], fade: float) -> Floats:
+def _shares(points_P: np.ndarray, edges: Sequence[float], fade: float) -> Floats:
     """Return the share of each interval between edges at each point, (intervals, P); they sum to 1.
 
     At an inner edge one interval goes over into the next within `fade`, as a raised cosine.

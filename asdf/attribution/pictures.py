@@ -85,7 +85,7 @@ def _panel(explanation: Explanation, found: Map) -> Panel:
     edges_s = explanation.start_s + np.array(grid.stretches) / SAMPLE_RATE
     largest = float(np.abs(found.cells_SB).max())
     lines = []
-    marks = []
+    marks: list[float] = []
     words = {}
     for stretch, band in np.ndindex(grid.shape):
         value = float(found.cells_SB[stretch, band])

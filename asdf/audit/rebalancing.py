@@ -13,7 +13,7 @@ Austin, Statistics in Medicine 33, 2014.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,9 +85,7 @@ def rebalance(
         raise AsdfError("there is no shortcut: the lists need no rebalancing.")
     rows = list_rows(lists, measured)
     columns = feature_columns(rows)
-    # The detector of all features has no values to match by: those that come nearest to it have.
-    alone: list[str] = list(filter(columns.__contains__, each(audit.results, "feature.key")))
-    features: list[str] = list(filter(columns.__contains__, _keys(audit))) or alone[:3]
+    features = _first_features(audit, columns)
     usable = np.array(each(rows, "measured.is_read"))
     result: Rebalanced | None = None
     for _ in range(_ROUNDS):
@@ -116,6 +114,18 @@ def rebalance(
             "recordings themselves alike, or record others; nothing is written."
         )
     return result
+
+
+def _first_features(audit: Audit, columns: Mapping[str, Values]) -> list[str]:
+    """Return the features that are shortcuts, or those that come nearest to one."""
+    alone = []
+    for key in each(audit.results, "feature.key"):
+        # The detector of all features has no values to match by.
+        if key in columns:
+            alone.append(key)
+    shortcuts = set(_keys(audit))
+    features = [key for key in alone if key in shortcuts]
+    return features or alone[:3]
 
 
 def _match_lists(
@@ -153,7 +163,8 @@ def _keys(audit: Audit) -> list[str]:
 def _places(values: Values) -> Floats:
     """Return where each value lies among all, from 0 to 1; words lie apart from each other."""
     if are_words(values):
-        words = np.array(["" if value is None else value for value in values], str)
+        known_words = [value or "" for value in values]
+        words = np.array(known_words, str)
         _, codes = np.unique(words, return_inverse=True)
         apart: Floats = codes.astype(np.float64) * _APART
         return apart
@@ -189,7 +200,8 @@ def _match(
     free = np.ones(more.size, bool)
     for number in range(rounds):
         for column, index in enumerate(order):
-            distances = np.abs(places[more] - places[index]).max(axis=1)
+            differences = np.abs(places[more] - places[index])
+            distances = differences.max(axis=1)
             distances[~free] = np.inf
             nearest = int(distances.argmin())
             if distances[nearest] <= caliper:
@@ -202,8 +214,10 @@ def _choose(order: Indices, matches: np.ndarray) -> Indices:
     """Return the recordings that stay with the number of matches that keeps most of them."""
     best = np.empty(0, np.intp)
     for count in range(1, len(matches) + 1):
-        complete = (matches[:count] >= 0).all(axis=0)
-        kept = np.concatenate([order[complete], matches[:count, complete].ravel()])
+        so_many = matches[:count]
+        complete = (so_many >= 0).all(axis=0)
+        matched = so_many[:, complete].ravel()
+        kept = np.concatenate([order[complete], matched])
         if kept.size > best.size:
             best = kept.astype(np.intp)
     return np.sort(best)
@@ -233,11 +247,15 @@ def rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
     }
     for trials, part in zip(result.lists, result.selected, strict=True):
         for label, kind in ((1, "bona fide"), (0, "spoof")):
-            numbers[kind].append(int((part.labels == label).sum()))
-            numbers[f"of {kind}"].append(int((trials.labels == label).sum()))
+            left = np.count_nonzero(part.labels == label)
+            all_of_it = np.count_nonzero(trials.labels == label)
+            numbers[kind].append(int(left))
+            numbers[f"of {kind}"].append(int(all_of_it))
     of_lists = [counts(name, values) for name, values in numbers.items()]
-    left = Table(each(result.lists, "name"), of_lists, "list")
-    after = dict(zip(each(result.after.results, "feature.key"), result.after.results, strict=True))
+    table = Table(each(result.lists, "name"), of_lists, "list")
+    after = {}
+    for one in result.after.results:
+        after[one.feature.key] = one
     names = []
     before = []
     now = []
@@ -250,7 +268,7 @@ def rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
         (rate("before", "EER % before"), before),
         (rate("after", "after", over={"trials": "95 % after"}), now),
     ]
-    return left, Table(names, columns, "feature")
+    return table, Table(names, columns, "feature")
 
 
 def _value(result: Result | None) -> Value:

@@ -118,15 +118,18 @@ def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> Why
         base = path / _NAME_IN_FOLDER
     else:
         base = path.with_suffix("") if path.suffix in _SUFFIXES else path
-    from asdf.attribution import Explainer, Options
+    from asdf.attribution import Explainer, Method, Options
 
-    methods = ("occlusion", "gradients") if args.why_by == "both" else (args.why_by,)
+    methods: list[Method] = ["occlusion", "gradients"]
+    if args.why_by != "both":
+        methods = [args.why_by]
     start_s = args.why_start
     if start_s is None and are_trials:
         start_s = 0.0
     options = Options(methods=methods, filler=args.why_filler, start_s=start_s)
     explainer = Explainer(detector, options, progress=True)
-    work = {"command": "why", "options": options.entry(), "network": _digest(detector)}
+    work: dict[str, Any] = {"command": "why", "options": options.entry()}
+    work["network"] = _digest(detector)
     work["threshold"] = detector.threshold
     outputs = WhyOutputs(base, explainer, work)
     for other in (args.csv, args.json, args.scores):

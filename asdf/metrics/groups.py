@@ -125,14 +125,19 @@ def _split_by_size(
         return [], []
     counts: list[dict[str, int]] = []
     for label in (0, 1):
-        names, numbers = np.unique(column[scores.labels == label], return_counts=True)
-        counts.append(dict(zip(names.tolist(), numbers.tolist(), strict=True)))
+        of_class = column[scores.labels == label]
+        names, numbers = np.unique(of_class, return_counts=True)
+        by_name = zip(names.tolist(), numbers.tolist(), strict=True)
+        counts.append(dict(by_name))
     of_spoof, of_bona_fide = counts
     kept: list[str] = []
     left_out: list[str] = []
     for name in sorted(set(of_spoof) & set(of_bona_fide) - {"", "-"}):
-        enough = min(of_spoof[name], of_bona_fide[name]) >= FEW
-        (kept if enough else left_out).append(name)
+        fewest = min(of_spoof[name], of_bona_fide[name])
+        if fewest >= FEW:
+            kept.append(name)
+        else:
+            left_out.append(name)
     return kept, left_out
 
 
@@ -184,7 +189,8 @@ class _Trials:
         several = len({*speakers}) > len(names)
         has_speakers = several and all(speakers)
         if has_speakers:
-            _, unit = np.unique(np.asarray(speakers, str)[index], return_inverse=True)
+            of_trials = np.asarray(speakers, str)[index]
+            _, unit = np.unique(of_trials, return_inverse=True)
         units = int(unit.max()) + 1
         classes = np.zeros(units, np.int64)
         np.bitwise_or.at(classes, unit, 1 + chosen.labels.astype(np.int64))
