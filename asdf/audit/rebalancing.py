@@ -148,7 +148,8 @@ def _match_lists(
             chosen = _match(trials, places[part], usable[part], caliper)
             kept.append(chosen)
             spoofs = int((trials.labels[chosen] == 0).sum())
-            fewest.append(min(spoofs, chosen.size - spoofs))
+            bona_fide = chosen.size - spoofs
+            fewest.append(min(spoofs, bona_fide))
         if min(fewest) >= _FEWEST:
             return tuple(kept), caliper
         if caliper >= highest:
@@ -281,9 +282,10 @@ def _value(result: Result | None) -> Value:
 def rebalanced_sentences(result: Rebalanced) -> list[str]:
     """Return what was done, and what the second audit says."""
     features = ", ".join(column_feature(key).name for key in result.features)
+    percent = 100 * result.caliper
     sentences = [
         f"Both classes of each list were matched by {features}: the nearest recordings, at most "
-        f"{100 * result.caliper:g} % of the ranks apart. The others are dropped."
+        f"{percent:g} % of the ranks apart. The others are dropped."
     ]
     still = ", ".join(each(result.after.shortcuts, "feature.name"))
     if still:
@@ -296,7 +298,8 @@ def rebalanced_sentences(result: Rebalanced) -> list[str]:
 def rebalanced_record(result: Rebalanced) -> dict[str, Any]:
     """Return what was done as plain values."""
     lists = {}
-    for trials, part in zip(result.lists, result.selected, strict=True):
+    both = zip(result.lists, result.selected, strict=True)
+    for trials, part in both:
         lists[trials.name] = {
             "recordings": len(trials),
             "kept": len(part),

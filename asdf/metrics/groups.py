@@ -193,10 +193,12 @@ class _Trials:
             _, unit = np.unique(of_trials, return_inverse=True)
         units = int(unit.max()) + 1
         classes = np.zeros(units, np.int64)
-        np.bitwise_or.at(classes, unit, 1 + chosen.labels.astype(np.int64))
+        class_bits = 1 + chosen.labels.astype(np.int64)
+        np.bitwise_or.at(classes, unit, class_bits)
         unit_group = np.empty(units, np.intp)
         unit_group[unit] = group
-        is_nested = bool((unit_group[unit] == group).all())
+        is_of_unit = unit_group[unit] == group
+        is_nested = bool(is_of_unit.all())
         return cls(
             names=names,
             scores=chosen,
