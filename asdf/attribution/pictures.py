@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 import numpy as np
 
@@ -17,6 +18,7 @@ _SHOWN = 3
 _WIDTH = 800
 _HEIGHT = 300
 _LEVELS = 10
+_KEY_CHARACTERS = 110
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -77,7 +79,12 @@ def explanation_svg(explanation: Explanation) -> str:
     ]
     for found in explanation.maps:
         key += [f"{METHODS[found.method]}: {line}" for line in check_lines(explanation, found)]
-    return heat_maps_svg([_panel(explanation, found) for found in explanation.maps], key)
+    # SVG breaks no lines.
+    wrapped = []
+    for line in key:
+        wrapped += wrap(line, _KEY_CHARACTERS)
+    panels = [_panel(explanation, found) for found in explanation.maps]
+    return heat_maps_svg(panels, wrapped)
 
 
 def _panel(explanation: Explanation, found: Map) -> Panel:

@@ -7,6 +7,7 @@
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
     python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
+    python -m asdf evaluate eval.txt --calibration calibrated.pt --ece ece.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
@@ -36,7 +37,7 @@ from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
-from asdf.commands.evaluate_llrs import draw_llrs
+from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -151,6 +152,10 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         "draw the DET curves, of one system also by the columns of --by: .pdf, .png, .svg",
         metavar="OUT",
         check=check_file,
+    )
+    calibration: str | None = option(
+        "turn scores of this calibrated network into its likelihood ratios first",
+        metavar="NETWORK",
     )
     tippett: Path | None = option(
         "draw for both classes how large the likelihood ratios are; of scores that are natural-log"
@@ -350,6 +355,8 @@ def _summarise(
         scores = read_system_scores(
             system.path, protocol, args.ignore_others, are_decisions=args.decisions
         )
+        if args.calibration:
+            scores = as_llrs(scores, system.path, args.calibration)
         threshold = threshold_of(args, index, scores)
         with _bar(system.name) as progress:
             summary = summarise(
@@ -478,6 +485,8 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
         )
     if any(_plots(args)) and args.decisions:
         raise UsageError("plots draw curves of scores: --decisions have one point each.")
+    if args.calibration and (args.decisions or len(systems) > 1):
+        raise UsageError("--calibration is of the scores of one network: give one score file.")
     if args.cross_test:
         _check_cross_test(args)
     elif args.html and not args.by:
@@ -497,6 +506,7 @@ def _check_cross_test(args: EvaluateOptions) -> None:
     others = {
         "--by": args.by,
         "--plot": args.plot,
+        "--calibration": args.calibration,
         "--tippett": args.tippett,
         "--ece": args.ece,
         "--reliability": args.reliability,

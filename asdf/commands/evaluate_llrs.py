@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from asdf.errors import AsdfError, UsageError
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.metrics.summary import Summary
 from asdf.runs.streams import show_error
+from asdf.trials.score_file import Scores
 
 
 class LlrPlots(Protocol):
@@ -30,6 +32,39 @@ class LlrPlots(Protocol):
     @property
     def title(self) -> str:
         """Title above each."""
+
+
+def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
+    """Return the likelihood ratios that a calibrated network makes of its scores.
+
+    Args:
+        path: File of the scores.
+        network: Path of the network, or its name.
+
+    Raises:
+        UsageError: the network is not calibrated.
+        AsdfError: the network cannot be read, or the scores are of another one.
+    """
+    # Of networks alone: torch takes seconds to import.
+    from asdf.interchange import network_digest
+    from asdf.scoring.detector import Detector
+    from asdf.trials.scored_files import read_how_scored
+
+    detector = Detector(network, "cpu")
+    calibration = detector.calibration
+    if calibration is None:
+        raise UsageError(
+            f"--calibration {network}: this network is not calibrated. Calibrate it first: "
+            f"python -m asdf calibrate {network} SCORES --output CALIBRATED"
+        )
+    stated = read_how_scored(path)
+    scored_by = None if stated is None else stated.network
+    if scored_by is not None and scored_by != network_digest(detector.source):
+        raise AsdfError(
+            f"the scores in {path} are of another network than {network}: its calibration says "
+            "nothing of them. Score the list with it, or name the network of the scores."
+        )
+    return Scores.of(scores, calibration.llr(scores.scores))
 
 
 def draw_llrs(args: LlrPlots, summaries: Sequence[Summary]) -> list[str]:

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.evaluation import eer
+from asdf.evaluation import cllr, eer
+from asdf.metrics.calibration import Calibration
 from asdf.trials.how_scored import PUBLISHED, WHOLE, HowScored
 from asdf.trials.scored_files import write_how_scored
+from tests.unit.conftest import write_small_network
 from tests.unit.metrics.test_reference_values import TABLE
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "reference" / "scores"
@@ -464,3 +466,26 @@ def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
 def test_decisions_have_no_plots_of_ratios(capsys, llrs, tmp_path):
     status, _, err = run(capsys, llrs, "--decisions", "--tippett", tmp_path / "t.svg")
     assert status == 2 and "one point each" in err
+
+
+def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path):
+    calibration = Calibration(2.0, 1.0, 0.0, lowest_llr=-3.0, highest_llr=2.5)
+    network = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
+    out = tmp_path / "out.json"
+    words = [llrs, "--calibration", network, "--replicates", "0", "--json", out]
+    assert run(capsys, *words)[0] == 0
+    values = np.clip(2 * np.array([round(value - 1, 3) for value in VALUES]) + 1, -3, 2.5)
+    labels = np.array(LABELS)
+    expected = cllr(values[labels == 1], values[labels == 0])
+    [system] = json.loads(out.read_text())
+    assert system["cllr"] == pytest.approx(expected, abs=1e-12)
+
+    write_how_scored(llrs, HowScored(WHOLE, network="0" * 64, trials=len(NAMES)))
+    status, _, err = run(capsys, *words)
+    assert status == 1 and "are of another network than" in err
+
+
+def test_a_network_without_calibration_makes_no_ratios(capsys, llrs, tmp_path):
+    network = write_small_network(tmp_path / "net.pt")
+    status, _, err = run(capsys, llrs, "--calibration", network)
+    assert status == 2 and "is not calibrated. Calibrate it first: python -m asdf calibrate" in err
