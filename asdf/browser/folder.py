@@ -28,7 +28,7 @@ from asdf.runs.files import write_advice
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import make_heading
 from asdf.scoring.made_by import network_digest
-from asdf.scoring.parts import part_window
+from asdf.scoring.parts import PartSearch, part_window
 from asdf.version import VERSION
 
 GRAPH = "network.onnx"
@@ -128,21 +128,32 @@ def _check_lengths(graph: Graph, detector: Detector) -> None:
     )
 
 
-def _describe(
-    detector: Detector, runtime: Runtime, contents: Mapping[str, bytes], precision: str
-) -> dict[str, Any]:
-    """Return what the page knows of the network, as plain values."""
-    heading = make_heading(detector, Path(detector.source).name, are_trials=False)
+def _rules(detector: Detector, search: PartSearch | None) -> dict[str, Any]:
+    """Return what makes a verdict of the network's output, as plain values."""
     rules: dict[str, Any] = {
         **asdict(detector.length),
         "score": detector.settings.network.score,
         "threshold": detector.threshold,
         "calibration": None,
-        "search": None if heading.part_search is None else asdict(heading.part_search),
+        "search": None,
     }
+    if search is not None:
+        rules["search"] = {
+            "window": search.window,
+            "hop": search.hop,
+            "threshold": search.threshold,
+        }
     if detector.calibration is not None:
         content = detector.calibration.content()
         rules["calibration"] = {key: content[key] for key in _MAP if content.get(key) is not None}
+    return rules
+
+
+def _describe(
+    detector: Detector, runtime: Runtime, contents: Mapping[str, bytes], precision: str
+) -> dict[str, Any]:
+    """Return what the page knows of the network, as plain values."""
+    heading = make_heading(detector, Path(detector.source).name, are_trials=False)
     window = part_window(detector.length, detector.window_samples)
     paths = {"graph": GRAPH, "wasm": f"runtime/{WASM}", "glue": f"runtime/{GLUE}"}
     return {
@@ -155,7 +166,7 @@ def _describe(
         "scores": heading.scores,
         "precision": precision,
         "runtime": runtime.version,
-        "rules": rules,
+        "rules": _rules(detector, heading.part_search),
         "part_search": None if heading.part_search is None else heading.part_search.entry(),
         "files": {key: _describe_file(path, contents[path]) for key, path in paths.items()},
         "window_s": window / SAMPLE_RATE,

@@ -22,6 +22,9 @@ class WindowAnswer(_Part):
     score: float = Field(
         description="As of a recording that is this part alone: the higher, the more bona fide."
     )
+    unbounded_llr: float | None = Field(
+        None, description="Value of the calibration's map, where the score is one of its bounds."
+    )
 
 
 class FalseAlarmsAnswer(_Part):

@@ -20,7 +20,7 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
-from asdf.runs.systems import lock, open_flags, unlock
+from asdf.runs.systems import lock, open_flags, read_at, unlock
 
 FIRST = "0" * 64
 """`previous` of the first line."""
@@ -173,7 +173,7 @@ class AuditFile:
         end = self._remove_unfinished()
         if not end:
             return FIRST
-        tail = os.pread(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
+        tail = read_at(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
         line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
         try:
             before = json.loads(line)["previous"]
@@ -190,7 +190,7 @@ class AuditFile:
         Nobody was answered by it: an answer waits for the whole line.
         """
         end = os.fstat(self._file).st_size
-        tail = os.pread(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
+        tail = read_at(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
         if not tail or tail.endswith(b"\n"):
             return end
         rest = len(tail) - tail.rfind(b"\n") - 1

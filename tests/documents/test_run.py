@@ -82,6 +82,11 @@ ELSEWHERE = {
     "python -m asdf evaluate dev.txt --protocol dev_list.tsv --by": "the same",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
     "tests/unit/audit/test_rebalancing.py",
+    "python -m asdf calibrate network.pt dev.txt --protocol P --where": "the list here has no such "
+    "columns; tests/unit/commands/test_calibrate.py",
+    "python -m asdf calibrate network.pt dev.txt --output calibrated.pt --windows": "hours of "
+    "genuine speech; tests/unit/scoring/test_window_threshold.py",
+    "python -m asdf score net.pt call.mp3 --why": "minutes; tests/unit/commands/test_score_why.py",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",

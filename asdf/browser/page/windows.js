@@ -71,6 +71,9 @@ function shownScore(raw, { calibration }) {
   return Math.min(Math.max(mapped(raw, calibration), lowest ?? -Infinity), highest ?? Infinity);
 }
 
+// What is compared with thresholds: bounds limit what is claimed, and no decision.
+const decisiveScore = (raw, { calibration }) => (calibration ? mapped(raw, calibration) : raw);
+
 const shownWindow = ({ start, end, raw }, rules) => ({ start_s: start / RATE, end_s: end / RATE, score: shownScore(raw, rules) });
 
 const isSearched = (length, { search }) => Boolean(search) && length > 2 * search.window;
@@ -81,13 +84,14 @@ function findParts(windows, rules) {
   const { window, hop, threshold } = rules.search;
   const judged = windows.filter(({ silent }) => !silent);
   const parts = [];
-  for (const { start_s: start, end_s: end, score } of judged.map((each) => shownWindow(each, rules))) {
-    if (!(score < threshold)) continue;
+  for (const each of judged) {
+    if (!(decisiveScore(each.raw, rules) < threshold)) continue;
+    const { start_s: start, end_s: end, score } = shownWindow(each, rules);
     const last = parts.at(-1);
     if (last && start <= last.end_s) Object.assign(last, { end_s: end, score: Math.min(last.score, score) });
     else parts.push({ start_s: start, end_s: end, score });
   }
-  return { parts, searched: { windows: judged.length, window_s: window / RATE, hop_s: hop / RATE, threshold } };
+  return { parts, searched: { windows: judged.length, window_s: window / RATE, hop_s: hop / RATE, threshold, false_alarms: null } };
 }
 
 function verdictOf(score, threshold, parts) {
@@ -110,7 +114,7 @@ function concludeWhole(windows, length, rules, searchedWindows = []) {
   const lowest = counted.reduce((least, window) => (window.raw < least.raw ? window : least));
   const remark = problem || (silent ? `${silent} of ${windows.length} windows are digital silence and do not count` : '');
   const found = searchedWindows.length ? findParts(searchedWindows, rules) : { parts: [] };
-  const verdict = isJudged ? verdictOf(score, rules.threshold, found.parts) : null;
+  const verdict = isJudged ? verdictOf(decisiveScore(raw, rules), rules.threshold, found.parts) : null;
   return { score, verdict, raw, seconds: length / RATE, seconds_scored: countCovered(counted) / RATE,
     ...(windows.length > 1 ? { lowest: shownWindow(lowest, rules) } : {}), ...(found.searched ? found : {}), ...(remark ? { remark } : {}) };
 }

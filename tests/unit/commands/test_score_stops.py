@@ -134,6 +134,9 @@ def test_nothing_is_lost_however_it_ends(held, start):
     at_once = json.loads(Path("once.json").read_text())
     for made in (at_once, written):
         del made["made_by"]["date"]
+        # The command names its own outputs.
+        command = made["made_by"].pop("command")
+        assert command.startswith("asdf-antispoofing score ") and ".json" in command
     assert at_once == written
 
 

@@ -188,3 +188,13 @@ def test_digital_silence_is_in_no_part(network, tmp_path):
     [part] = detector.score_whole(samples, 16000).parts
     # The window that is half silent counts, those that are silent do not.
     assert (part.start_s, part.end_s) == (0.0, 1.25)
+
+
+def test_bounds_of_a_calibration_hide_no_part():
+    search = PartSearch(window=64000, hop=32000, threshold=-2.5)
+    bounded = WindowScore(0.0, 4.0, -2.0, unbounded_llr=-3.0)
+    above = WindowScore(2.0, 6.0, -2.0, unbounded_llr=-2.1)
+    [part] = search.find([bounded, above])
+    assert (part.start_s, part.end_s, part.score) == (0.0, 4.0, -2.0)
+    assert above.entry()["unbounded_llr"] == -2.1
+    assert "unbounded_llr" not in WindowScore(0.0, 4.0, 1.0).entry()
