@@ -7,8 +7,9 @@ program can read it.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -97,3 +98,21 @@ def input_name(path: Path) -> str:
 def output_name(path: Path) -> str:
     """Return the name of an output for a text that is shown."""
     return stream_name(STDOUT) if str(path) == STREAM else str(path)
+
+
+def base_of_several(option: str, path: Path, name: str, suffixes: Collection[str]) -> Path:
+    """Return the path, without suffix, of the several files that an option writes.
+
+    Args:
+        option: Option as it is typed.
+        path: Path that it names: a folder, or a file with or without one of `suffixes`.
+        name: Name of the files in a folder.
+
+    Raises:
+        UsageError: it is standard output.
+    """
+    if is_stdout(path):
+        raise UsageError(f"{option} writes several files: give it a name, not standard output.")
+    if path.is_dir() or str(path).endswith(os.sep):
+        return path / name
+    return path.with_suffix("") if path.suffix in suffixes else path

@@ -7,7 +7,6 @@ threshold; the JSON is what `python -m asdf localise` reads, and its numbers are
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,13 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.audio.streaming import read_blocks
+from asdf.commands.outputs import base_of_several
 from asdf.commands.score_options import ScoreOptions
 from asdf.commands.score_pictures import Backdrop, svg_plot
 from asdf.commands.score_result_files import Line, picture_name
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import atomic_write, write_text
-from asdf.runs.streams import is_stdout
 from asdf.scoring.detector import Detector
 from asdf.scoring.scored import WindowScore
 from asdf.segments import Timed, write_rttm
@@ -101,12 +100,7 @@ def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | 
     path = args.segments
     if path is None:
         return None
-    if is_stdout(path):
-        raise UsageError("--segments writes several files: give it a name, not standard output.")
-    if path.is_dir() or str(path).endswith(os.sep):
-        base = path / _NAME_IN_FOLDER
-    else:
-        base = path.with_suffix("") if path.suffix in _SUFFIXES else path
+    base = base_of_several("--segments", path, _NAME_IN_FOLDER, _SUFFIXES)
     outputs = SegmentOutputs(base, args.segment_threshold)
     for other in (args.csv, args.json, args.scores):
         if other is not None and other.resolve() in (

@@ -7,7 +7,6 @@ are those of the other outputs, since the same detector gives both.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -15,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.outputs import show
+from asdf.commands.outputs import base_of_several, show
 from asdf.commands.score_journal import Journal, stamp_of
 from asdf.commands.score_options import ScoreOptions
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import digest_of, write_text
-from asdf.runs.streams import is_stdout, show_error
+from asdf.runs.streams import show_error
 from asdf.text import printable
 
 if TYPE_CHECKING:
@@ -112,12 +111,7 @@ def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> Why
         if args.why_start is not None or args.why_by != "occlusion" or args.why_filler != "noise":
             raise UsageError("--why-by, --why-filler and --why-start are for --why OUT: name it.")
         return None
-    if is_stdout(path):
-        raise UsageError("--why writes several files: give it a name, not standard output.")
-    if path.is_dir() or str(path).endswith(os.sep):
-        base = path / _NAME_IN_FOLDER
-    else:
-        base = path.with_suffix("") if path.suffix in _SUFFIXES else path
+    base = base_of_several("--why", path, _NAME_IN_FOLDER, _SUFFIXES)
     from asdf.attribution import Explainer, Method, Options
 
     methods: list[Method] = ["occlusion", "gradients"]
