@@ -19,10 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import without_autocast
-from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    HeterogeneousGraphAttention,
+    Pairs,
+)
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
-from asdf.networks.cpu_gradients import Pairs
-from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
+from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
 from asdf.networks.packed.packed_weights import LinearWeight, fold_norm, is_foldable
 
 
