@@ -61,7 +61,11 @@ class Chain:
         return UNCHANGED
 
     def fill(
-        self, speech: np.ndarray, samples: int, rng: Generator, recording: object = ""
+        self,
+        speech: np.ndarray,
+        samples: int,
+        rng: Generator,
+        recording: object = "",
     ) -> np.ndarray:
         """Do the parts that shorten, and repeat what is left: (samples,) float32.
 

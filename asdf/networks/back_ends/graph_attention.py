@@ -148,7 +148,10 @@ class HeterogeneousGraphAttention(nn.Module):
         self.temperature = temperature
 
     def forward(
-        self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
+        self,
+        first_BNC: Tensor,
+        second_BMC: Tensor,
+        master_B1C: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Map two graphs and their master node, of dim_in values per node, to dim_out values."""
         nodes = first_BNC.shape[1]

@@ -200,7 +200,10 @@ def _hide(sizes: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def attend(
-    maps: Maps, nodes_GBJC: Tensor, master_GBC: Tensor, kinds: Kinds
+    maps: Maps,
+    nodes_GBJC: Tensor,
+    master_GBC: Tensor,
+    kinds: Kinds,
 ) -> tuple[Tensor, Tensor]:
     """Compute an attention of each branch.
 
