@@ -125,7 +125,9 @@ def _speakers(embeddings: Embeddings) -> list[str] | None:
 
 
 def _check_same_network(
-    args: DistanceOptions, training: Mapping[str, Any], new: Mapping[str, Any]
+    args: DistanceOptions,
+    training: Mapping[str, Any],
+    new: Mapping[str, Any],
 ) -> None:
     for name in ("sha256", "scored", "sad", "precision"):
         if training.get(name) != new.get(name):

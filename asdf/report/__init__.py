@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     )
     from asdf.report.seed_files import (
         csv_with_seeds,
-        file_configurations,
         json_with_seeds,
+        latex_with_seeds,
         over_seeds_of,
-        seeds_to_latex,
     )
 
 __all__, __getattr__ = open_door(__name__)

@@ -35,7 +35,7 @@ from asdf.networks.back_ends.joined_branches import (
 )
 from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu, largest, largest_magnitudes
+from asdf.networks.fast_functions import LearningSELU, is_on_cpu, largest, largest_magnitudes
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from asdf.networks.autocast import is_short_on_gpu
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.cpu_gradients import LearningSELU, learns_on_cpu
+from asdf.networks.fast_functions import LearningSELU, learns_on_cpu
 
 
 class ResidualBlock(nn.Module):
