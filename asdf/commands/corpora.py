@@ -40,11 +40,11 @@ from asdf.corpora import (
     describe_origin,
     differences,
     durations_s,
-    find_tree,
-    read_known,
+    parse_located,
     sharing,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.files import atomic_write
 from asdf.text import aligned, lines_and_more
 from asdf.trials.lists import read_list
@@ -83,7 +83,8 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     outputs = [option for option in ("list", "trials") if getattr(args, option)]
-    if args.folder is None:
+    is_located = args.name is not None and parse_located(args.name) is not None
+    if args.folder is None and not is_located:
         if outputs or args.durations:
             raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
         show(_overview() if args.name is None else _details(args.name))
@@ -166,12 +167,11 @@ def _details(name: str) -> str:
 
 
 def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: bool) -> int:
-    assert args.folder is not None
     name = part.name if isinstance(part, Chosen) else str(part)
     # Before the minutes that a large corpus takes.
     show(f"{name}: reading ...", sys.stderr)
     try:
-        utterances, reading, tree = _read(part, args.folder)
+        utterances, reading, tree = _read(part, args.folder or Path())
         disk = compare_with_disk(reading, tree)
     except AsdfError as error:
         if alone:
@@ -210,8 +210,7 @@ def _write_list(utterances: TrialList, path: Path) -> None:
 
 def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
     if isinstance(part, Chosen):
-        tree = find_tree(part.corpus, folder, itself=True)
-        return *read_known(part, tree), tree
+        return read_chosen(part, folder, itself=True)
     utterances = read_list(part, folder, part.stem)
     folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
     return utterances, Reading(utterances, folders), open_tree(folder)

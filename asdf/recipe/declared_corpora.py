@@ -13,17 +13,12 @@ from typing import Literal
 
 from asdf.corpora import (
     KNOWN,
-    Columns,
-    as_list,
     choose,
     differences,
-    find_tree,
     is_known,
     is_there,
     known_names,
     read_from,
-    read_known,
-    read_parquet,
     read_parquet_list,
     read_protocol,
 )
@@ -31,9 +26,11 @@ from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
+from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.log import LOG
 from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
 from asdf.text import did_you_mean
+from asdf.trials.label_words import Columns
 from asdf.trials.lists import (
     check_both_classes,
     read_asvspoof2019_protocol,
@@ -43,6 +40,8 @@ from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import TrialList, join, same_recording
 
 _SHOWN = 5
+# Readers of data whose columns or folders may have any name.
+_WITH_COLUMNS = ("parquet", "folder", "hub")
 # Where a training list has bona fide speech alone.
 WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
 _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
@@ -69,8 +68,9 @@ class Corpus:
         protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
             `list`; without it the list has no such columns.
         reader: instead of `list`: a name of `asdf.corpora`, with its subset.
-        columns, bona_fide: Names of the columns of parquet, as in {'label': 'is_fake'},
-            and the label's value that means bona fide.
+        columns, bona_fide: Names of the columns of a table (csv, TABs, parquet, a data set of the
+            hub), as in {'label': 'is_fake'}, and the label's value that means bona fide; of
+            `folder:PATH` the folder of genuine speech.
 
     Examples:
         >>> from pathlib import Path
@@ -98,11 +98,11 @@ class Corpus:
             raise UsageError(
                 f"{self}: a Corpus has either a list or a reader. Fix it at the top of run.py."
             )
-        is_parquet = self.reader.split(":")[0] == "parquet" or self.list.endswith(".parquet")
-        if (self.columns or self.bona_fide != "") and not is_parquet:
+        has_columns = self.reader.split(":")[0] in _WITH_COLUMNS or self.list
+        if (self.columns or self.bona_fide != "") and not has_columns:
             raise UsageError(
-                f"{self}: columns and bona_fide are for parquet. Leave them out at the "
-                "top of run.py."
+                f"{self}: columns and bona_fide are for lists, parquet, folders and data sets of "
+                "the hub. Leave them out at the top of run.py."
             )
 
     def path(self, database_folder: Path) -> Path:
@@ -130,11 +130,11 @@ class Corpus:
             protocol = folder / self.list
             return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
         if self.list.endswith(".parquet"):
-            columns = Columns(self.columns, str(self.bona_fide))
-            utterances = read_parquet_list(folder / self.list, columns)
+            utterances = read_parquet_list(folder / self.list, self._named_columns())
             return CorpusReading(replace(utterances, name=name, folder=folder))
         # The list decides which utterances there are; the protocol only adds columns.
-        utterances = read_list(folder / self.list, folder, name)
+        columns = self._named_columns() if self.columns or self.bona_fide != "" else None
+        utterances = read_list(folder / self.list, folder, name, columns)
         trials = self._read_trials(folder)
         if trials is not None:
             utterances = _with_columns(utterances, trials, folder / self.protocol)
@@ -142,13 +142,9 @@ class Corpus:
 
     def _read_known(self, name: str, folder: Path) -> CorpusReading:
         chosen = choose(self.reader)
-        tree = find_tree(chosen.corpus, folder, bool(self.folder))
-        if chosen.key == "parquet":
-            columns = Columns(self.columns, str(self.bona_fide))
-            reading = read_parquet(tree, chosen.subset, columns)
-            utterances = as_list(reading.trials, tree, name)
-        else:
-            utterances, reading = read_known(chosen, tree, name)
+        utterances, reading, _ = read_chosen(
+            chosen, folder, itself=bool(self.folder), columns=self._named_columns(), name=name
+        )
         notes = [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
         rest = len(reading.notes) - _SHOWN
         # There may be one per system or book, hundreds in all.
@@ -158,6 +154,9 @@ class Corpus:
                 "all"
             )
         return CorpusReading(utterances, notes)
+
+    def _named_columns(self) -> Columns:
+        return Columns(self.columns, str(self.bona_fide))
 
     def _read_trials(self, folder: Path) -> TrialList | None:
         """Read `protocol`; None where there is none."""
