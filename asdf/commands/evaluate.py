@@ -11,6 +11,7 @@
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
+    python -m asdf evaluate calls.txt --threshold-from dev.txt --audio calls
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
@@ -23,6 +24,10 @@ but for the seed, get a mean, a standard deviation, an interval and a test over 
 
 With --cross-test all files are of one system: each set of spoofs has an EER against each set of
 genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and means.
+
+Of genuine speech alone, or of spoofs alone, there is recall and the rate of errors at a threshold
+of other trials (--threshold-from, --threshold-of, --threshold), with exact intervals, and, of
+genuine speech whose durations are known, the hours until the next false alarm.
 """
 
 from __future__ import annotations
@@ -38,6 +43,12 @@ from typing import TextIO
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
 from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
+from asdf.commands.evaluate_one_class import (
+    are_of_one_class,
+    decide_systems,
+    one_class_outputs,
+    one_class_texts,
+)
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -88,7 +99,7 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
-from asdf.trials.asv_scores import read_asv_scores
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
@@ -174,6 +185,10 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="OUT",
         check=check_file,
     )
+    audio: Path | None = option(
+        "folder of the recordings: hours of genuine speech are read from their headers",
+        metavar="FOLDER",
+    )
     title: str = option(
         "above the plots",
         metavar="TEXT",
@@ -219,7 +234,16 @@ def main(arguments: list[str]) -> int:
         _cross_test(args, arguments, systems, protocol, screen)
         return 0
     columns = _columns(args.by, protocol.trials)
-    summaries = _summarise(args, systems, protocol, columns)
+    asv = None
+    if args.asv_scores:
+        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
+    scored = _read_scores(args, systems, protocol)
+    if are_of_one_class(args, systems, scored):
+        sets = decide_systems(args, systems, scored, protocol, columns)
+        write_outputs(one_class_outputs(args, sets))
+        show(one_class_texts(sets), screen)
+        return 0
+    summaries = _summarise(args, systems, scored, protocol, columns, asv)
     leading = _leading(summaries, protocol.trials, args.replicates)
     over = _over_seeds(args, systems, summaries, protocol.trials)
     # Files first: where the screen is closed or full, what was computed is not lost.
@@ -337,26 +361,20 @@ def _draw(
 def _summarise(
     args: EvaluateOptions,
     systems: Sequence[System],
+    scored: Sequence[Scores],
     protocol: Protocol,
     columns: tuple[str, ...],
+    asv: AsvScores | None,
 ) -> list[Summary]:
-    asv = None
-    if args.asv_scores:
-        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
     stated_length = None
     if args.scored_length:
         stated_length = parse_scored_length(args.scored_length)
     summaries = []
-    for index, system in enumerate(systems):
-        scored = how_scored(system.path)
+    for index, (system, scores) in enumerate(zip(systems, scored, strict=True)):
+        scoring = how_scored(system.path)
         if stated_length:
             # The user's word counts: files of other programs say nothing, or what a default was.
-            scored = replace(scored, length=stated_length)
-        scores = read_system_scores(
-            system.path, protocol, args.ignore_others, are_decisions=args.decisions
-        )
-        if args.calibration:
-            scores = as_llrs(scores, system.path, args.calibration)
+            scoring = replace(scoring, length=stated_length)
         threshold = threshold_of(args, index, scores)
         with _bar(system.name) as progress:
             summary = summarise(
@@ -368,12 +386,32 @@ def _summarise(
                 asv=asv,
                 replicates=args.replicates,
                 progress=progress,
-                scored=scored,
+                scored=scoring,
                 threshold=threshold,
                 is_hard=args.decisions,
             )
         summaries.append(_with_groups(args, summary, protocol.trials, columns))
     return summaries
+
+
+def _read_scores(
+    args: EvaluateOptions,
+    systems: Sequence[System],
+    protocol: Protocol,
+) -> list[Scores]:
+    scored = []
+    for system in systems:
+        scores = read_system_scores(
+            system.path,
+            protocol,
+            args.ignore_others,
+            are_decisions=args.decisions,
+            both_classes=False,
+        )
+        if args.calibration:
+            scores = as_llrs(scores, system.path, args.calibration)
+        scored.append(scores)
+    return scored
 
 
 def _over_seeds(

@@ -44,6 +44,11 @@ _SHOWN = 5
 _WITH_COLUMNS = ("parquet", "folder", "hub")
 # Where a training list has bona fide speech alone.
 WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
+# Where a set that is scored has one class.
+_OF_ONE_CLASS = (
+    " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "
+    "evaluate SCORES --threshold-from DEV_SCORES; or join it with another: 'mlaad+m-ailabs'."
+)
 _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 
@@ -293,7 +298,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     if not (traces and settings.network.validation_metric in SOURCE_METRICS):
         needs_eer += validated
     for utterances in needs_eer:
-        check_both_classes(utterances, "an EER")
+        check_both_classes(utterances, "an EER", _OF_ONE_CLASS, _OF_ONE_CLASS)
 
 
 def _check_trained_once(training: Sequence[TrialList]) -> None:

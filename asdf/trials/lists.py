@@ -89,19 +89,25 @@ def _list_lines(path: Path) -> NumberedLines:
     return file_lines(path, kind="list", advice=advice)
 
 
-def check_both_classes(utterances: TrialList, use: str, without_spoofs: str = "") -> None:
+def check_both_classes(
+    utterances: TrialList,
+    use: str,
+    without_spoofs: str = "",
+    without_bona_fide: str = "",
+) -> None:
     """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning.
 
     Args:
         use: Use that needs both classes, for the message.
         without_spoofs: Further advice where it is the spoofs that are missing.
+        without_bona_fide: Further advice where it is genuine speech.
     """
     for label, kind in ((1, "bona fide"), (0, "spoof")):
         if not (utterances.labels == label).any():
             raise AsdfError(
                 f"the list {utterances.name} has {len(utterances)} utterances, none of them "
                 f"{kind}: {use} needs both classes. Is it the right list? 1 is bona fide, 0 is "
-                f"spoof.{'' if label else without_spoofs}"
+                f"spoof.{without_bona_fide if label else without_spoofs}"
             )
 
 
