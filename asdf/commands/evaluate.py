@@ -234,9 +234,7 @@ def main(arguments: list[str]) -> int:
         _cross_test(args, arguments, systems, protocol, screen)
         return 0
     columns = _columns(args.by, protocol.trials)
-    asv = None
-    if args.asv_scores:
-        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
+    asv = _read_asv_scores(args)
     scored = _read_scores(args, systems, protocol)
     if are_of_one_class(args, systems, scored):
         sets = decide_systems(args, systems, scored, protocol, columns)
@@ -392,6 +390,12 @@ def _summarise(
             )
         summaries.append(_with_groups(args, summary, protocol.trials, columns))
     return summaries
+
+
+def _read_asv_scores(args: EvaluateOptions) -> AsvScores | None:
+    if args.asv_scores is None:
+        return None
+    return read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
 
 
 def _read_scores(

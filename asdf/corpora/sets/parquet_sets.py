@@ -340,8 +340,17 @@ ARENA = KnownCorpus(
         "ASVspoof2021_LA": Published(181_566),
         "ASVspoof2021_DF": Published(611_829),
         "InTheWild": Published(31_779, 19_963),
+        "ASVspoof5": Published(680_774, 138_688),
+        "CD-ADD": Published(20_786),
+        "SONAR": Published(3_948),
+        "LibriSeVoc": Published(18_487),
+        "CFAD": Published(62_999),
+        "CVoiceFake_small": Published(138_136),
+        "DFADD": Published(3_755, 755),
+        "PyAra": Published(201_778, 73_583),
+        "XMAD": Published(368_085, 160_656),
     },
-    source="the corpora's label files, and the pages of the sets",
+    source="the corpora's label files, the pages of the sets and of systems in the Arena",
 )
 HUB = KnownCorpus(
     name="hub",
