@@ -6,6 +6,7 @@
     python -m asdf corpora asvspoof5 FOLDER               # check every subset
     python -m asdf corpora mlaad:de FOLDER --list de.txt  # write its list, 'path label' per line
     python -m asdf corpora my_list.txt FOLDER             # check a list of your own
+    python -m asdf corpora decro FOLDER --download        # download it, if it is public, and check
 
 FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list
 that is written are relative to the folder that is shown. Names are those of recipe.training_sets,
@@ -26,6 +27,7 @@ from typing import TextIO
 
 import numpy as np
 
+from asdf.commands.corpora_download import download_corpus
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
@@ -64,6 +66,10 @@ class CorporaOptions:
 
     name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", default=None)
     folder: Path | None = argument("where it is", "FOLDER", default=None)
+    download: bool = flag(
+        "download it into FOLDER first, from Zenodo or the hub, if it is public; what is there is "
+        "not fetched again"
+    )
     durations: bool = flag("hours of speech, from the headers of all recordings")
     list: Path | None = option(
         "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
@@ -85,11 +91,13 @@ def main(arguments: list[str]) -> int:
     outputs = [option for option in ("list", "trials") if getattr(args, option)]
     is_located = args.name is not None and parse_located(args.name) is not None
     if args.folder is None and not is_located:
-        if outputs or args.durations:
+        if outputs or args.durations or args.download:
             raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
         show(_overview() if args.name is None else _details(args.name))
         return 0
     assert args.name is not None  # it stands before the folder
+    if args.download:
+        download_corpus(args.name, args.folder)
     screen = text_stream([args.list, args.trials])
     list_file = None
     # A corpus's name means the corpus, even where a file has it; './asvspoof5' means the file.

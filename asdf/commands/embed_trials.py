@@ -18,6 +18,7 @@ from asdf.corpora import (
     has_class_folders,
     is_known,
     parse_located,
+    parse_part,
     read_class_folders,
     read_protocol,
 )
@@ -55,7 +56,9 @@ def read_recordings(
         if folder is None and parse_located(named) is None:
             raise UsageError(f"{named}: --folder says where the corpus is.")
         folder = folder or Path()
-        return read_chosen(choose(named), folder, itself=True).trials
+        whole, part = parse_part(named)
+        trials = read_chosen(choose(whole), folder, itself=True, name=named).trials
+        return trials if part is None else part.of(trials)
     if path.is_dir() and classes and has_class_folders(open_tree(path)):
         reading = read_class_folders(open_tree(path), "")
         return replace(reading.trials, name=path.name or "recordings", folder=path)

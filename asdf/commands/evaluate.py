@@ -45,6 +45,7 @@ from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
 from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
 from asdf.commands.evaluate_one_class import (
     are_of_one_class,
+    check_one_class_options,
     decide_systems,
     one_class_outputs,
     one_class_texts,
@@ -237,8 +238,9 @@ def main(arguments: list[str]) -> int:
     asv = _read_asv_scores(args)
     scored = _read_scores(args, systems, protocol)
     if are_of_one_class(args, systems, scored):
-        sets = decide_systems(args, systems, scored, protocol, columns)
-        write_outputs(one_class_outputs(args, sets))
+        check_one_class_options(_of_both_classes(args))
+        sets = decide_systems(args, systems, scored, protocol, columns, args.audio)
+        write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))
         show(one_class_texts(sets), screen)
         return 0
     summaries = _summarise(args, systems, scored, protocol, columns, asv)
@@ -565,6 +567,19 @@ def _check_cross_test(args: EvaluateOptions) -> None:
         raise UsageError(
             f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
         )
+
+
+def _of_both_classes(args: EvaluateOptions) -> Mapping[str, object]:
+    """Return the options that a set of one class has no use for."""
+    return {
+        "--plot": args.plot,
+        "--tippett": args.tippett,
+        "--ece": args.ece,
+        "--reliability": args.reliability,
+        "--asv-scores": args.asv_scores,
+        "--html": args.html,
+        "--submission": args.submission,
+    }
 
 
 def _outputs(args: EvaluateOptions) -> list[Path | None]:

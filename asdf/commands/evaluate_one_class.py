@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.commands.judged_files import Protocol, System, threshold_of
+from asdf.commands.judged_files import Protocol, System, ThresholdOptions, threshold_of
 from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.results import joined_columns
@@ -24,7 +24,6 @@ from asdf.text import quoted_and_more, read_number
 from asdf.trials.score_file import Scores, missing_class
 
 if TYPE_CHECKING:
-    from asdf.commands.evaluate import EvaluateOptions
     from asdf.tasks.one_class.one_class import OneClassSet
 
 _DURATIONS = ("duration", "seconds", "duration_s", "length_s", "dur")
@@ -39,14 +38,13 @@ NO_THRESHOLD = (
 
 
 def are_of_one_class(
-    args: EvaluateOptions,
+    args: ThresholdOptions,
     systems: Sequence[System],
     scored: Sequence[Scores],
 ) -> bool:
     """Whether the trials of a system, and then of all, are of one class.
 
     Raises:
-        UsageError: an option needs both classes.
         AsdfError: a set has one class and there is no threshold, or others have both classes.
     """
     has_threshold = args.threshold is not None or args.decisions
@@ -63,26 +61,18 @@ def are_of_one_class(
                 f"{system.name} has trials of both classes, and others have one: evaluate it by "
                 "itself."
             )
-    if any(missing):
-        check_one_class_options(args)
     return any(missing)
 
 
-def check_one_class_options(args: EvaluateOptions) -> None:
+def check_one_class_options(others: Mapping[str, object]) -> None:
     """Refuse options that need both classes.
+
+    Args:
+        others: Values of these options, by their names.
 
     Raises:
         UsageError: one is named.
     """
-    others = {
-        "--plot": args.plot,
-        "--tippett": args.tippett,
-        "--ece": args.ece,
-        "--reliability": args.reliability,
-        "--asv-scores": args.asv_scores,
-        "--html": args.html,
-        "--submission": args.submission,
-    }
     named = [name for name, value in others.items() if value]
     if named:
         raise UsageError(
@@ -91,13 +81,18 @@ def check_one_class_options(args: EvaluateOptions) -> None:
 
 
 def decide_systems(
-    args: EvaluateOptions,
+    args: ThresholdOptions,
     systems: Sequence[System],
     scored: Sequence[Scores],
     protocol: Protocol,
     by: Sequence[str],
+    audio: Path | None,
 ) -> list[OneClassSet]:
     """Decide the trials of systems whose scores are of one class.
+
+    Args:
+        by: Columns that they are broken down by.
+        audio: Folder of the recordings, whose headers say how long they are; None: a column may.
 
     Raises:
         AsdfError: a recording's duration cannot be read.
@@ -109,7 +104,7 @@ def decide_systems(
         threshold = threshold_of(args, index, scores)
         assert threshold is not None  # it was looked for before
         known = known_columns(system.name, scores, protocol.trials)
-        seconds = _seconds(args.audio, scores, known)
+        seconds = _seconds(audio, scores, known)
         columns = dict(joined_columns(known, by))
         chosen = {name: columns[name] for name in by if name in columns}
         sets.append(decide_one_class(system.name, scores, threshold, chosen, seconds))
@@ -117,16 +112,18 @@ def decide_systems(
 
 
 def one_class_outputs(
-    args: EvaluateOptions,
     sets: Sequence[OneClassSet],
+    json: Path | None,
+    csv: Path | None,
+    latex: Path | None,
 ) -> list[tuple[Path | None, Callable[[Path], None]]]:
     """Return the files that are requested, each with what writes it."""
     from asdf.tasks.one_class import one_class_tables as tables
 
     return [
-        (args.json, lambda path: write_text(path, tables.one_class_json(sets))),
-        (args.csv, lambda path: write_text(path, tables.one_class_csv(sets))),
-        (args.latex, lambda path: write_text(path, tables.one_class_latex(sets))),
+        (json, lambda path: write_text(path, tables.one_class_json(sets))),
+        (csv, lambda path: write_text(path, tables.one_class_csv(sets))),
+        (latex, lambda path: write_text(path, tables.one_class_latex(sets))),
     ]
 
 

@@ -99,6 +99,38 @@ def download_dataset(
     return Downloaded(cached.snapshot(commit), shards)
 
 
+def download_into(
+    name: HubName,
+    folder: Path,
+) -> list[Path]:
+    """Download all files of a data set, and link them into a folder as they lie in it.
+
+    The contents are in the cache of the hub's library, which other programs use as well.
+
+    Raises:
+        UsageError: huggingface_hub is not installed.
+        AsdfError: there is no such data set, it cannot be downloaded, or a file of another content
+            lies in the folder already.
+    """
+    hub_library()
+    cached = CachedRepository(name)
+    with explained(name):
+        commit, files = look_up_files(name, cached)
+        bring_files(name, commit, files, cached)
+    paths = []
+    for file_name in files:
+        content = (cached.snapshot(commit) / file_name).resolve()
+        path = folder / file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            path.unlink()
+        elif path.exists():
+            raise AsdfError(f"{path} is there already, and no link: move it away first.")
+        path.symlink_to(content)
+        paths.append(path)
+    return paths
+
+
 def choose_shards(
     dataset: Dataset,
     split: str,

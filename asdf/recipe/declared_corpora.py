@@ -13,11 +13,13 @@ from typing import Literal
 
 from asdf.corpora import (
     KNOWN,
+    StatedPart,
     choose,
     differences,
     is_known,
     is_there,
     known_names,
+    parse_part,
     read_from,
     read_parquet_list,
     read_protocol,
@@ -76,6 +78,7 @@ class Corpus:
         columns, bona_fide: Names of the columns of a table (csv, TABs, parquet, a data set of the
             hub), as in {'label': 'is_fake'}, and the label's value that means bona fide; of
             `folder:PATH` the folder of genuine speech.
+        part: Part of it that is read; None: all of it. A name such as 'mine~0.1' states it.
 
     Examples:
         >>> from pathlib import Path
@@ -97,6 +100,7 @@ class Corpus:
     reader: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     bona_fide: str | int = ""
+    part: StatedPart | None = None
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
@@ -128,6 +132,14 @@ class Corpus:
 
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, and what the user should know of them; errors as for `read`."""
+        reading = self._read_whole(name, database_folder)
+        if self.part is None:
+            return reading
+        part = self.part.of(reading.utterances)
+        note = f"{name}: {len(part):,} of {len(reading.utterances):,} utterances, as its name says"
+        return CorpusReading(part, [*reading.notes, note])
+
+    def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:
         folder = database_folder / self.folder
         if self.reader:
             return self._read_known(name, folder)
@@ -187,6 +199,9 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
         if corpora[name].reader:
             choose(corpora[name].reader)
         return corpora[name]
+    whole, part = parse_part(name)
+    if part is not None:
+        return replace(find_corpus(whole, corpora), part=part)
     if is_known(name):
         choose(name)
         return Corpus(reader=name)
@@ -206,9 +221,14 @@ def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
     """
     parts = name.split("+")
     # A '+' may also belong to the name of a corpus of the recipe, or to a path.
-    if name in corpora or not all(part in corpora or is_known(part) for part in parts):
+    if name in corpora or not all(_is_name(part, corpora) for part in parts):
         return [name]
     return parts
+
+
+def _is_name(name: str, corpora: Mapping[str, Corpus]) -> bool:
+    whole, _ = parse_part(name)
+    return name in corpora or whole in corpora or is_known(whole)
 
 
 def validation_sets(recipe: Recipe) -> tuple[str, ...]:

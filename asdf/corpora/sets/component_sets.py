@@ -1,7 +1,7 @@
 """AT-ADD and ESDD2 (both 2026): speech with other sounds, and labels of what of it is synthetic.
 
-Sources of the layouts: the READMEs and loaders of xieyuankun/AT-ADD-Baseline (config.py, dataset.py)
-and XuepingZhang/ESDD2-Baseline (conf.py, libs/dataset.py); counts of ESDD2 were not found there.
+Sources of the layouts: the READMEs and loaders of xieyuankun/AT-ADD-Baseline (config.py,
+dataset.py) and XuepingZhang/ESDD2-Baseline (conf.py, libs/dataset.py), which have no counts.
 """
 
 from __future__ import annotations

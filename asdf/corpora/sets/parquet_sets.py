@@ -340,7 +340,7 @@ ARENA = KnownCorpus(
         "ASVspoof2021_LA": Published(181_566),
         "ASVspoof2021_DF": Published(611_829),
         "InTheWild": Published(31_779, 19_963),
-        "ASVspoof5": Published(680_774, 138_688),
+        "ASVspoof5": Published(680_774),
         "CD-ADD": Published(20_786),
         "SONAR": Published(3_948),
         "LibriSeVoc": Published(18_487),
