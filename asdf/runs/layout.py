@@ -74,6 +74,8 @@ class Layout:
     trials = _Below("trials")
     results = _Below("results")
     results_json = _Below("results", RESULTS_JSON)
+    rate_test = _Below("results", "learning_rate.json")
+    """The losses of a learning-rate test."""
     results_text = _Below("results", RESULTS_TEXT)
     generalisation_json = _Below("results", "generalisation.json")
     """Results over the sets of several corpora, where other ones than the training's are."""

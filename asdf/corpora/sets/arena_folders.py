@@ -38,7 +38,7 @@ XMAD = KnownCorpus(
     folders=("XMAD", "xmad", "XMAD-Bench", "xmad_bench"),
     marks=(),
     read=Layout(
-        homes=("XMAD-Bench", "xmad"),
+        homes=("XMAD", "XMAD-Bench", "xmad", "xmad_bench"),
         pattern=r"(?P<language>[^/]+)/(?P<source>[^/]+)/(?P<kind>real|fake)/.+",
         bona_fide={"real"},
     ).read,

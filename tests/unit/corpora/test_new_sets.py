@@ -57,7 +57,7 @@ def lay(folder: Path, *names: str) -> None:
 
 def read(folder: Path, name: str) -> TrialList:
     chosen = choose(name)
-    tree = find_tree(chosen.corpus, folder, itself=True)
+    tree = find_tree(chosen.corpus, folder)
     trials, reading = read_known(chosen, tree)
     disk = compare_with_disk(reading, tree)
     assert (disk.missing, disk.unnamed) == ([], [])
