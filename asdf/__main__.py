@@ -46,6 +46,7 @@ GROUPS = {
     "measure": {
         "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals",
         "fuse": "one system of several: weights from their score files, the gain, fused scores",
+        "lists": "lists of a folder or table for training and tests, with speakers apart",
         "audit": "what tells the classes of a corpus apart without speech, copies, bad files",
         "robustness": "what codecs, noise, rooms and more cost detectors, by grade, with a page",
         "submission": "scores as a challenge wants them: ASVspoof, CtrSVDD, AT-ADD, arenas",

@@ -150,11 +150,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send(status, body, {"Content-Type": "application/json"})
 
     def read(self) -> None:
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", self.path):
+        kinds = r"/api/(?:models|datasets)"
+        if match := re.fullmatch(kinds + r"/([^/]+/[^/]+)(?:/revision/(.+))?", self.path):
             self.send_information(match[1], match[2] or "main")
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", self.path):
             self.send_tree(match[1], match[2])
-        elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path):
+        elif match := re.fullmatch(r"(?:/datasets)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path):
             self.send_file(*match.groups())
         elif match := re.fullmatch(r"/large/([0-9a-f]{64})", self.path):
             self.send_large(match[1])

@@ -16,3 +16,4 @@ from asdf.archives.paths import (
     open_file,
     open_source,
 )
+from asdf.archives.shard_names import locate_shard

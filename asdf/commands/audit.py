@@ -103,7 +103,7 @@ def main(arguments: list[str]) -> int:
         raise UsageError("name the lists of a corpus, or a corpus (`python -m asdf corpora`).")
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
-    lists = [read_recordings(name, args.folder) for name in args.lists]
+    lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]
     _check_rebalancing(args, lists)
     from asdf.audit import (
         Options,

@@ -53,7 +53,7 @@ from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.metrics.llr_maps import AUTO, METHODS
-from asdf.runs.layout import layout_of_score_file
+from asdf.runs.layout import corpus_of_file, layout_of_score_file
 from asdf.runs.streams import descriptor_of
 from asdf.shipped import is_shipped
 from asdf.trials.run_folder import RunFolder
@@ -181,12 +181,12 @@ def _describe_set(
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None
     if trials is None and layout is not None:
-        trials = RunFolder(layout.system).trials(path.stem)
+        trials = RunFolder(layout.system).trials(corpus_of_file(path))
     if wanted:
         scores = select_where(scores, trials, wanted)
     return CalibrationSet(
         scores,
-        path.stem if is_file else None,
+        corpus_of_file(path) if is_file else None,
         speakers_of(scores, trials),
         describe_where(wanted) or None,
         # A set that is not known to have chosen the network may still have.

@@ -6,6 +6,7 @@
     python -m asdf corpora asvspoof5 FOLDER               # check every subset
     python -m asdf corpora mlaad:de FOLDER --list de.txt  # write its list, 'path label' per line
     python -m asdf corpora my_list.txt FOLDER             # check a list of your own
+    python -m asdf corpora decro FOLDER --download        # download it, if it is public, and check
 
 FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list
 that is written are relative to the folder that is shown. Names are those of recipe.training_sets,
@@ -26,6 +27,7 @@ from typing import TextIO
 
 import numpy as np
 
+from asdf.commands.corpora_download import download_corpus
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
@@ -40,11 +42,11 @@ from asdf.corpora import (
     describe_origin,
     differences,
     durations_s,
-    find_tree,
-    read_known,
+    parse_located,
     sharing,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.files import atomic_write
 from asdf.text import aligned, lines_and_more
 from asdf.trials.lists import read_list
@@ -64,6 +66,10 @@ class CorporaOptions:
 
     name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", default=None)
     folder: Path | None = argument("where it is", "FOLDER", default=None)
+    download: bool = flag(
+        "download it into FOLDER first, from Zenodo or the hub, if it is public; what is there is "
+        "not fetched again"
+    )
     durations: bool = flag("hours of speech, from the headers of all recordings")
     list: Path | None = option(
         "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
@@ -83,12 +89,15 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     outputs = [option for option in ("list", "trials") if getattr(args, option)]
-    if args.folder is None:
-        if outputs or args.durations:
+    is_located = args.name is not None and parse_located(args.name) is not None
+    if args.folder is None and not is_located:
+        if outputs or args.durations or args.download:
             raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
         show(_overview() if args.name is None else _details(args.name))
         return 0
     assert args.name is not None  # it stands before the folder
+    if args.download:
+        download_corpus(args.name, args.folder)
     screen = text_stream([args.list, args.trials])
     list_file = None
     # A corpus's name means the corpus, even where a file has it; './asvspoof5' means the file.
@@ -166,12 +175,11 @@ def _details(name: str) -> str:
 
 
 def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: bool) -> int:
-    assert args.folder is not None
     name = part.name if isinstance(part, Chosen) else str(part)
     # Before the minutes that a large corpus takes.
     show(f"{name}: reading ...", sys.stderr)
     try:
-        utterances, reading, tree = _read(part, args.folder)
+        utterances, reading, tree = _read(part, args.folder or Path())
         disk = compare_with_disk(reading, tree)
     except AsdfError as error:
         if alone:
@@ -210,8 +218,7 @@ def _write_list(utterances: TrialList, path: Path) -> None:
 
 def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
     if isinstance(part, Chosen):
-        tree = find_tree(part.corpus, folder, itself=True)
-        return *read_known(part, tree), tree
+        return read_chosen(part, folder, itself=True)
     utterances = read_list(part, folder, part.stem)
     folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
     return utterances, Reading(utterances, folders), open_tree(folder)

@@ -13,17 +13,29 @@ from pathlib import Path
 import numpy as np
 
 from asdf.commands.score_recordings import find_recordings
-from asdf.corpora import choose, find_tree, is_known, read_known, read_protocol
+from asdf.corpora import (
+    choose,
+    has_class_folders,
+    is_known,
+    parse_located,
+    parse_part,
+    read_class_folders,
+    read_protocol,
+)
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.recipe.located_corpora import read_chosen
 from asdf.text import quoted_and_more
 from asdf.trials.lists import read_list
+from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import TrialList, bare_name
 
 _SHOWN = 5
 
 
-def read_recordings(named: str, folder: Path | None, subset: str | None = None) -> TrialList:
+def read_recordings(
+    named: str, folder: Path | None, subset: str | None = None, *, classes: bool = False
+) -> TrialList:
     """Return the trials that are named, with paths.
 
     Args:
@@ -32,6 +44,7 @@ def read_recordings(named: str, folder: Path | None, subset: str | None = None) 
         folder: Folder that paths are relative to, or where the recordings of a protocol or corpus
             are.
         subset: Subset of a protocol.
+        classes: Whether folders such as real/ and fake/ say the classes of a folder's recordings.
 
     Raises:
         UsageError: there is no such file or corpus, or it needs a folder.
@@ -40,10 +53,15 @@ def read_recordings(named: str, folder: Path | None, subset: str | None = None) 
     path = Path(named)
     # A corpus's name means the corpus, even where a file has it.
     if is_known(named):
-        if folder is None:
+        if folder is None and parse_located(named) is None:
             raise UsageError(f"{named}: --folder says where the corpus is.")
-        chosen = choose(named)
-        return read_known(chosen, find_tree(chosen.corpus, folder, itself=True))[0]
+        folder = folder or Path()
+        whole, part = parse_part(named)
+        trials = read_chosen(choose(whole), folder, itself=True, name=named).trials
+        return trials if part is None else part.of(trials)
+    if path.is_dir() and classes and has_class_folders(open_tree(path)):
+        reading = read_class_folders(open_tree(path), "")
+        return replace(reading.trials, name=path.name or "recordings", folder=path)
     if path.is_dir():
         recordings = find_recordings([named])
         ids = [Path(each).relative_to(path).as_posix() for each in recordings.paths]

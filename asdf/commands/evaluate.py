@@ -11,6 +11,7 @@
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
+    python -m asdf evaluate calls.txt --threshold-from dev.txt --audio calls
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
@@ -23,6 +24,10 @@ but for the seed, get a mean, a standard deviation, an interval and a test over 
 
 With --cross-test all files are of one system: each set of spoofs has an EER against each set of
 genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and means.
+
+Of genuine speech alone, or of spoofs alone, there is recall and the rate of errors at a threshold
+of other trials (--threshold-from, --threshold-of, --threshold), with exact intervals, and, of
+genuine speech whose durations are known, the hours until the next false alarm.
 """
 
 from __future__ import annotations
@@ -38,6 +43,13 @@ from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import check_cross_test, run_cross_test
 from asdf.commands.evaluate_groups import with_groups, write_groups
 from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
+from asdf.commands.evaluate_one_class import (
+    are_of_one_class,
+    check_one_class_options,
+    decide_systems,
+    one_class_outputs,
+    one_class_texts,
+)
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import (
     UNDIVIDED,
@@ -81,8 +93,9 @@ from asdf.runs.streams import show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
-from asdf.trials.asv_scores import read_asv_scores
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
+from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
@@ -117,7 +130,17 @@ def main(arguments: list[str]) -> int:
         run_cross_test(args, facts, systems, protocol, screen)
         return 0
     columns = _columns(args.by, protocol.trials)
-    summaries = _summarise(args, systems, protocol, columns)
+    asv = None
+    if args.asv_scores:
+        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
+    scored = _read_scores(args, systems, protocol)
+    if are_of_one_class(args, systems, scored):
+        check_one_class_options(_of_both_classes(args))
+        sets = decide_systems(args, systems, scored, protocol, columns, args.audio)
+        write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))
+        show(one_class_texts(sets), screen)
+        return 0
+    summaries = _summarise(args, systems, scored, protocol, columns, asv)
     leading: dict[str, int] = {}
     over = OverSeeds()
     if len(summaries) > 1:
@@ -164,24 +187,18 @@ def _draw(
 def _summarise(
     args: EvaluateOptions,
     systems: Sequence[System],
+    scored: Sequence[Scores],
     protocol: Protocol,
     columns: tuple[str, ...],
+    asv: AsvScores | None,
 ) -> list[Summary]:
-    asv = None
-    if args.asv_scores:
-        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
     stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
     summaries = []
-    for index, system in enumerate(systems):
-        scored = how_scored(system.path)
+    for index, (system, scores) in enumerate(zip(systems, scored, strict=True)):
+        scoring = how_scored(system.path)
         if stated_length:
             # The user's word counts: files of other programs say nothing, or what a default was.
-            scored = replace(scored, length=stated_length)
-        scores = read_system_scores(
-            system.path, protocol, args.ignore_others, are_decisions=args.decisions
-        )
-        if args.calibration:
-            scores = as_llrs(scores, system.path, args.calibration)
+            scoring = replace(scoring, length=stated_length)
         threshold = threshold_of(args, index, scores)
         with replicates_bar(f"intervals of {system.name}") as progress:
             summary = summarise(
@@ -193,7 +210,7 @@ def _summarise(
                 asv=asv,
                 replicates=args.replicates,
                 progress=progress,
-                scored=scored,
+                scored=scoring,
                 threshold=threshold,
                 is_hard=args.decisions,
             )
@@ -201,6 +218,26 @@ def _summarise(
             summary = with_groups(summary, protocol.trials, columns, args.replicates)
         summaries.append(summary)
     return summaries
+
+
+def _read_scores(
+    args: EvaluateOptions,
+    systems: Sequence[System],
+    protocol: Protocol,
+) -> list[Scores]:
+    scored = []
+    for system in systems:
+        scores = read_system_scores(
+            system.path,
+            protocol,
+            args.ignore_others,
+            are_decisions=args.decisions,
+            both_classes=False,
+        )
+        if args.calibration:
+            scores = as_llrs(scores, system.path, args.calibration)
+        scored.append(scores)
+    return scored
 
 
 def _write(
@@ -284,6 +321,19 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     inputs += map(Path, args.threshold_from)
     check_inputs(inputs)
     check_overwriting(inputs, _outputs(args))
+
+
+def _of_both_classes(args: EvaluateOptions) -> Mapping[str, object]:
+    """Return the options that a set of one class has no use for."""
+    return {
+        "--plot": args.plot,
+        "--tippett": args.tippett,
+        "--ece": args.ece,
+        "--reliability": args.reliability,
+        "--asv-scores": args.asv_scores,
+        "--html": args.html,
+        "--submission": args.submission,
+    }
 
 
 def _outputs(args: EvaluateOptions) -> list[Path | None]:

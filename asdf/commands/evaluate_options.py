@@ -88,6 +88,10 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="OUT",
         check=check_file,
     )
+    audio: Path | None = option(
+        "folder of the recordings: hours of genuine speech are read from their headers",
+        metavar="FOLDER",
+    )
     title: str = option(
         "above the plots",
         metavar="TEXT",

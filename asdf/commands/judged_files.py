@@ -221,7 +221,12 @@ def read_protocol_option(args: ProtocolOptions) -> Protocol:
 
 
 def read_system_scores(
-    path: Path, protocol: Protocol, ignore_others: bool, *, are_decisions: bool = False
+    path: Path,
+    protocol: Protocol,
+    ignore_others: bool,
+    *,
+    are_decisions: bool = False,
+    both_classes: bool = True,
 ) -> Scores:
     """Read the scores of a system, of the protocol's trials if there is one.
 
@@ -229,6 +234,7 @@ def read_system_scores(
 
     Args:
         are_decisions: the file holds decisions, which become the scores 1 and 0.
+        both_classes: Whether a file of one class is refused.
 
     Raises:
         AsdfError: the file cannot be read, or does not fit the protocol.
@@ -239,9 +245,14 @@ def read_system_scores(
 
     read = read_decisions if are_decisions else read_score_file
     if protocol.trials is None:
-        return read(path).labelled(path)
+        return read(path).labelled(path, both_classes=both_classes)
     scores, others = read_matched(
-        path, protocol.trials, whole=protocol.whole, ignore_others=ignore_others, read=read
+        path,
+        protocol.trials,
+        whole=protocol.whole,
+        ignore_others=ignore_others,
+        read=read,
+        both_classes=both_classes,
     )
     if others:
         show_error(

@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
     if args.output is None:
         raise UsageError("--output FOLDER is needed: score files and results go there.")
     *networks, named = args.names
-    trials = read_recordings(named, args.folder)
+    trials = read_recordings(named, args.folder, classes=True)
     _check_labels(trials)
     material = _material(args, trials)
     only = [name for name in args.only.split(",") if name]

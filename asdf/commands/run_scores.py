@@ -9,7 +9,7 @@ from typing import Any
 from asdf.errors import UsageError
 from asdf.hub import parse_name
 from asdf.runs.evaluations import evaluations_in
-from asdf.runs.layout import Layout, layout_of_score_file
+from asdf.runs.layout import Layout, corpus_of_file, layout_of_score_file
 from asdf.runs.network_names import NetworkName
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
@@ -70,5 +70,5 @@ def chose_network(scores: Path, records: Iterable[Mapping[str, Any]]) -> bool:
     evaluations = evaluations_in(list(records))
     if layout is not None:
         evaluations += RunFolder(layout.system).evaluations()
-    networks = {each.network for each in evaluations if scores.stem in each.eers}
+    networks = {each.network for each in evaluations if corpus_of_file(scores) in each.eers}
     return len(networks) > 1

@@ -19,11 +19,12 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list
-from asdf.trials.lists import read_list
+from asdf.trials.lists import is_any_table, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
+_TABLES = frozenset({".csv", ".tsv"})
 
 
 @dataclass(frozen=True)
@@ -167,12 +168,9 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         if first is None:
             raise UsageError(f"the list {path} is empty: it should name one recording per line.")
         is_table = is_trials_file(first) or is_csv_list(first)
-        if path.suffix.lower() == ".csv" and not is_table and "," in first:
-            raise UsageError(
-                f"the csv {path} begins with {shorten(first)!r}. Its first line should name its "
-                "columns, path,label or file_name,label among them; without labels, write one path "
-                "per line into a .txt."
-            )
+        # Lists without labels may have commas in names; files called csv are tables.
+        if path.suffix.lower() in _TABLES and not is_table:
+            is_table = is_any_table(first)
         if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
             yield from (Recording(folder / line) for line in chain([first], lines))
             return
@@ -180,6 +178,9 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         lines.close()
         utterances = read_list(path, folder)
     except AsdfError as error:
-        raise UsageError(str(error)) from None
+        advice = ""
+        if path.suffix.lower() in _TABLES:
+            advice = " To score without labels, write one path per line into a .txt."
+        raise UsageError(f"{error}{advice}") from None
     for index, name in enumerate(utterances.ids):
         yield Recording(utterances.path(index), name, int(utterances.labels[index]))

@@ -3,8 +3,17 @@
 # ruff: noqa: F401 (names for others)
 
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
+from asdf.corpora.downloading import (
+    download_record,
+    hub_of,
+    look_up_record,
+    needs_request,
+    records_of,
+    unpack_archive,
+)
 from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there
-from asdf.corpora.protocols import choose_subset, read_from, read_protocol
+from asdf.corpora.located import Located, parse_located
+from asdf.corpora.protocols import choose_subset, columns_by_path, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
     KNOWN,
@@ -17,5 +26,9 @@ from asdf.corpora.registry import (
     known_names,
     read_known,
 )
-from asdf.corpora.sets.parquet_sets import Columns, read_parquet, read_parquet_list
+from asdf.corpora.sets.class_folders import SPLITS, has_class_folders, read_class_folders
+from asdf.corpora.sets.parquet_sets import read_parquet, read_parquet_list, read_shards
 from asdf.corpora.shared_speech import describe_origin, describe_overlaps, sharing
+from asdf.corpora.splitting import columns_from_names, split_trials
+from asdf.corpora.stated_parts import StatedPart, parse_part
+from asdf.trials.label_words import Columns

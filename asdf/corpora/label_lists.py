@@ -22,22 +22,12 @@ from asdf.corpora.known_corpus import (
 )
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
+from asdf.trials.label_words import label_of
 from asdf.trials.text_lines import NumberedLines
 from asdf.trials.trees import Tree
 
 _OF_SPOOFS = ("attack", "vocoder")
 _NOT_COLUMNS = ("", "utterance", "key")
-
-# The words that label files have for the two classes.
-BONA_FIDE = frozenset(
-    ("bonafide", "bona-fide", "bona_fide", "bona fide", "real", "genuine", "human", "original")
-)
-SPOOF = frozenset(
-    (
-        *("spoof", "spoofed", "spoofing", "fake", "deepfake"),
-        *("synthetic", "generated", "manipulated", "vocoded"),
-    )
-)
 
 Row = dict[str, str]
 
@@ -222,11 +212,3 @@ class _Paths:
 
 def _stem(name: str) -> str:
     return posixpath.splitext(name)[0] if is_recording(name) else name
-
-
-def label_of(word: str) -> int | None:
-    """Return 1 for a word that means bona fide, 0 for one that means spoof, None for others."""
-    plain = word.strip().lower()
-    if plain in BONA_FIDE:
-        return 1
-    return 0 if plain in SPOOF else None

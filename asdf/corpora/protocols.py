@@ -27,6 +27,7 @@ import numpy as np
 
 from asdf.errors import UsageError
 from asdf.text import AnyPath
+from asdf.trials.any_table import parse_columns
 from asdf.trials.label_lines import parse_protocol
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import numbered_lines, peek
@@ -55,6 +56,15 @@ def read_protocol(path: AnyPath, subset: str | None = None) -> TrialList:
     if subset is None:
         return trials
     return choose_subset(trials, subset, path)
+
+
+def columns_by_path(path: AnyPath) -> dict[str, dict[str, str]]:
+    """Return what a table of any header says of each recording, by its path.
+
+    Raises:
+        AsdfError: its column of paths cannot be told, or a row is malformed.
+    """
+    return parse_columns(numbered_lines(path, "\r\n"), Path(path))
 
 
 def read_from(tree: Tree, name: str) -> TrialList:

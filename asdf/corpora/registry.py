@@ -16,6 +16,7 @@ import numpy as np
 
 from asdf.corpora import sets
 from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_there
+from asdf.corpora.located import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -92,6 +93,8 @@ def choose(name: str) -> Chosen:
         UsageError: no such corpus, no such subset, or a subset is missing; the message names those
             that exist.
     """
+    if (located := parse_located(name)) is not None:
+        return Chosen(located.kind, name.partition(":")[2])
     # Aliases first: to recipes of the original, `asvspoof19` and `for` are the training sets.
     key, _, subset = ALIASES.get(name, name).partition(":")
     if key not in KNOWN:

@@ -33,6 +33,7 @@ from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs.layout import file_stem
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, Parts
 from asdf.runs.progress import track
@@ -54,7 +55,7 @@ def lengths_file(folder: Path, utterances: TrialList, sad: SpeechActivity) -> Pa
     """Return where the measured lengths of `utterances` are saved."""
     depends_on = f"{utterances.digest()} {identity(sad)} {sampled_sizes(utterances)}"
     digest = hashlib.sha256(depends_on.encode()).hexdigest()[:12]
-    return folder / f"{utterances.name}.sad-{sad.mode}.{digest}.tsv"
+    return folder / f"{file_stem(utterances.name)}.sad-{sad.mode}.{digest}.tsv"
 
 
 def sampled_sizes(utterances: TrialList) -> list[int]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         recommended,
         weights_bytes,
     )
+    from asdf.hub.datasets import Downloaded, download_dataset, download_into, parse_dataset
     from asdf.hub.download import (
         Contents,
         download_folder,

@@ -68,7 +68,7 @@ class CachedRepository:
     """The folder of a repository in the cache."""
 
     def __init__(self, name: HubName) -> None:
-        parts = ["models", *name.repository.split("/")]
+        parts = [f"{name.kind}s", *name.repository.split("/")]
         self.folder = Path(cache_folder()) / "--".join(parts)
 
     def snapshot(self, commit: str) -> Path:

@@ -87,7 +87,7 @@ def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
                 f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
                 f"{quoted_and_more(sorted(files), _SHOWN)}."
             )
-        _bring(name, commit, wanted, cached)
+        bring_files(name, commit, wanted, cached)
     return cached.snapshot(commit)
 
 
@@ -109,7 +109,7 @@ def download_network(name: HubName) -> Path:
             weights = _weights_among(name, files)
             wanted = [weights]
             path = cached.snapshot(commit) / weights
-        _bring(name, commit, _choose(files, wanted), cached)
+        bring_files(name, commit, _choose(files, wanted), cached)
     return path
 
 
@@ -151,7 +151,9 @@ def look_up_files(name: HubName, cached: CachedRepository) -> tuple[str, Mapping
 def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
     from huggingface_hub import HfApi
 
-    information = HfApi(endpoint=endpoint()).model_info(
+    hub = HfApi(endpoint=endpoint())
+    ask = hub.dataset_info if name.kind == "dataset" else hub.model_info
+    information = ask(
         name.repository, revision=revision, files_metadata=True, timeout=_ANSWER_WITHIN_S
     )
     if not _COMMIT.fullmatch(information.sha or ""):
@@ -206,7 +208,7 @@ def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
     return preferred[0]
 
 
-def _bring(
+def bring_files(
     name: HubName, commit: str, wanted: Mapping[str, HubFile], cached: CachedRepository
 ) -> None:
     """Fetch the files that the cache does not hold whole, and check them."""
@@ -226,7 +228,13 @@ def _bring(
         if file.sha256:
             fetch_large(name, commit, file_name, file, cached)
         # It links a content that is there; a small one it fetches.
-        hf_hub_download(name.repository, file_name, revision=commit, endpoint=endpoint())
+        hf_hub_download(
+            name.repository,
+            file_name,
+            repo_type=name.kind,
+            revision=commit,
+            endpoint=endpoint(),
+        )
         if not cached.is_checked(path, file):
             path.resolve().unlink(missing_ok=True)
             raise AsdfError(

@@ -80,7 +80,9 @@ def _receive_rest(name: HubName, commit: str, file_name: str, file: HubFile, par
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-    url = hf_hub_url(name.repository, file_name, revision=commit, endpoint=endpoint())
+    url = hf_hub_url(
+        name.repository, file_name, repo_type=name.kind, revision=commit, endpoint=endpoint()
+    )
     with part.open("ab") as opened:
         arrived = opened.tell()
         if arrived > file.size:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from asdf.errors import UsageError
 from asdf.settings.weights_names import BUNDLE
@@ -36,11 +37,13 @@ class HubName:
         repository: 'ORG/NAME'.
         revision: a branch, a tag or a commit; None: the newest of the branch main.
         is_explicit: whether it was written with 'hub:'; else it may be a path that is missing.
+        kind: Kind of the repository, as the hub calls it.
     """
 
     repository: str
     revision: str | None = None
     is_explicit: bool = True
+    kind: Literal["model", "dataset"] = "model"
 
     def __str__(self) -> str:
         revision = f"@{self.revision}" if self.revision else ""

@@ -86,13 +86,19 @@ def _cause(name: HubName, error: Exception) -> str:
     """Return what happened and what to do; empty for a mistake in the program."""
     from huggingface_hub import errors
 
-    page = f"{endpoint()}/{name.repository}"
+    folder = "datasets/" if name.kind == "dataset" else ""
+    page = f"{endpoint()}/{folder}{name.repository}"
     if isinstance(error, errors.GatedRepoError):
         return (
             f"its owners let only those in who agreed to their terms. Agree to them on {page}, "
             "then log in here with the same account: hf auth login, or HF_TOKEN."
         )
     if isinstance(error, errors.RepositoryNotFoundError):
+        if name.kind == "dataset":
+            return (
+                f"the hub has no such data set, or it is private: see {page}. Is the name spelt as "
+                "there? For a private one log in: hf auth login, or HF_TOKEN."
+            )
         return (
             f"the hub has no such repository, or it is private: see {page}."
             f"{nearest_known(name.repository)} Is the name spelt as there? `python -m asdf "

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
         in_gibibytes,
         scoring_memory,
     )
+    from asdf.memory.largest_minibatch import (
+        LargestMinibatch,
+        describe_largest,
+        largest_minibatch,
+    )
     from asdf.memory.training_step import TrainingMemory, scoring_peak, training_memory
 
 __all__, __getattr__ = open_door(__name__)

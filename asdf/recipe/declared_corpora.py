@@ -13,17 +13,14 @@ from typing import Literal
 
 from asdf.corpora import (
     KNOWN,
-    Columns,
-    as_list,
+    StatedPart,
     choose,
     differences,
-    find_tree,
     is_known,
     is_there,
     known_names,
+    parse_part,
     read_from,
-    read_known,
-    read_parquet,
     read_parquet_list,
     read_protocol,
 )
@@ -31,9 +28,11 @@ from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
+from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.log import LOG
 from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
 from asdf.text import did_you_mean
+from asdf.trials.label_words import Columns
 from asdf.trials.lists import (
     check_both_classes,
     read_asvspoof2019_protocol,
@@ -43,8 +42,15 @@ from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import TrialList, join, same_recording
 
 _SHOWN = 5
+# Readers of data whose columns or folders may have any name.
+_WITH_COLUMNS = ("parquet", "folder", "hub")
 # Where a training list has bona fide speech alone.
 WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
+# Where a set that is scored has one class.
+_OF_ONE_CLASS = (
+    " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "
+    "evaluate SCORES --threshold-from DEV_SCORES; or join it with another: 'mlaad+m-ailabs'."
+)
 _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 
@@ -69,8 +75,10 @@ class Corpus:
         protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
             `list`; without it the list has no such columns.
         reader: instead of `list`: a name of `asdf.corpora`, with its subset.
-        columns, bona_fide: Names of the columns of parquet, as in {'label': 'is_fake'},
-            and the label's value that means bona fide.
+        columns, bona_fide: Names of the columns of a table (csv, TABs, parquet, a data set of the
+            hub), as in {'label': 'is_fake'}, and the label's value that means bona fide; of
+            `folder:PATH` the folder of genuine speech.
+        part: Part of it that is read; None: all of it. A name such as 'mine~0.1' states it.
 
     Examples:
         >>> from pathlib import Path
@@ -92,17 +100,18 @@ class Corpus:
     reader: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     bona_fide: str | int = ""
+    part: StatedPart | None = None
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
             raise UsageError(
                 f"{self}: a Corpus has either a list or a reader. Fix it at the top of run.py."
             )
-        is_parquet = self.reader.split(":")[0] == "parquet" or self.list.endswith(".parquet")
-        if (self.columns or self.bona_fide != "") and not is_parquet:
+        has_columns = self.reader.split(":")[0] in _WITH_COLUMNS or self.list
+        if (self.columns or self.bona_fide != "") and not has_columns:
             raise UsageError(
-                f"{self}: columns and bona_fide are for parquet. Leave them out at the "
-                "top of run.py."
+                f"{self}: columns and bona_fide are for lists, parquet, folders and data sets of "
+                "the hub. Leave them out at the top of run.py."
             )
 
     def path(self, database_folder: Path) -> Path:
@@ -123,6 +132,14 @@ class Corpus:
 
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, and what the user should know of them; errors as for `read`."""
+        reading = self._read_whole(name, database_folder)
+        if self.part is None:
+            return reading
+        part = self.part.of(reading.utterances)
+        note = f"{name}: {len(part):,} of {len(reading.utterances):,} utterances, as its name says"
+        return CorpusReading(part, [*reading.notes, note])
+
+    def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:
         folder = database_folder / self.folder
         if self.reader:
             return self._read_known(name, folder)
@@ -130,11 +147,11 @@ class Corpus:
             protocol = folder / self.list
             return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
         if self.list.endswith(".parquet"):
-            columns = Columns(self.columns, str(self.bona_fide))
-            utterances = read_parquet_list(folder / self.list, columns)
+            utterances = read_parquet_list(folder / self.list, self._named_columns())
             return CorpusReading(replace(utterances, name=name, folder=folder))
         # The list decides which utterances there are; the protocol only adds columns.
-        utterances = read_list(folder / self.list, folder, name)
+        columns = self._named_columns() if self.columns or self.bona_fide != "" else None
+        utterances = read_list(folder / self.list, folder, name, columns)
         trials = self._read_trials(folder)
         if trials is not None:
             utterances = _with_columns(utterances, trials, folder / self.protocol)
@@ -142,13 +159,9 @@ class Corpus:
 
     def _read_known(self, name: str, folder: Path) -> CorpusReading:
         chosen = choose(self.reader)
-        tree = find_tree(chosen.corpus, folder, bool(self.folder))
-        if chosen.key == "parquet":
-            columns = Columns(self.columns, str(self.bona_fide))
-            reading = read_parquet(tree, chosen.subset, columns)
-            utterances = as_list(reading.trials, tree, name)
-        else:
-            utterances, reading = read_known(chosen, tree, name)
+        utterances, reading, _ = read_chosen(
+            chosen, folder, itself=bool(self.folder), columns=self._named_columns(), name=name
+        )
         notes = [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
         rest = len(reading.notes) - _SHOWN
         # There may be one per system or book, hundreds in all.
@@ -158,6 +171,9 @@ class Corpus:
                 "all"
             )
         return CorpusReading(utterances, notes)
+
+    def _named_columns(self) -> Columns:
+        return Columns(self.columns, str(self.bona_fide))
 
     def _read_trials(self, folder: Path) -> TrialList | None:
         """Read `protocol`; None where there is none."""
@@ -183,6 +199,9 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
         if corpora[name].reader:
             choose(corpora[name].reader)
         return corpora[name]
+    whole, part = parse_part(name)
+    if part is not None:
+        return replace(find_corpus(whole, corpora), part=part)
     if is_known(name):
         choose(name)
         return Corpus(reader=name)
@@ -202,9 +221,14 @@ def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
     """
     parts = name.split("+")
     # A '+' may also belong to the name of a corpus of the recipe, or to a path.
-    if name in corpora or not all(part in corpora or is_known(part) for part in parts):
+    if name in corpora or not all(_is_name(part, corpora) for part in parts):
         return [name]
     return parts
+
+
+def _is_name(name: str, corpora: Mapping[str, Corpus]) -> bool:
+    whole, _ = parse_part(name)
+    return name in corpora or whole in corpora or is_known(whole)
 
 
 def validation_sets(recipe: Recipe) -> tuple[str, ...]:
@@ -294,7 +318,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     if not (traces and settings.network.validation_metric in SOURCE_METRICS):
         needs_eer += validated
     for utterances in needs_eer:
-        check_both_classes(utterances, "an EER")
+        check_both_classes(utterances, "an EER", _OF_ONE_CLASS, _OF_ONE_CLASS)
 
 
 def _check_trained_once(training: Sequence[TrialList]) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Larger networks are outlined only: a dry run is to take seconds, on a login node as well.
 _MAX_PARAMETERS = 50_000_000
+_GIB = 2**30
 
 
 def _names_own_code(settings: Sections) -> bool:
@@ -164,7 +165,13 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
 
 
 def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
-    from asdf.memory import in_gibibytes, scoring_memory, scoring_peak, training_memory
+    from asdf.memory import (
+        describe_largest,
+        in_gibibytes,
+        scoring_memory,
+        scoring_peak,
+        training_memory,
+    )
 
     training = training_memory(case) if case.trains else None
     scoring = scoring_memory(case)
@@ -175,6 +182,8 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
         if _names_own_code(case.settings) and training.parameters <= _MAX_PARAMETERS:
             _try_network(case)
         lines += _describe_training(case, training, gpu)
+        if case.settings.computing.gpu_memory_gib is not None:
+            lines.append(describe_largest(case, case.settings.computing.gpu_memory_gib * _GIB))
         title = "validation"
     batch = scoring.worst
     peak = scoring_peak(case, scoring, training)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from asdf.corpora import Chosen, choose, describe_overlaps, is_known
+from asdf.corpora import Chosen, choose, describe_overlaps, is_known, parse_part
 from asdf.errors import UsageError
 from asdf.recipe.declared_corpora import Corpus, count_shared, validation_sets
 from asdf.recipe.leaving_out import left_out_of, training_lists
@@ -114,8 +114,10 @@ def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
         # A set may be several, as in 'mlaad+m-ailabs'.
         parts += [name] if name in corpora else name.split("+")
     for name in parts:
-        reader = corpora[name].reader if name in corpora else name
         try:
+            if name not in corpora:
+                name, _ = parse_part(name)
+            reader = corpora[name].reader if name in corpora else name
             if reader and is_known(reader):
                 chosen.append(choose(reader))
         except UsageError:

@@ -78,10 +78,26 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         )
     _log_plan(run, trainer, minibatch)
     with memory_computed_for_errors(settings, run.folders, world):
+        if settings.network.rate_test_steps is not None:
+            test_rates(run, trainer, settings.network.rate_test_steps)
+            return
         trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     if settings.network.average_best_networks:
         world.run_on_main(partial(_average_best_networks, run, trainer))
+
+
+def test_rates(run: Run, trainer: Trainer, steps: int) -> None:
+    """Take steps at rising learning rates instead of training; log and write what they say."""
+    from asdf.runs.files import write_text
+    from asdf.tables.plain_json import as_json
+    from asdf.training.rate_test import run_rate_test
+
+    test = run_rate_test(trainer, steps)
+    LOG.info("%s", test.describe())
+    path = run.folders.layout.rate_test
+    run.world.run_on_main(partial(write_text, path, as_json(test.record())))
+    LOG.info("written to %s; no network was saved", path)
 
 
 def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> Step:

@@ -74,6 +74,8 @@ class Layout:
     trials = _Below("trials")
     results = _Below("results")
     results_json = _Below("results", RESULTS_JSON)
+    rate_test = _Below("results", "learning_rate.json")
+    """The losses of a learning-rate test."""
     results_text = _Below("results", RESULTS_TEXT)
     generalisation_json = _Below("results", "generalisation.json")
     """Results over the sets of several corpora, where other ones than the training's are."""
@@ -95,7 +97,7 @@ class Layout:
         return self.networks / name.file
 
     def score_file(self, name: NetworkName, corpus: str) -> Path:
-        return self.scores / str(name) / f"{corpus}.txt"
+        return self.scores / str(name) / f"{file_stem(corpus)}.txt"
 
     def frames_file(self, name: NetworkName, corpus: str) -> Path:
         """Return the path of the scores of frames, which lie next to the trials' scores."""
@@ -107,7 +109,7 @@ class Layout:
 
     def trials_file(self, corpus: str) -> Path:
         """Return the path of the trials' labels and columns, for results by attack and the like."""
-        return self.trials / f"{corpus}.tsv"
+        return self.trials / f"{file_stem(corpus)}.tsv"
 
     def files(self) -> tuple[Path, ...]:
         """Return the files that a run writes to paths known beforehand."""
@@ -124,6 +126,16 @@ class Layout:
     def folders(self) -> tuple[Path, ...]:
         """Return the folders that a run makes."""
         return (self.networks, self.scores, self.trials, self.results, self.code, self.starts)
+
+
+def file_stem(corpus: str) -> str:
+    """Return the name of a corpus as a part of file names: those of folders and hubs have '/'."""
+    return corpus.replace("%", "%25").replace("/", "%2F") if "/" in corpus else corpus
+
+
+def corpus_of_file(path: Path) -> str:
+    """Return the corpus that a score file is of, by its name."""
+    return path.stem.replace("%2F", "/").replace("%25", "%") if "%2F" in path.stem else path.stem
 
 
 def layout_of_network(path: Path) -> Layout:

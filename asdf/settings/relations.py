@@ -117,6 +117,9 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     # What only training minds does not keep a command that only scores from running.
     if not sections.recipe.execute_stage(1):
         return
+    if network.rate_test_steps is not None and sections.recipe.end_stage > 1:
+        relation = "saves no network for the stages after 1, and contradicts"
+        yield Contradiction("network.rate_test_steps", relation, "recipe.end_stage")
     yield from _of_ends(network, front_end, sections.back_end)
     yield from _of_clips(network, sections.back_end)
     yield from _of_scores(network, sections.loss)

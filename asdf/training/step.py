@@ -149,7 +149,7 @@ class Step:
         # Before the optimiser, which is to have the parts of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
-        self._schedule = find_schedule(settings, folder)
+        self.schedule = find_schedule(settings, folder)
         decay = settings.network.ema_decay
         self.average = None if decay is None else WeightAverage(network, decay)
         self.last = LastStep(self.scaler, world.device)
@@ -228,7 +228,7 @@ class Step:
         device = self.world.device
         with step_memory_errors_as_messages(self.settings, number, per_process, device):
             rate = set_learning_rate(
-                self.optimiser, self._schedule, self.settings, progress, window.epoch_size
+                self.optimiser, self.schedule, self.settings, progress, window.epoch_size
             )
             # Every rank knows the labels of the whole window: the ranks need not add up parts.
             weights = self.targets.weights(window)

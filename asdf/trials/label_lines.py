@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asdf.errors import AsdfError
+from asdf.trials.any_table import OUR_PATHS, is_our_csv
 from asdf.trials.collecting import TrialCollector
+from asdf.trials.label_words import label_of
 from asdf.trials.text_lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 
@@ -46,8 +48,6 @@ ASVSPOOF = {
 _TWO_COLUMNS = ("utterance", "key")
 # Columns that are no column of a list of trials: they are its ids and labels, or hold nothing.
 _NOT_COLUMNS = {"", "utterance", "file", "name", "key", "label"}
-# Of the csv that a list may be: our own word, and that of the `metadata.csv` of audio folders.
-_PATHS = ("path", "file_name")
 _OF_SPOOFS = {"attack", "vocoder"}
 
 _KNOWN_FILES = (
@@ -94,8 +94,7 @@ def is_csv_list(first_line: str) -> bool:
 
     These are `path,label` or `file_name,label`, in any order and among others.
     """
-    header = [name.lower() for name in _cells_of_csv(first_line)]
-    return "label" in header and any(name in header for name in _PATHS)
+    return is_our_csv(_cells_of_csv(first_line))
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
             f"'attack' (SpoofCeleb), it has {', '.join(header)}."
         )
     # Only AT-ADD calls a file a name.
-    utterance = next(name for name in ("file", *_PATHS, "name") if name in header)
+    utterance = next(name for name in ("file", *OUR_PATHS, "name") if name in header)
     words = {"file": LABELS, "name": _LABELS_OF_AT_ADD}.get(utterance, _LABELS_OF_LISTS)
     layout = _Layout.of(header, utterance, key)
     collector = TrialCollector(path, list(layout.columns))
@@ -155,6 +154,8 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
             cell = cells[layout.key]
             # SpoofCeleb numbers its attacks, and bona fide is the first number.
             label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
+            if label is None and words is _LABELS_OF_LISTS:
+                label = label_of(cell)
         if label is None:
             known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
             raise AsdfError(

@@ -14,8 +14,10 @@ from pathlib import Path
 from asdf.archives import find_folder
 from asdf.errors import AsdfError
 from asdf.text import lines_and_more
+from asdf.trials.any_table import delimiter_of, parse_any_table
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
+from asdf.trials.label_words import Columns
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
 from asdf.trials.trial_list import TrialList
@@ -23,14 +25,18 @@ from asdf.trials.trial_list import TrialList
 _SHOWN = 10
 
 
-def read_list(path: Path, folder: Path, name: str = "") -> TrialList:
+def read_list(
+    path: Path, folder: Path, name: str = "", columns: Columns | None = None
+) -> TrialList:
     """Read a list in ASDF's format: `relative/path.flac 1` per line; 1 is bona fide, 0 is spoof.
 
     A table of trials (see `asdf.trials.table`) is a list too, and so is a csv whose header has
-    `path,label` or `file_name,label`; their columns come with them.
+    `path,label` or `file_name,label`, or any table of recordings and labels (see
+    `asdf.trials.any_table`); their columns come with them.
 
     Args:
         folder: the folder that the paths in the list are relative to.
+        columns: Names of columns, and values that mean bona fide, of a table of others.
 
     Raises:
         AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
@@ -38,8 +44,10 @@ def read_list(path: Path, folder: Path, name: str = "") -> TrialList:
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
         return replace(parse_table(lines, path), name=name, folder=folder)
-    if is_csv_list(first):
+    if columns is None and is_csv_list(first):
         return replace(parse_protocol(lines, path), name=name, folder=folder)
+    if columns is not None or is_any_table(first):
+        return replace(parse_any_table(lines, path, columns), name=name, folder=folder)
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()
@@ -52,6 +60,12 @@ def read_list(path: Path, folder: Path, name: str = "") -> TrialList:
             )
         collector.add(number, utterance.strip(), int(label))
     return replace(collector.trials(), name=name, folder=folder)
+
+
+def is_any_table(first_line: str) -> bool:
+    """Whether a list that begins with this line is a table of others, and no line of our own."""
+    is_ours = first_line.rstrip().rpartition(" ")[2] in ("0", "1")
+    return not is_ours and delimiter_of(first_line) != ""
 
 
 def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str = "") -> TrialList:
@@ -75,19 +89,25 @@ def _list_lines(path: Path) -> NumberedLines:
     return file_lines(path, kind="list", advice=advice)
 
 
-def check_both_classes(utterances: TrialList, use: str, without_spoofs: str = "") -> None:
+def check_both_classes(
+    utterances: TrialList,
+    use: str,
+    without_spoofs: str = "",
+    without_bona_fide: str = "",
+) -> None:
     """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning.
 
     Args:
         use: Use that needs both classes, for the message.
         without_spoofs: Further advice where it is the spoofs that are missing.
+        without_bona_fide: Further advice where it is genuine speech.
     """
     for label, kind in ((1, "bona fide"), (0, "spoof")):
         if not (utterances.labels == label).any():
             raise AsdfError(
                 f"the list {utterances.name} has {len(utterances)} utterances, none of them "
                 f"{kind}: {use} needs both classes. Is it the right list? 1 is bona fide, 0 is "
-                f"spoof.{'' if label else without_spoofs}"
+                f"spoof.{without_bona_fide if label else without_spoofs}"
             )
 
 

@@ -40,6 +40,7 @@ def read_matched(
     whole: TrialList | None = None,
     ignore_others: bool = False,
     read: Reader = read_score_file,
+    both_classes: bool = True,
 ) -> Matched:
     """Read a score file of any format, with the labels of `trials`, in the order of the file.
 
@@ -49,6 +50,7 @@ def read_matched(
             other subsets.
         ignore_others: leave out every other scored utterance instead of refusing the file.
         read: reads the file.
+        both_classes: Whether trials of one class are refused.
 
     Raises:
         AsdfError: as `read_scores`; or trials of the protocol have no score, scored ones are not in
@@ -58,7 +60,7 @@ def read_matched(
     # The first line, which the format is known by, may be of another subset.
     known = whole or trials
     file = read(path, lambda utterance: known.index_of(utterance) is not None)
-    return match_file(path, file, trials, whole, ignore_others)
+    return match_file(path, file, trials, whole, ignore_others, both_classes=both_classes)
 
 
 def read_any_scores(
@@ -121,6 +123,8 @@ def match_file(
     trials: TrialList,
     whole: TrialList | None,
     ignore_others: bool,
+    *,
+    both_classes: bool = True,
 ) -> Matched:
     """Return the scores of a file that is read already, with the labels of `trials`.
 
@@ -136,7 +140,8 @@ def match_file(
     labels = trials.labels[indices[used]]
     if file.labels is not None:
         _compare_labels(str(path), ids, file.labels[used], labels)
-    refuse_one_class(path, labels)
+    if both_classes:
+        refuse_one_class(path, labels)
     columns = {}
     if file.attacks:
         columns["attack"] = values_at(file.attacks, used)

@@ -17,7 +17,7 @@ from typing import Any
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, evaluations_in
 from asdf.runs.json_lines import read_json_lines
-from asdf.runs.layout import Layout, runs_inside
+from asdf.runs.layout import Layout, corpus_of_file, runs_inside
 from asdf.runs.network_names import NetworkName, in_order
 from asdf.settings.config_files import parse_assignments
 from asdf.trials.score_file import Scores, read_scores
@@ -116,7 +116,7 @@ class RunFolder:
         """Return network ('epoch.20') -> set -> score file; networks in the order of training."""
         files: dict[str, dict[str, Path]] = {}
         for path in self.layout.score_files():
-            files.setdefault(path.parent.name, {})[path.stem] = path
+            files.setdefault(path.parent.name, {})[corpus_of_file(path)] = path
         names = in_order([NetworkName(network) for network in files])
         return {str(name): files[str(name)] for name in names}
 

@@ -16,7 +16,7 @@ from typing import Any
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.files import write_text
-from asdf.runs.layout import Layout, layout_of_score_file
+from asdf.runs.layout import Layout, corpus_of_file, layout_of_score_file
 from asdf.runs.network_names import AVERAGE
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
@@ -176,7 +176,7 @@ def training_words(score_file: Path) -> str:
 def _role_in_run(run: RunFolder, score_file: Path, picked_best: bool) -> SetRole | None:
     settings = _Selection(run)
     chosen_on = settings.chosen_on(score_file.parent.name, picked_best)
-    name = score_file.stem
+    name = corpus_of_file(score_file)
     record = read_shared(run.layout).get(name)
     if record is not None:
         # Sets do not overlap as a rule: their sum is at most all.

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there, join_name
-from asdf.corpora.label_lists import label_of
 from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
+from asdf.trials.label_words import label_of
 from asdf.trials.trees import Tree
 
 _PATHS = "wav.scp"

@@ -13,14 +13,12 @@ named is the hub's convention.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import ParquetArchive, ParquetTable, find_folder, open_table
+from asdf.archives import ParquetArchive, ParquetTable, find_folder, locate_shard, open_table
 from asdf.corpora.known_corpus import (
     KnownCorpus,
     Reading,
@@ -29,10 +27,11 @@ from asdf.corpora.known_corpus import (
     join_name,
     with_files,
 )
-from asdf.corpora.label_lists import label_of
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import Published
+from asdf.trials.any_table import LABELS
 from asdf.trials.collecting import TrialCollector
+from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
@@ -44,23 +43,6 @@ _OF_SPOOFS = ("attack", "vocoder")
 _CLASSES = ("bonafide", "spoof")
 # What entries of notes are called, and their names here.
 _ENTRIES = {"speaker_id": "speaker", "attack_id": "attack"}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """How the columns of a data set are to be read.
-
-    Attributes:
-        names: Name of a column in the shards, by what it is called here: 'label', 'path',
-            or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
-        bona_fide: Value of the label that means bona fide, in words or as a number; '' where
-            its words say so.
-        classes: Names of labels 0, 1 ..., where the data set does not have them.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    bona_fide: str = ""
-    classes: tuple[str, ...] = ()
 
 
 def read_parquet(
@@ -77,7 +59,15 @@ def read_parquet(
         AsdfError: no shard, no such split, no column of labels, or a label of unknown meaning.
         UsageError: pyarrow is not installed, or `columns` names a column that does not exist.
     """
-    shards = _find_shards(tree, split, under)
+    return read_shards(tree, _find_shards(tree, split, under), columns)
+
+
+def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = None) -> Reading:
+    """Read parquet files by their names in a tree.
+
+    Raises:
+        AsdfError, UsageError: as `read_parquet`.
+    """
     parts = []
     notes = []
     for shard in shards:
@@ -89,7 +79,7 @@ def read_parquet(
             notes.append(f"{shard} has no recordings: it is left out")
     if not parts:
         raise AsdfError(
-            f"{tree.path(under)}: none of the {len(shards)} parquet files holds or names "
+            f"{tree.root}: none of the {len(shards)} parquet files holds or names "
             "recordings. Is it the folder of the data set, downloaded whole?"
         )
     trials = _collect(tree.root, parts)
@@ -116,7 +106,7 @@ def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
     shards = defaultdict(list)
     for name in tree.files(under):
         if name.lower().endswith(_SUFFIX):
-            shards[_split_of(name)].append(name)
+            shards[locate_shard(name).split].append(name)
     if not shards:
         raise AsdfError(
             f"{tree.path(under)}: there is no parquet file. Is it the folder of the data "
@@ -130,19 +120,6 @@ def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
             f"{', '.join(sorted(shards))}."
         )
     return shards[split]
-
-
-def _split_of(name: str) -> str:
-    """Return the split that a shard belongs to by its name."""
-    folder, _, file_name = name.rpartition("/")
-    stem = file_name[: -len(_SUFFIX)]
-    numbered = re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem)
-    if numbered:
-        return numbered.group(1)
-    # The hub's own conversions are default/test/0000.parquet.
-    if stem.isdigit() and folder:
-        return folder.rpartition("/")[2]
-    return stem
 
 
 class _Shard:
@@ -169,7 +146,7 @@ class _Shard:
                     f"{table.path} has no column {wanted!r}: it has {', '.join(table.columns)}."
                 )
         self._path = self._first(columns.names.get("path"), _NAMES)
-        self._label = self._first(columns.names.get("label"), _LABELS)
+        self._label = self._first(columns.names.get("label"), _LABELS) or self._find_label()
         if columns.classes and self._label not in self._classes:
             self._classes[self._label] = list(columns.classes)
 
@@ -177,6 +154,18 @@ class _Shard:
         if wanted is not None:
             return wanted
         return next((name for name in names if name in self.table.columns), "")
+
+    def _find_label(self) -> str:
+        """Return the one column that has a name of labels, or whose classes or words are labels."""
+        plain = {plain_word(name): name for name in reversed(self.table.columns)}
+        for name in LABELS:
+            if name in plain:
+                return plain[name]
+        meant = []
+        for column, names in self._classes.items():
+            if are_labels(column, names):
+                meant.append(column)
+        return meant[0] if len(meant) == 1 else ""
 
     @property
     def is_list(self) -> bool:
@@ -202,7 +191,8 @@ class _Shard:
             raise AsdfError(
                 f"{self.table.path} has no column of labels: it has "
                 f"{', '.join(self.table.columns)}. Declare it in run.py: Corpus(reader='parquet', "
-                "folder=..., columns={'label': '...'}, bona_fide='...')."
+                "folder=..., columns={'label': '...'}, bona_fide='...'), or Corpus("
+                "reader='hub:ORG/NAME:SPLIT', columns={'label': '...'}, bona_fide='...')."
             )
         known: dict[Any, int] = {}
         for row, value in enumerate(self.table.read([self._label])[self._label]):
@@ -212,14 +202,15 @@ class _Shard:
 
     def _label_of(self, value: object, row: int) -> int:
         word = self._word_of(self._label, value)
-        if self._columns.bona_fide:
-            return int(self._columns.bona_fide in (word, str(value)))
-        label = label_of(word)
+        if stated := self._columns.bona_fide_values:
+            return int(not stated.isdisjoint((word.lower(), str(value).lower())))
+        label = meaning_of(self._label, word)
         if label is None:
             raise AsdfError(
                 f"{self.table.path}, row {row}: what does {self._label} = {value!r} mean? Neither "
                 "its name nor a description of the classes says so. Declare the value that is "
-                "bona fide in run.py: Corpus(reader='parquet', folder=..., bona_fide='...')."
+                "bona fide in run.py: Corpus(reader='parquet', folder=..., bona_fide='...'), or "
+                "Corpus(reader='hub:ORG/NAME:SPLIT', bona_fide='...')."
             )
         return label
 
@@ -308,7 +299,7 @@ def _read_arena(tree: Tree, name: str) -> Reading:
     labels = join_name(under, _LABEL_TABLE)
     if is_there(tree, labels):
         shards = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
-        if not any(_split_of(name) == "test" for name in shards):
+        if not any(locate_shard(name).split == "test" for name in shards):
             return _read_labels(tree, labels, under)
     return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
 
@@ -349,8 +340,29 @@ ARENA = KnownCorpus(
         "ASVspoof2021_LA": Published(181_566),
         "ASVspoof2021_DF": Published(611_829),
         "InTheWild": Published(31_779, 19_963),
+        "ASVspoof5": Published(680_774),
+        "CD-ADD": Published(20_786),
+        "SONAR": Published(3_948),
+        "LibriSeVoc": Published(18_487),
+        "CFAD": Published(62_999),
+        "CVoiceFake_small": Published(138_136),
+        "DFADD": Published(3_755, 755),
+        "PyAra": Published(201_778, 73_583),
+        "XMAD": Published(368_085, 160_656),
     },
-    source="the corpora's label files, and the pages of the sets",
+    source="the corpora's label files, the pages of the sets and of systems in the Arena",
+)
+HUB = KnownCorpus(
+    name="hub",
+    title="Any data set of the hub in parquet",
+    homepage="https://huggingface.co/datasets",
+    licence="that of the data set; see its page",
+    needs="hub:ORG/NAME:SPLIT as a name, with a configuration hub:ORG/NAME/CONFIGURATION:SPLIT, "
+    "at a revision hub:ORG/NAME@REVISION:SPLIT; pip install 'asdf-antispoofing[hub,parquet]'",
+    folders=(),
+    marks=(),
+    read=read_parquet,
+    subset_of="data set",
 )
 PARQUET = KnownCorpus(
     name="parquet",

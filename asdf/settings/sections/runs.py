@@ -84,6 +84,13 @@ class Computing(KnownNames):
         at_least=0,
         at_most=MAX_PROCESSES,
     )
+    gpu_memory_gib: int | None = setting(
+        None,
+        "--dry-run: also find the largest minibatch that a GPU of this memory would hold",
+        unit="GiB",
+        at_least=1,
+        at_most=4096,
+    )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
         "auto",
         "precision of training; auto: bf16 if the GPU computes in it, fp16 on compute capability "

@@ -118,7 +118,7 @@ def test_mistakes_are_found_before_anything_is_scored(tree):
         "empty.txt": "is empty",
         "bad.txt": "line 2",
         "image.txt": "a NUL character",
-        "table.csv": "begins with 'name,sex'. Its first line should name its columns, path,label",
+        "table.csv": r"no column holds labels.*name \(a.wav\), sex \(f\).*write one path per line",
         "label.csv": "line 3: expected path,label, found 'b.wav,maybe'. Labels are bonafide, .*1",
         "nothing": "no audio in the folder",
         "missing.wav": "there is no file or folder",

@@ -156,7 +156,7 @@ def test_a_corpus_declares_its_columns(tmp_path: Path) -> None:
     assert trials.labels.tolist() == [1, 0] and trials.name == "mine"
     assert trials.columns == {"speaker": ["ben", "anna"], "version": ["7", "8"]}
     check_files([trials])
-    with pytest.raises(UsageError, match="columns and bona_fide are for parquet"):
+    with pytest.raises(UsageError, match="columns and bona_fide are for lists, parquet"):
         Corpus(reader="in-the-wild", folder="mine", bona_fide="0").read("x", tmp_path / "db")
 
 

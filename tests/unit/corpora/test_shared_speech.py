@@ -62,4 +62,5 @@ def test_a_corpus_and_those_that_share_its_speech() -> None:
         "for-2sec",
         "for-original",
         "for-rerec",
+        "ljspeech",
     ]

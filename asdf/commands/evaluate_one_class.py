@@ -1,0 +1,177 @@
+"""`evaluate` of sets of one class: recall or false alarms at a threshold of other trials.
+
+Invariant: without a threshold from elsewhere there is no number: an EER needs both classes, and a
+threshold from the set itself would be chosen by what it judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.commands.judged_files import Protocol, System, ThresholdOptions, threshold_of
+from asdf.commands.outputs import input_name
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.results import joined_columns
+from asdf.metrics.summary import known_columns
+from asdf.runs.files import write_text
+from asdf.runs.streams import show_error
+from asdf.text import quoted_and_more, read_number
+from asdf.trials.score_file import Scores, missing_class
+
+if TYPE_CHECKING:
+    from asdf.tasks.one_class.one_class import OneClassSet
+
+_DURATIONS = ("duration", "seconds", "duration_s", "length_s", "dur")
+_SHOWN = 5
+NO_THRESHOLD = (
+    "Recall or false alarms need a threshold of other trials: --threshold-from SCORES (of a set "
+    "with both classes, by the same network), --threshold-of NETWORK (if it is calibrated), or "
+    "--threshold X. An EER needs both classes: if the set should have them, check the labels of "
+    "the list that was scored, or the protocol."
+)
+"""What to do with a set of one class."""
+
+
+def are_of_one_class(
+    args: ThresholdOptions,
+    systems: Sequence[System],
+    scored: Sequence[Scores],
+) -> bool:
+    """Whether the trials of a system, and then of all, are of one class.
+
+    Raises:
+        AsdfError: a set has one class and there is no threshold, or others have both classes.
+    """
+    has_threshold = args.threshold is not None or args.decisions
+    has_threshold |= bool(args.threshold_from or args.threshold_of)
+    missing = [missing_class(scores.labels) for scores in scored]
+    for system, scores, lacking in zip(systems, scored, missing, strict=True):
+        if lacking and not has_threshold:
+            raise AsdfError(
+                f"{input_name(system.path)}: not one of the {len(scores)} trials is {lacking}. "
+                f"{NO_THRESHOLD}"
+            )
+        if not lacking and any(missing):
+            raise AsdfError(
+                f"{system.name} has trials of both classes, and others have one: evaluate it by "
+                "itself."
+            )
+    return any(missing)
+
+
+def check_one_class_options(others: Mapping[str, object]) -> None:
+    """Refuse options that need both classes.
+
+    Args:
+        others: Values of these options, by their names.
+
+    Raises:
+        UsageError: one is named.
+    """
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise UsageError(
+            f"{', '.join(named)}: these need trials of both classes, and the scores are of one."
+        )
+
+
+def decide_systems(
+    args: ThresholdOptions,
+    systems: Sequence[System],
+    scored: Sequence[Scores],
+    protocol: Protocol,
+    by: Sequence[str],
+    audio: Path | None,
+) -> list[OneClassSet]:
+    """Decide the trials of systems whose scores are of one class.
+
+    Args:
+        by: Columns that they are broken down by.
+        audio: Folder of the recordings, whose headers say how long they are; None: a column may.
+
+    Raises:
+        AsdfError: a recording's duration cannot be read.
+    """
+    from asdf.tasks.one_class.one_class import decide_one_class
+
+    sets = []
+    for index, (system, scores) in enumerate(zip(systems, scored, strict=True)):
+        threshold = threshold_of(args, index, scores)
+        assert threshold is not None  # it was looked for before
+        known = known_columns(system.name, scores, protocol.trials)
+        seconds = _seconds(audio, scores, known)
+        columns = dict(joined_columns(known, by))
+        chosen = {name: columns[name] for name in by if name in columns}
+        sets.append(decide_one_class(system.name, scores, threshold, chosen, seconds))
+    return sets
+
+
+def one_class_outputs(
+    sets: Sequence[OneClassSet],
+    json: Path | None,
+    csv: Path | None,
+    latex: Path | None,
+) -> list[tuple[Path | None, Callable[[Path], None]]]:
+    """Return the files that are requested, each with what writes it."""
+    from asdf.tasks.one_class import one_class_tables as tables
+
+    return [
+        (json, lambda path: write_text(path, tables.one_class_json(sets))),
+        (csv, lambda path: write_text(path, tables.one_class_csv(sets))),
+        (latex, lambda path: write_text(path, tables.one_class_latex(sets))),
+    ]
+
+
+def one_class_texts(sets: Sequence[OneClassSet]) -> str:
+    """Return everything of all sets, with a line between them."""
+    from asdf.tasks.one_class.one_class_tables import one_class_text
+
+    return "\n\n".join(map(one_class_text, sets))
+
+
+def _seconds(
+    folder: Path | None,
+    scores: Scores,
+    columns: Mapping[str, Sequence[str]],
+) -> Floats | None:
+    """Return how long each recording is: by its header, or by a column; None: not known.
+
+    Raises:
+        AsdfError: a recording cannot be read, or a value is no number of seconds.
+    """
+    if folder is not None:
+        from asdf.corpora import durations_s
+
+        seconds, problems = durations_s([folder / name for name in scores.ids])
+        if problems:
+            raise AsdfError(
+                f"--audio {folder}: {len(problems)} of {len(scores)} recordings cannot be read: "
+                f"{quoted_and_more(problems, _SHOWN)}."
+            )
+        return seconds
+    for name in _DURATIONS:
+        if name in columns:
+            return _numbers(name, columns[name])
+    return None
+
+
+def _numbers(
+    name: str,
+    values: Sequence[str],
+) -> Floats | None:
+    numbers = []
+    for value in values:
+        try:
+            number = read_number(value)
+        except ValueError:
+            number = -1.0
+        if not 0 < number < np.inf:
+            show_error(f"warning: the column {name} has {value!r}: durations are not used.")
+            return None
+        numbers.append(number)
+    return np.array(numbers)

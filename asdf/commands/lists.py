@@ -1,0 +1,342 @@
+"""Write the lists of a folder or a table of recordings: training, development and evaluation.
+
+    python -m asdf lists DATA                              # DATA/real/*.wav, DATA/fake/*.wav
+    python -m asdf lists DATA --names '{speaker}_{}'       # speakers from names: anna_001.wav
+    python -m asdf lists DATA --table meta.csv             # speakers and more from a table
+    python -m asdf lists all.csv --columns path=wav,label=truth --bona-fide 0
+    python -m asdf lists DATA --shares 80,10,10 --seed 1
+
+Folders called real, bonafide, genuine, human ... and fake, spoof, synthetic, generated ... say the
+class, at any depth; folders called train, dev (or val) and test (or eval) are the lists. Without
+them the recordings are divided: the recordings of a speaker are in one list, and each list has its
+share of both classes and of every attack. A table is a csv, or one with TABs or semicolons, under
+any header.
+
+train_list.txt, dev_list.txt and eval_list.txt are written next to the recordings, with all columns
+that are known, and paths relative to themselves. Runs name them, as any folder with such folders:
+recipe.training_sets = ('folder:DATA:train',), or mini-train with paths.database_folder=DATA.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from asdf.arrays import Indices
+from asdf.commands.options import Command, argument, flag, option
+from asdf.commands.outputs import show, write_outputs
+from asdf.corpora import (
+    SPLITS,
+    columns_by_path,
+    columns_from_names,
+    read_class_folders,
+    split_trials,
+)
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.streams import show_error
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Table, counts
+from asdf.text import quoted_and_more
+from asdf.trials.any_table import LABELS
+from asdf.trials.label_words import Columns, plain_word
+from asdf.trials.lists import check_files, read_list
+from asdf.trials.table import write_trials
+from asdf.trials.trees import open_tree
+from asdf.trials.trial_list import TrialList, bare_name
+
+_LISTS = ("train", "dev", "eval")
+_SHOWN = 5
+# What columns hold where nothing is known.
+_UNKNOWN = frozenset(("", "-"))
+# Columns of a table that are none of a list, as plain words.
+_NO_COLUMNS = frozenset(("", "utterance", *LABELS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListsOptions:
+    """Options of the command."""
+
+    data: Path = argument(
+        "a folder of recordings, or a table of them",
+        "FOLDER|TABLE",
+    )
+    into: Path | None = option(
+        "folder of the lists (that of the recordings)",
+        "FOLDER",
+    )
+    folder: Path | None = option(
+        "what paths in a table are relative to (its folder)",
+        "FOLDER",
+    )
+    columns: str | None = option(
+        "what the columns of a table are called: path=wav,label=truth,speaker=spk",
+        "OURS=THEIRS,..",
+    )
+    bona_fide: str = option(
+        "folders or labels that are bona fide, where their words do not say so; all others are "
+        "spoofs",
+        "WORD,..",
+        "",
+    )
+    names: tuple[str, ...] = option(
+        "columns from the ends of paths without suffix: '{speaker}_{}', '{speaker}/{}'; several: "
+        "the first that fits",
+        "PATTERN",
+        (),
+        repeated=True,
+    )
+    table: Path | None = option(
+        "columns from a table of the recordings of a folder, by their paths or names",
+        "TABLE",
+    )
+    shares: str = option(
+        "per cent of train, dev and eval; 0 leaves a list out",
+        "P,P,P",
+        "70,15,15",
+    )
+    seed: int = option(
+        "seed of the division",
+        "N",
+        0,
+    )
+    divide: bool = flag("divide the recordings anew, whatever lists their folders are")
+
+
+COMMAND = Command("lists", __doc__, ListsOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the lists and show what is in them.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: the data cannot be read, or a list cannot be written.
+    """
+    args = COMMAND.read(arguments)
+    shares = _read_shares(args.shares)
+    trials = _read(args)
+    trials = _with_columns(args, trials)
+    lists = _divide(args, trials, shares)
+    into = args.into or (args.data if args.data.is_dir() else args.data.parent)
+    into.mkdir(parents=True, exist_ok=True)
+    outputs = []
+    for name, part in lists.items():
+        written = _relative(part, into)
+        outputs.append((into / f"{name}_list.txt", partial(write_trials, trials=written)))
+    write_outputs(outputs)
+    show("\n".join(_describe(lists, into)))
+    _warn(lists)
+    return 0
+
+
+def _read_shares(text: str) -> dict[str, float]:
+    """Return the share of each list, those of 0 left out.
+
+    Raises:
+        UsageError: these are not three numbers whose sum is 100.
+    """
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != len(_LISTS) or min(numbers) < 0 or abs(sum(numbers) - 100) > 1e-6:
+        raise UsageError(
+            f"--shares {text}: three numbers whose sum is 100, of train, dev and eval, are needed, "
+            "such as 80,10,10 or 80,20,0."
+        )
+    return {name: share / 100 for name, share in zip(_LISTS, numbers, strict=True) if share}
+
+
+def _read(args: ListsOptions) -> TrialList:
+    """Read all trials, with paths.
+
+    Raises:
+        UsageError: there is no such folder or file, or --columns is malformed.
+        AsdfError: it cannot be read, or recordings of a table are missing.
+    """
+    columns = Columns(_read_columns(args.columns), args.bona_fide)
+    if args.data.is_dir():
+        if args.columns:
+            raise UsageError(
+                "--columns are of a table, and this is a folder: see --names, --table."
+            )
+        tree = open_tree(args.data)
+        reading = read_class_folders(tree, "", columns.bona_fide_values)
+        for note in reading.notes:
+            show_error(f"warning: {note}")
+        return replace(reading.trials, name=str(args.data), folder=tree.root)
+    if not args.data.exists():
+        raise UsageError(f"there is no folder or table {args.data}.")
+    folder = args.folder or args.data.parent
+    stated = columns if args.columns or args.bona_fide else None
+    trials = read_list(args.data, folder, str(args.data), stated)
+    check_files([trials])
+    return trials
+
+
+def _read_columns(text: str | None) -> dict[str, str]:
+    names = {}
+    for word in (text or "").split(",") if text else ():
+        ours, sign, theirs = (part.strip() for part in word.partition("="))
+        if not (ours and sign and theirs):
+            raise UsageError(f"--columns {text}: write OURS=THEIRS, such as path=wav,label=truth.")
+        names[ours] = theirs
+    return names
+
+
+def _with_columns(
+    args: ListsOptions,
+    trials: TrialList,
+) -> TrialList:
+    """Return the trials with the columns of --names and of --table.
+
+    Raises:
+        AsdfError: a pattern does not fit a path, or the table lacks a recording.
+    """
+    columns = dict(trials.columns)
+    if args.names:
+        columns.update(columns_from_names(trials.ids, args.names))
+    if args.table:
+        columns.update(_from_table(args.table, trials))
+    return replace(trials, columns=columns)
+
+
+def _from_table(
+    path: Path,
+    trials: TrialList,
+) -> dict[str, list[str]]:
+    entries = columns_by_path(path)
+    by_name = {bare_name(name): entry for name, entry in entries.items()}
+    if len(by_name) < len(entries):
+        # Names that several rows have say nothing; whole paths do.
+        by_name = {}
+    columns: dict[str, list[str]] = {}
+    for entry in entries.values():
+        for name in entry:
+            # The classes are those of the folders.
+            if plain_word(name) not in _NO_COLUMNS:
+                columns[name] = []
+    missing = []
+    for name in trials.ids:
+        row = entries.get(name) or by_name.get(bare_name(name))
+        if row is None:
+            missing.append(name)
+            continue
+        for column, values in columns.items():
+            values.append(row.get(column, ""))
+    if missing:
+        raise AsdfError(
+            f"{path} has no row of {len(missing)} of the {len(trials)} recordings: "
+            f"{quoted_and_more(missing, _SHOWN)}. A row belongs to a recording by its path, or by "
+            "its name where no two rows have one."
+        )
+    return columns
+
+
+def _divide(
+    args: ListsOptions,
+    trials: TrialList,
+    shares: Mapping[str, float],
+) -> dict[str, TrialList]:
+    """Return the lists: those that folders or a column 'split' are, or as many as have shares."""
+    splits = trials.columns.get("split") or trials.columns.get("subset")
+    if splits and not args.divide:
+        named = [SPLITS.get(plain_word(split), "") for split in splits]
+        if all(named):
+            lists = {}
+            for name in _LISTS:
+                indices: Indices = np.flatnonzero(np.array(named) == name)
+                if indices.size:
+                    lists[name] = trials.select(indices)
+            return lists
+        show_error(
+            f"warning: {named.count('')} of {len(trials)} recordings are in no folder of a split: "
+            "all of them are divided anew."
+        )
+    chosen = split_trials(trials, shares, args.seed)
+    return {name: trials.select(indices) for name, indices in chosen.items()}
+
+
+def _relative(
+    trials: TrialList,
+    into: Path,
+) -> TrialList:
+    """Return the trials with paths relative to the folder of their list."""
+    start = into.absolute()
+    folder = trials.folder.absolute()
+    ids = list(trials.ids)
+    if folder != start:
+        ids = [Path(os.path.relpath(folder / name, start)).as_posix() for name in ids]
+    columns = {name: values for name, values in trials.columns.items() if name != "split"}
+    return replace(trials, ids=ids, columns=columns)
+
+
+def _describe(
+    lists: Mapping[str, TrialList],
+    into: Path,
+) -> list[str]:
+    rows = []
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for name, part in lists.items():
+        rows.append(f"{into / name}_list.txt")
+        bona_fide = int((part.labels == 1).sum())
+        numbers["trials"].append(len(part))
+        numbers["bona fide"].append(bona_fide)
+        numbers["spoof"].append(len(part) - bona_fide)
+        for column in ("speaker", "attack"):
+            if column in part.columns:
+                numbers[f"{column}s"].append(len(_values(part, column)))
+    columns = []
+    for key, values in numbers.items():
+        columns.append(counts(key, values))
+    return as_lines(Table(rows, columns, "written"))
+
+
+def _values(
+    trials: TrialList,
+    column: str,
+) -> set[str]:
+    """Return the values of a column that say something."""
+    return set(trials.columns.get(column, ())) - _UNKNOWN
+
+
+def _warn(lists: Mapping[str, TrialList]) -> None:
+    """Say on stderr what makes these lists less than they may look."""
+    for name, part in lists.items():
+        for label, kind in ((1, "bona fide"), (0, "spoof")):
+            if not (part.labels == label).any():
+                show_error(
+                    f"warning: {name}_list.txt has no {kind} recording: it has no EER by itself, "
+                    "and cannot be trained on alone."
+                )
+    if len(lists) > 1:
+        _warn_of_speakers(list(lists.values()))
+
+
+def _warn_of_speakers(lists: Sequence[TrialList]) -> None:
+    seen: Counter[str] = Counter()
+    unknown = 0
+    for part in lists:
+        seen.update(_values(part, "speaker"))
+        spoken = Counter(part.columns.get("speaker", ()))
+        unknown += sum(map(spoken.__getitem__, _UNKNOWN))
+    if not seen:
+        show_error(
+            "warning: no speaker is known, so a voice may be in several lists, which makes error "
+            "rates too low. --names '{speaker}_{}' or --table CSV says whose voice it is."
+        )
+        return
+    if unknown:
+        show_error(f"warning: the speaker of {unknown} recordings is not known: they are apart.")
+    shared = sorted(name for name, count in seen.items() if count > 1)
+    if shared:
+        show_error(
+            f"warning: {len(shared)} speakers are in several lists, as the folders have them "
+            f"({quoted_and_more(shared, _SHOWN)}): --divide keeps speakers apart."
+        )

@@ -1,0 +1,314 @@
+"""Corpora from Zenodo: files that go on where they ended, compared with the record's checksums.
+
+Invariant: a file has its name only when its MD5 is the one that the record announces; an archive is
+unpacked once, below its folder, and never outside of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from asdf.corpora.known_corpus import KnownCorpus
+from asdf.errors import AsdfError
+from asdf.runs.files import one_at_a_time, write_text
+from asdf.runs.log import LOG
+from asdf.runs.progress import track
+from asdf.text import printable, shorten
+
+ZENODO = "https://zenodo.org"
+_RECORD = re.compile(r"https?://zenodo\.org/records?/(\d+)")
+_HUB = re.compile(r"https://huggingface\.co/datasets/([^/\s]+/[^/\s,]+)")
+_PIECE = 1 << 20
+_WITHIN_S = 60
+_MEGABYTE = 1_000_000
+_MAX_ANSWER = 20_000_000
+_ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_NOTE = ".unpacked"
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file of a record.
+
+    Attributes:
+        address: Address of its content.
+        md5: MD5 that the record announces.
+    """
+
+    name: str
+    size: int
+    md5: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a record says of itself.
+
+    Attributes:
+        licence: Licence, as Zenodo calls it.
+    """
+
+    address: str
+    licence: str
+    files: Sequence[RecordFile]
+
+
+def records_of(corpus: KnownCorpus) -> list[str]:
+    """Return the numbers of the records that a corpus is distributed in; none for other places."""
+    return _RECORD.findall(corpus.homepage)
+
+
+def hub_of(corpus: KnownCorpus) -> str:
+    """Return the data set of the hub that a corpus is distributed as; '' for other places."""
+    match = _HUB.search(corpus.homepage)
+    return match.group(1) if match else ""
+
+
+def needs_request(corpus: KnownCorpus) -> bool:
+    """Whether its makers give it to those alone who ask for it or register."""
+    return corpus.licence.startswith(("on request", "on registration"))
+
+
+def look_up_record(number: str) -> Record:
+    """Ask Zenodo for the files of a record.
+
+    Raises:
+        AsdfError: nobody answers, or the record is not public.
+    """
+    address = f"{ZENODO}/api/records/{number}"
+    with _explained(address), urllib.request.urlopen(address, timeout=_WITHIN_S) as answer:
+        text = answer.read(_MAX_ANSWER)
+    try:
+        content = json.loads(text)
+        metadata = content["metadata"]
+        files = [_file_of(entry) for entry in content["files"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AsdfError(
+            f"{address}: this is no record of files ({error!r}). If its files are restricted, ask "
+            f"for them on {ZENODO}/records/{number}."
+        ) from None
+    licence = metadata.get("license") or {}
+    known = licence.get("id", "") if isinstance(licence, dict) else ""
+    return Record(f"{ZENODO}/records/{number}", str(known), files)
+
+
+def _file_of(entry: dict[str, Any]) -> RecordFile:
+    name = str(entry["key"])
+    kind, _, digest = str(entry["checksum"]).partition(":")
+    address = str(entry["links"]["self"])
+    is_plain = PurePosixPath(name).name == name and name.isprintable() and name[:1] != "."
+    if not is_plain or "\\" in name:
+        raise ValueError(f"a file is named {shorten(name)!r}")
+    if kind != "md5" or urlsplit(address).netloc != urlsplit(ZENODO).netloc:
+        raise ValueError(f"the checksum or the address of {name} is of another kind")
+    return RecordFile(name, int(entry["size"]), digest, address)
+
+
+def download_record(
+    record: Record,
+    folder: Path,
+) -> list[Path]:
+    """Download the files of a record into a folder, and unpack compressed archives there.
+
+    What is whole is not fetched again; a tar that is not compressed stays one.
+
+    Returns:
+        Paths of the archives that were unpacked, which may be removed.
+
+    Raises:
+        AsdfError: a file cannot be fetched or arrives damaged, or the disk is full.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    unpacked = []
+    for file in record.files:
+        path = folder / file.name
+        if _was_unpacked(path, file.md5):
+            LOG.info("%s: unpacked before", file.name)
+            continue
+        _fetch(file, path)
+        if unpack_archive(path, file.md5):
+            unpacked.append(path)
+    return unpacked
+
+
+def unpack_archive(
+    path: Path,
+    digest: str,
+) -> bool:
+    """Unpack a compressed archive where it lies, unless it was; return whether it was one.
+
+    Args:
+        digest: Digest of its content, by which a later call knows that it was unpacked.
+
+    Raises:
+        AsdfError: it is damaged, or a member would lie elsewhere or is no file or folder.
+    """
+    if not path.name.lower().endswith(_ARCHIVES) or _was_unpacked(path, digest):
+        return False
+    _unpack(path, path.parent)
+    write_text(_note_of(path), f"{digest}\n")
+    return True
+
+
+def _note_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}{_NOTE}")
+
+
+def _was_unpacked(
+    path: Path,
+    digest: str,
+) -> bool:
+    note = _note_of(path)
+    return note.is_file() and note.read_text(encoding="utf-8").strip() == digest
+
+
+def _fetch(
+    file: RecordFile,
+    path: Path,
+) -> None:
+    with one_at_a_time(path):
+        if path.is_file() and path.stat().st_size == file.size and _md5(path) == file.md5:
+            LOG.info("%s: there already", file.name)
+            return
+        part = path.with_name(f"{path.name}.part")
+        _receive(file, part)
+        if part.stat().st_size != file.size or _md5(part) != file.md5:
+            part.unlink()
+            raise AsdfError(
+                f"{file.address} arrived damaged: its MD5 is not {file.md5}, which the record "
+                "announces. It was removed. Run the command again; if that does not help, a proxy "
+                "on the way changes it."
+            )
+        part.replace(path)
+
+
+def _receive(
+    file: RecordFile,
+    part: Path,
+) -> None:
+    """Append to the part until it is whole, as long as each connection brings something."""
+    while True:
+        arrived = part.stat().st_size if part.exists() else 0
+        if arrived > file.size:
+            part.unlink()
+            arrived = 0
+        if arrived == file.size and part.exists():
+            return
+        if shutil.disk_usage(part.parent).free < file.size - arrived:
+            raise AsdfError(
+                f"{part.parent}: the disk has no room for {file.name}, "
+                f"{(file.size - arrived) / _MEGABYTE:,.0f} MB. Free some, or name another folder; "
+                "what has arrived is used when the command runs again."
+            )
+        LOG.info("fetching %s, %s MB", file.name, f"{(file.size - arrived) / _MEGABYTE:,.1f}")
+        with _explained(file.address):
+            _receive_rest(file, part, arrived)
+        if part.stat().st_size == arrived:
+            raise AsdfError(
+                f"{file.address}: the connection ended after {arrived:,} of {file.size:,} bytes. "
+                "Run the command again: it goes on there."
+            )
+
+
+def _receive_rest(
+    file: RecordFile,
+    part: Path,
+    arrived: int,
+) -> None:
+    """Append what one connection brings."""
+    request = urllib.request.Request(file.address)
+    if arrived:
+        request.add_header("Range", f"bytes={arrived}-")
+    with urllib.request.urlopen(request, timeout=_WITHIN_S) as answer:
+        # A server that knows no ranges sends everything again.
+        mode = "ab" if arrived and answer.status == 206 else "wb"
+        total = -(-(file.size - arrived) // _PIECE)
+        with part.open(mode) as out:
+            for piece in track(_pieces(answer), total, f"fetching {file.name}", unit="MB"):
+                out.write(piece)
+
+
+def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
+    while True:
+        try:
+            piece = answer.read(_PIECE)
+        except (OSError, ValueError) as error:
+            LOG.warning("the connection broke: %s", error)
+            return
+        if not piece:
+            return
+        yield piece
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _unpack(
+    path: Path,
+    folder: Path,
+) -> None:
+    LOG.info("unpacking %s", path.name)
+    try:
+        if path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                members = archive.infolist()
+                for member in track(members, len(members), f"unpacking {path.name}"):
+                    # extract() takes '..' and leading slashes off; such an archive is refused.
+                    _refuse_outside(path, member.filename)
+                    archive.extract(member, folder)
+            return
+        with tarfile.open(path) as tar:
+            for entry in tar:
+                _refuse_outside(path, entry.name)
+                if not (entry.isfile() or entry.isdir()):
+                    raise AsdfError(f"{path}: {printable(entry.name)} is no file: not unpacked.")
+                tar.extract(entry, folder, filter="data")
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError) as error:
+        raise AsdfError(f"{path}: it cannot be unpacked ({error}). Unpack it yourself.") from None
+    except OSError as error:
+        raise AsdfError(f"{path}: it cannot be unpacked: {error}.") from error
+
+
+def _refuse_outside(
+    path: Path,
+    name: str,
+) -> None:
+    pure = PurePosixPath(name)
+    if pure.is_absolute() or ".." in pure.parts or "\\" in name:
+        raise AsdfError(f"{path}: a member is named {shorten(name)!r}: nothing of it is trusted.")
+
+
+@contextmanager
+def _explained(address: str) -> Iterator[None]:
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        raise AsdfError(
+            f"{address}: the server refuses it ({error.code} {error.reason}). See the page in a "
+            "browser: its files may be restricted, or have moved."
+        ) from None
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", error)
+        raise AsdfError(
+            f"{address} cannot be reached: {reason}. Compute nodes often have no way out: run the "
+            "same command where there is a network; it goes on where it ended."
+        ) from None

@@ -1,0 +1,215 @@
+"""Folders of one's own that say the class: real/ and fake/, bonafide/ and spoof/, in any nesting.
+
+Invariant: a recording's class is that of the folders on its way, by their names. Folders that
+contradict each other are an error; recordings below no such folder are counted in a note, and their
+classes never guessed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from asdf.corpora.known_corpus import KnownCorpus, Reading, recordings
+from asdf.errors import AsdfError
+from asdf.text import quoted_and_more
+from asdf.trials.collecting import TrialCollector
+from asdf.trials.label_words import label_of, plain_word, words_in
+from asdf.trials.trees import Tree
+
+SPLITS = {
+    **dict.fromkeys(("train", "training", "trn"), "train"),
+    **dict.fromkeys(("dev", "val", "valid", "validation", "development"), "dev"),
+    **dict.fromkeys(("eval", "evaluation", "test", "testing", "tst"), "eval"),
+}
+"""What folders of splits are called, and their names here."""
+
+_SHOWN = 8
+_CLASS_NAMES = {1: "bona fide", 0: "spoof"}
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The folders on the way to a recording.
+
+    Attributes:
+        label: 1 bona fide, 0 spoof; None where no folder says so.
+        split: 'train', 'dev' or 'eval'; '' where no folder says so.
+        below: First folder below that of the class which is no split; '' where there is none.
+    """
+
+    name: str
+    label: int | None
+    split: str
+    below: str
+
+
+def read_class_folders(
+    tree: Tree,
+    split: str,
+    bona_fide: Collection[str] = (),
+) -> Reading:
+    """Read the recordings of a tree by the names of its folders.
+
+    Args:
+        split: Split that is read: 'train', 'dev', 'eval', or another name that folders have for
+            one of them; '' is everything.
+        bona_fide: Names of folders whose recordings are bona fide; all others are spoofs then.
+            Empty: their words say so.
+
+    Raises:
+        AsdfError: no folder says a class, folders contradict each other, or no such split.
+    """
+    wanted = SPLITS.get(plain_word(split), split)
+    ways = list(_ways(tree, bona_fide))
+    splits = {way.split for way in ways if way.label is not None}
+    if split and wanted not in splits:
+        named = ", ".join(sorted(splits - {""})) or "none"
+        raise AsdfError(
+            f"{tree.root}: no folder is of a split {split!r}; found: {named}. Folders of splits "
+            f"are called {', '.join(SPLITS)}."
+        )
+    labelled = [way for way in ways if way.label is not None]
+    if not labelled:
+        raise AsdfError(_describe_unknown(tree, ways))
+    chosen = [way for way in labelled if not split or way.split == wanted]
+    columns = _columns(labelled)
+    collector = TrialCollector(tree.root, columns)
+    for number, way in enumerate(chosen, 1):
+        assert way.label is not None  # those without were left out
+        values = {"split": way.split, "folder": way.below, "attack": way.below or "-"}
+        if way.label == 1:
+            values["attack"] = "-"
+        collector.add(number, way.name, way.label, [values[name] for name in columns])
+    unknown = [way.name for way in ways if way.label is None]
+    notes = []
+    if unknown:
+        notes.append(
+            f"recordings below no folder that says a class, left out: {len(unknown)}, such as "
+            f"{unknown[0]}"
+        )
+    others = [way.name for way in labelled if split and way.split != wanted]
+    return Reading(
+        collector.trials(), audio=("",), others=frozenset((*others, *unknown)), notes=notes
+    )
+
+
+def has_class_folders(tree: Tree) -> bool:
+    """Whether a recording of the tree lies below a folder that says its class."""
+    return any(way.label is not None for way in _ways(tree, ()))
+
+
+def _ways(
+    tree: Tree,
+    bona_fide: Collection[str],
+) -> Iterator[_Way]:
+    """Yield the recordings in the order of their names.
+
+    Raises:
+        AsdfError: folders on one way contradict each other.
+    """
+    stated = {name.lower() for name in bona_fide}
+    known: dict[str, _Way] = {}
+    for name in recordings(tree, ""):
+        folder = name.rpartition("/")[0]
+        # Thousands of recordings lie in one folder.
+        if folder not in known:
+            known[folder] = _way(tree, folder, stated)
+        way = known[folder]
+        yield _Way(name, way.label, way.split, way.below)
+
+
+def _way(
+    tree: Tree,
+    folder: str,
+    stated: Collection[str],
+) -> _Way:
+    parts = folder.split("/") if folder else []
+    splits = [_split_of(part) for part in parts]
+    split = next(filter(None, reversed(splits)), "")
+    if stated:
+        is_bona_fide = [part.lower() in stated for part in parts]
+        label = int(any(is_bona_fide))
+        deepest = is_bona_fide.index(True) if label else -1
+        rest = parts[deepest + 1 :]
+    else:
+        labels = [label_of(part) for part in parts]
+        if not any(label is not None for label in labels):
+            labels = [_label_in(part) for part in parts]
+        indices = [index for index, label in enumerate(labels) if label is not None]
+        if len({labels[index] for index in indices}) > 1:
+            named = ", ".join(f"{parts[i]} ({_CLASS_NAMES[labels[i] or 0]})" for i in indices)
+            raise AsdfError(
+                f"{tree.path(folder)}: its folders say both classes: {named}. Rename one of them, "
+                "or state the folder of genuine speech: --bona-fide NAME."
+            )
+        if not indices:
+            return _Way(folder, None, split, "")
+        label = labels[indices[-1]] or 0
+        rest = parts[indices[-1] + 1 :]
+    below = next((part for part in rest if not _split_of(part)), "")
+    return _Way(folder, label, split, below)
+
+
+def _label_in(name: str) -> int | None:
+    """Return the label that a word in a folder's name says; None for none, or for both classes."""
+    labels = {label_of(word) for word in words_in(name)} - {None}
+    return labels.pop() if len(labels) == 1 else None
+
+
+def _split_of(name: str) -> str:
+    split = SPLITS.get(plain_word(name), "")
+    if split:
+        return split
+    splits = {SPLITS[word] for word in words_in(name) if word in SPLITS}
+    return splits.pop() if len(splits) == 1 else ""
+
+
+def _columns(ways: Sequence[_Way]) -> list[str]:
+    """Return the columns that the folders have: split, and attack or folder.
+
+    Folders below that of spoofs are attacks, unless genuine speech has folders of the same names,
+    as speakers have them.
+    """
+    columns = ["split"] if any(way.split for way in ways) else []
+    folders = defaultdict(set)
+    for way in ways:
+        if way.below:
+            folders[way.label].add(way.below)
+    if folders[0] and not folders[0] & folders[1]:
+        columns.append("attack")
+    if folders[1] or folders[0] & folders[1]:
+        columns.append("folder")
+    return columns
+
+
+def _describe_unknown(
+    tree: Tree,
+    ways: Sequence[_Way],
+) -> str:
+    if not ways:
+        return f"{tree.root}: there is no recording in it. Check the path."
+    seen = Counter(part for way in ways for part in way.name.split("/")[:-1])
+    names = [name for name, _ in seen.most_common()]
+    folders = quoted_and_more(names, _SHOWN) if names else "none"
+    return (
+        f"{tree.root}: no folder says which recordings are bona fide and which are spoofs. Folders "
+        f"in it: {folders}. Names that are known: real, bonafide, genuine, human, original; fake, "
+        "spoof, deepfake, synthetic, generated, ai, tts, cloned. State the others: python -m asdf "
+        "lists FOLDER --bona-fide NAME, or write a csv with path,label."
+    )
+
+
+FOLDER = KnownCorpus(
+    name="folder",
+    title="A folder of your own with folders of the classes, such as real/ and fake/",
+    homepage="your own",
+    licence="yours",
+    needs="folder:PATH or folder:PATH:train as a name; recordings below folders called real, "
+    "bonafide, genuine ... and fake, spoof, synthetic ..., also within train, dev and test",
+    folders=("",),
+    marks=(),
+    read=read_class_folders,
+    subset_of="split",
+)

@@ -1,0 +1,197 @@
+"""A corpus divided into lists for training, development and evaluation, with speakers apart.
+
+Invariant: what belongs together (all recordings of a speaker) is in one list, and the lists follow
+from the seed, the trials and the shares alone, in whatever order a file system lists recordings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from asdf.arrays import Indices
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.seeds import generator
+from asdf.text import quoted_and_more
+from asdf.trials.trial_list import TrialList, bare_name
+
+_FIELD = re.compile(r"\{(\w*)\}")
+_SHOWN = 5
+
+
+_Stratum = tuple[int, str]
+
+
+class _List:
+    """A list that is being filled.
+
+    Attributes:
+        indices: Indices of its trials.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        share: float,
+        totals: Mapping[_Stratum, int],
+    ) -> None:
+        self.name = name
+        self.indices: list[int] = []
+        self._wanted = {}
+        for stratum, total in totals.items():
+            self._wanted[stratum] = share * total
+        self._lacking = dict(self._wanted)
+
+    def need(
+        self,
+        counts: Mapping[_Stratum, int],
+    ) -> float:
+        """Return the share that it lacks of what it should have of some strata, 1 at first."""
+        need = 0.0
+        for stratum, count in counts.items():
+            need += count * self._lacking[stratum] / self._wanted[stratum]
+        return need / sum(counts.values())
+
+    def add(
+        self,
+        indices: Sequence[int],
+        counts: Mapping[_Stratum, int],
+    ) -> None:
+        """Add the trials of a speaker."""
+        self.indices += indices
+        for stratum, count in counts.items():
+            self._lacking[stratum] -= count
+
+
+def split_trials(
+    trials: TrialList,
+    shares: Mapping[str, float],
+    seed: int = 0,
+) -> dict[str, Indices]:
+    """Return the indices of the trials of each list.
+
+    Speakers, where there is a column of them, are whole; a trial of no known speaker goes by
+    itself. The largest speakers are placed first, each where most is missing of its classes and
+    attacks.
+
+    Args:
+        shares: Share of each list, by its name; they sum to 1.
+
+    Raises:
+        AsdfError: a list would have no trial.
+    """
+    groups = _groups(trials)
+    strata = _strata(trials)
+    lists = []
+    for name, share in shares.items():
+        lists.append(_List(name, share, Counter(strata)))
+    rng = generator(seed, "lists")
+    order = rng.permutation(len(groups)).tolist()
+    # Sorted by size after they were shuffled: the sort retains the order of equal sizes.
+    order.sort(key=lambda index: -len(groups[index]))
+    for index in order:
+        counts = Counter(map(strata.__getitem__, groups[index]))
+        neediest = lists[0]
+        for other in lists[1:]:
+            if other.need(counts) > neediest.need(counts):
+                neediest = other
+        neediest.add(groups[index], counts)
+    chosen: dict[str, Indices] = {}
+    for part in lists:
+        if not part.indices:
+            raise AsdfError(
+                f"{trials.name}: {len(groups)} speakers or recordings are too few for "
+                f"{len(shares)} lists; nothing is left for {part.name}. Give fewer lists shares."
+            )
+        chosen[part.name] = np.array(sorted(part.indices))
+    return chosen
+
+
+def _groups(trials: TrialList) -> list[list[int]]:
+    """Return the trials of each speaker, and each trial without one, sorted by their names."""
+    speakers = trials.columns.get("speaker") or [""] * len(trials)
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, speaker in enumerate(speakers):
+        is_known = speaker not in ("", "-")
+        groups[(speaker, "") if is_known else ("", trials.ids[index])].append(index)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _strata(trials: TrialList) -> list[_Stratum]:
+    attacks = trials.columns.get("attack") or [""] * len(trials)
+    return list(zip(trials.labels.tolist(), attacks, strict=True))
+
+
+def columns_from_names(
+    ids: Sequence[str],
+    patterns: Sequence[str],
+) -> dict[str, list[str]]:
+    """Return the columns that patterns find in paths, '' where a pattern has no such field.
+
+    A pattern is the end of a path without its suffix: `{speaker}_{}` or `{speaker}/{}/{text}`;
+    `{}` is anything. The first pattern that fits a path counts.
+
+    Raises:
+        UsageError: a pattern has no field, or one twice.
+        AsdfError: no pattern fits a path; a speaker who is not known would be in several lists.
+    """
+    compiled = list(map(_compile, patterns))
+    columns: dict[str, list[str]] = {}
+    for known in compiled:
+        for name in known.groupindex:
+            columns[name] = []
+    unmatched = []
+    for utterance in ids:
+        folder = utterance.rpartition("/")[0]
+        path = f"{folder}/{bare_name(utterance)}"
+        fields = _match(compiled, path)
+        if fields is None:
+            unmatched.append(utterance)
+            continue
+        for name, values in columns.items():
+            values.append(fields.get(name, ""))
+    if unmatched:
+        raise AsdfError(
+            f"--names {' '.join(patterns)}: {len(unmatched)} of {len(ids)} paths do not fit, such "
+            f"as {quoted_and_more(unmatched, _SHOWN)}. A pattern is the end of a path without "
+            "suffix, such as '{speaker}_{}'; give another --names for the others."
+        )
+    return columns
+
+
+def _match(
+    compiled: Sequence[re.Pattern[str]],
+    path: str,
+) -> dict[str, str] | None:
+    """Return the fields that the first pattern that fits finds in a path; None where none fits."""
+    for pattern in compiled:
+        match = pattern.fullmatch(path)
+        if match is not None:
+            return match.groupdict()
+    return None
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    expression = r"(?:.*/)?"
+    end = 0
+    fields = []
+    for match in _FIELD.finditer(pattern):
+        expression += re.escape(pattern[end : match.start()])
+        fields.append(match.group(1))
+        # Reluctant: '{speaker}_{}' takes the speaker up to the first underscore.
+        expression += f"(?P<{match.group(1)}>[^/]+?)" if match.group(1) else "[^/]+"
+        end = match.end()
+    expression += re.escape(pattern[end:])
+    named = [name for name in fields if name]
+    are_names = all(map(str.isidentifier, named))
+    is_repeated = len(set(named)) < len(named)
+    is_taken = {"utterance", "label"}.intersection(named)
+    if not named or not are_names or is_repeated or is_taken:
+        raise UsageError(
+            f"--names {pattern}: name what parts of a path are, each once: '{{speaker}}_{{}}' or "
+            "'{speaker}/{}/{text}'; {} is anything."
+        )
+    return re.compile(expression)

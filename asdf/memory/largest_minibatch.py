@@ -1,0 +1,90 @@
+"""The largest minibatch that a GPU of a stated size would hold, by the steps of a dry run.
+
+Invariant: each size that is tried is computed as the run would compute it, so the answer does not
+depend on a GPU, nor on what else uses one.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+from asdf.memory.case import OUTSIDE_ALLOCATOR, Case, in_gibibytes
+from asdf.memory.training_step import training_memory
+
+# More utterances than any step of the field has.
+_MOST = 4096
+
+
+@dataclass(frozen=True)
+class LargestMinibatch:
+    """The largest minibatch of a process.
+
+    Attributes:
+        size: Utterances; 0 where not even one fits.
+        peak: Bytes of the GPU that a step of it takes; of one utterance where none fits.
+    """
+
+    size: int
+    peak: int
+
+
+def largest_minibatch(
+    case: Case,
+    total: int,
+) -> LargestMinibatch:
+    """Find the largest minibatch that fits into `total` bytes of a GPU, by bisection.
+
+    Raises:
+        Exception: whatever a network raises that looks at its numbers.
+    """
+    peaks: dict[int, int] = {}
+
+    def fits(size: int) -> bool:
+        if size not in peaks:
+            peaks[size] = _peak(case, size) + OUTSIDE_ALLOCATOR
+        return peaks[size] <= total
+
+    if not fits(1):
+        return LargestMinibatch(0, peaks[1])
+    low = 1
+    while low < _MOST and fits(2 * low):
+        low *= 2
+    high = min(2 * low, _MOST + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return LargestMinibatch(low, peaks[low])
+
+
+def describe_largest(
+    case: Case,
+    total: int,
+) -> str:
+    """Return in words the largest minibatch that fits into `total` bytes of a GPU."""
+    found = largest_minibatch(case, total)
+    size = in_gibibytes(total)
+    if not found.size:
+        return (
+            f"no minibatch fits into {size}: one utterance takes {in_gibibytes(found.peak)}. See "
+            "front_end.gradient_checkpointing, computing.precision and network.train_clip_size"
+        )
+    return (
+        f"largest minibatch for {size}: {found.size} utterances per process, which take "
+        f"{in_gibibytes(found.peak)}; network.minibatch_size={found.size}, or less where others "
+        "use the GPU too"
+    )
+
+
+def _peak(
+    case: Case,
+    size: int,
+) -> int:
+    """Return the bytes that a step with minibatches of a size takes of torch's allocator."""
+    settings = copy.deepcopy(case.settings)
+    settings.network.minibatch_size = size
+    settings.network.global_minibatch_size = None
+    return training_memory(replace(case, settings=settings)).peak

@@ -1,0 +1,76 @@
+"""The list of a corpus that ASDF knows: below a folder, in a folder that its name has, on the hub.
+
+Invariant: recipes and commands read a name in one way, so that what a command checked is what a run
+trains on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from asdf.corpora import (
+    Chosen,
+    Reading,
+    as_list,
+    find_tree,
+    parse_located,
+    read_class_folders,
+    read_known,
+    read_parquet,
+    read_shards,
+)
+from asdf.hub import download_dataset
+from asdf.trials.label_words import Columns
+from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trial_list import TrialList
+
+
+class ReadCorpus(NamedTuple):
+    """A corpus as it was read."""
+
+    trials: TrialList
+    reading: Reading
+    tree: Tree
+
+
+def read_chosen(
+    chosen: Chosen,
+    folder: Path,
+    *,
+    itself: bool = False,
+    columns: Columns | None = None,
+    name: str = "",
+) -> ReadCorpus:
+    """Read a corpus, which is first downloaded where it is one of the hub.
+
+    Args:
+        folder: Folder that holds the corpus; the path of a `folder:PATH` is relative to it.
+        itself: True if the corpus may also be `folder`, or `folder` one of its folders.
+        columns: Names of columns and values, for parquet and for folders of one's own.
+        name: Name of the list; '' is that of the corpus.
+
+    Raises:
+        UsageError: a package is missing, or a column does not exist.
+        AsdfError: the corpus does not exist, cannot be downloaded, or is malformed.
+    """
+    columns = columns or Columns()
+    located = parse_located(chosen.name)
+    if located is not None and located.columns != Columns():
+        # What stands in the name counts before what run.py declares.
+        names = {**columns.names, **located.columns.names}
+        columns = Columns(names, located.columns.bona_fide or columns.bona_fide)
+    if located is None:
+        tree = find_tree(chosen.corpus, folder, itself)
+        if chosen.key != "parquet":
+            trials, reading = read_known(chosen, tree, name)
+            return ReadCorpus(trials, reading, tree)
+        reading = read_parquet(tree, chosen.subset, columns)
+    elif located.kind == "folder":
+        tree = open_tree(folder / Path(located.where).expanduser())
+        reading = read_class_folders(tree, located.split, columns.bona_fide_values)
+    else:
+        downloaded = download_dataset(located.where, located.split)
+        tree = open_tree(downloaded.folder)
+        reading = read_shards(tree, downloaded.shards, columns)
+    return ReadCorpus(as_list(reading.trials, tree, name or chosen.name), reading, tree)

@@ -1,0 +1,158 @@
+"""The words that label files, tables and folders have for the two classes.
+
+Invariant: a word that means neither class, or may mean either, has no label. A bare 1 or 0 is such
+a word: in half of the field's sets 1 is bona fide, in the other half spoof.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from asdf.errors import AsdfError
+
+_BONA_FIDE = (
+    *("bonafide", "real", "genuine", "human", "original", "authentic", "natural", "live"),
+    *("reals", "humans", "originals"),
+)
+_SPOOF = (
+    *("spoof", "spoofed", "spoofing", "fake", "deepfake", "synthetic", "generated", "manipulated"),
+    *("vocoded", "spoofs", "fakes", "deepfakes", "faked", "synthesized", "synthesised", "synth"),
+    *("ai", "aigenerated", "machine", "artificial", "cloned", "clone", "clones", "tts", "vc"),
+    *("converted", "replay", "replayed", "nonbonafide", "notreal", "notgenuine", "unreal"),
+)
+BONA_FIDE = frozenset(_BONA_FIDE)
+SPOOF = frozenset(_SPOOF)
+"""Words of the two classes, without spaces, hyphens and underscores."""
+
+# Columns that ask a question, by what a yes means.
+_YES = frozenset(("1", "1.0", "true", "yes", "y", "t"))
+_NO = frozenset(("0", "0.0", "false", "no", "n", "f"))
+_SHOWN = 8
+_SEPARATORS = re.compile(r"[\s_.-]+")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a data set are to be read.
+
+    Attributes:
+        names: Name of a column in the data set, by what it is called here: 'label', 'path',
+            or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
+        bona_fide: Value of the label that means bona fide, in words or as a number; '' where
+            its words say so. Several are separated by commas.
+        classes: Names of labels 0, 1 ..., where the data set does not have them.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    bona_fide: str = ""
+    classes: tuple[str, ...] = ()
+
+    @property
+    def bona_fide_values(self) -> frozenset[str]:
+        """The values that mean bona fide, in lower case; empty where words say so."""
+        words = (word.strip().lower() for word in self.bona_fide.split(","))
+        return frozenset(word for word in words if word)
+
+
+def label_of(word: str) -> int | None:
+    """Return 1 for a word that means bona fide, 0 for one that means spoof, None for others."""
+    plain = plain_word(word)
+    if plain in BONA_FIDE:
+        return 1
+    return 0 if plain in SPOOF else None
+
+
+def plain_word(word: str) -> str:
+    """Return a word in lower case without spaces, hyphens, dots and underscores."""
+    return _SEPARATORS.sub("", word.strip().lower())
+
+
+def words_in(name: str) -> list[str]:
+    """Return the words of a name such as `real_speech-2`, in lower case."""
+    return [word for word in _SEPARATORS.split(name.strip().lower()) if word]
+
+
+def labels_of_values(
+    column: str,
+    values: Sequence[str],
+    where: str,
+    bona_fide: Collection[str] = (),
+) -> list[int]:
+    """Return the label of each value of a column.
+
+    Args:
+        column: Name of the column: of one that asks a question, 'is_fake', yes and no are labels.
+        where: File in messages.
+        bona_fide: Values that mean bona fide; all others are spoofs then. Empty: words say so.
+
+    Raises:
+        AsdfError: a value means neither class, or may mean either; the message has all of them.
+    """
+    plain = [value.strip().lower() for value in values]
+    counts = Counter(plain)
+    if bona_fide:
+        absent = set(bona_fide) - set(counts)
+        if absent:
+            raise AsdfError(
+                f"{where}: no {column} is {', '.join(sorted(absent))}, which is to mean bona fide. "
+                f"There are {_seen(counts)}."
+            )
+        return [int(value in bona_fide) for value in plain]
+    meanings = {value: meaning_of(column, value) for value in counts}
+    unknown = [value for value, meaning in meanings.items() if meaning is None]
+    if unknown:
+        example = unknown[0] if unknown[0] and "," not in unknown[0] else "VALUE"
+        reason = "means neither bona fide nor spoof by itself"
+        if set(unknown) <= _YES | _NO:
+            reason = (
+                "may mean either class: in half of the field's sets 1 is bona fide, in the other "
+                "half spoof"
+            )
+        raise AsdfError(
+            f"{where}: {column} = {', '.join(map(repr, sorted(unknown)[:_SHOWN]))} {reason}. The "
+            f"column has {_seen(counts)}. Say which values are bona fide; all others are spoofs "
+            f"then: python -m asdf lists FILE --bona-fide {example}, or Corpus(..., "
+            f"bona_fide={example!r}) in run.py."
+        )
+    # Every value has a meaning here; the loop says so to the type checker.
+    return [meaning for value in plain if (meaning := meanings[value]) is not None]
+
+
+def meaning_of(
+    column: str,
+    value: str,
+) -> int | None:
+    """Return the label that a value of a column means; None where it may mean either, or neither.
+
+    A yes or a no is a label in a column that asks for a class by its name, such as `is_fake`.
+    """
+    value = value.strip().lower()
+    asked = _asked_class(column)
+    if asked is not None and value in _YES | _NO:
+        return asked if value in _YES else 1 - asked
+    return label_of(value)
+
+
+def _asked_class(column: str) -> int | None:
+    """Return the class that a column asks for by its name, such as `is_fake`; None for others."""
+    words = [word for word in words_in(column) if word not in ("is", "label", "flag", "target")]
+    return label_of("".join(words)) if words else None
+
+
+def _seen(counts: Mapping[str, int]) -> str:
+    """Return the values with their numbers, the most frequent ones first."""
+    ordered = Counter(counts).most_common()
+    shown = [f"{value!r} ({count:,})" for value, count in ordered[:_SHOWN]]
+    rest = len(ordered) - _SHOWN
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+
+
+def are_labels(
+    column: str,
+    values: Iterable[str],
+) -> bool:
+    """Whether each of some values means a class."""
+    return all(meaning_of(column, value) is not None for value in values)

@@ -1,0 +1,129 @@
+"""`python -m asdf lists`: the lists of a folder or a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.__main__ import main
+from asdf.commands.embed_trials import read_recordings
+from asdf.recipe.declared_corpora import find_corpus
+from asdf.trials.lists import check_files, read_list
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Ten speakers with two recordings of either class each."""
+    folder = tmp_path / "data"
+    for number in range(40):
+        kind = ("real", "fake/vits")[number % 2]
+        path = folder / kind / f"S{number // 4}_{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, np.full(800, 0.1), 16000)
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main(["lists", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_a_folder_is_divided_by_speakers(data, capsys):
+    status, out, err = run(capsys, data, "--names", "{speaker}_{}", "--shares", "60,20,20")
+    assert (status, err) == (0, "")
+    assert [line.split()[1:] for line in out.splitlines()] == [
+        ["trials", "bona", "fide", "spoof", "speakers", "attacks"],
+        ["24", "12", "12", "6", "1"],
+        ["8", "4", "4", "2", "1"],
+        ["8", "4", "4", "2", "1"],
+    ]
+    speakers = []
+    for name in ("train", "dev", "eval"):
+        trials = read_list(data / f"{name}_list.txt", data)
+        check_files([trials])
+        speakers.append(set(trials.columns["speaker"]))
+        assert set(trials.columns["attack"]) == {"-", "vits"}
+    assert len(set.union(*speakers)) == sum(map(len, speakers)) == 10
+    # A second time the same bytes.
+    before = (data / "dev_list.txt").read_bytes()
+    run(capsys, data, "--names", "{speaker}_{}", "--shares", "60,20,20")
+    assert (data / "dev_list.txt").read_bytes() == before
+
+
+def test_without_speakers_it_warns(data, capsys):
+    _, _, err = run(capsys, data, "--shares", "80,20,0")
+    assert "warning: no speaker is known" in err
+    assert not (data / "eval_list.txt").exists()
+
+
+def test_speakers_from_a_table(data, capsys, tmp_path):
+    rows = "".join(f"S{number // 4}_{number};voice{number // 8};f\n" for number in range(40))
+    (tmp_path / "meta.csv").write_text(f"name;speaker_id;sex\n{rows}")
+    status, _, err = run(capsys, data, "--table", tmp_path / "meta.csv")
+    assert (status, err) == (0, "")
+    trials = read_list(data / "train_list.txt", data)
+    assert set(trials.columns) == {"attack", "speaker", "sex"}
+    assert {name[:5] for name in trials.columns["speaker"]} == {"voice"}
+    (tmp_path / "meta.csv").write_text("name;speaker_id\nS0_0;voice0\n")
+    status, _, err = run(capsys, data, "--table", tmp_path / "meta.csv")
+    assert status != 0 and "has no row of 39 of the 40 recordings" in err
+
+
+def test_folders_of_splits_are_the_lists(tmp_path, capsys):
+    for name in ("train/real/a.wav", "train/fake/b.wav", "test/real/c.wav", "val/fake/d.wav"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(tmp_path / name, np.zeros(800), 16000)
+    status, _, err = run(capsys, tmp_path, "--into", tmp_path / "lists")
+    assert status == 0 and "dev_list.txt has no bona fide recording" in err
+    assert (tmp_path / "lists" / "eval_list.txt").read_text() == (
+        "utterance\tlabel\n../test/real/c.wav\t1\n"
+    )
+    trials = read_list(tmp_path / "lists" / "train_list.txt", tmp_path / "lists")
+    check_files([trials])
+    assert trials.labels.tolist() == [0, 1]
+
+
+def test_a_table_of_any_header(data, capsys, tmp_path):
+    rows = "".join(
+        f"{path.relative_to(data)},{int('real' in path.parts)},{path.stem.split('_')[0]}\n"
+        for path in sorted(data.rglob("*.wav"))
+    )
+    (data / "all.csv").write_text(f"wav,y,spk\n{rows}")
+    status, _, err = run(capsys, data / "all.csv", "--columns", "label=y")
+    assert status != 0 and "y = '0', '1' may mean either class" in err
+    status, _, err = run(capsys, data / "all.csv", "--columns", "label=y", "--bona-fide", "1")
+    assert (status, err) == (0, "")
+    trials = read_list(data / "train_list.txt", data)
+    assert set(trials.columns) == {"speaker"}
+    assert all(
+        ("real" in name) == bool(y) for name, y in zip(trials.ids, trials.labels, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shares", "50,50"], "three numbers whose sum is 100"),
+        (["--shares", "50,60,-10"], "three numbers whose sum is 100"),
+        (["--columns", "label=y"], "--columns are of a table, and this is a folder"),
+        (["--names", "{}"], "name what parts of a path are"),
+    ],
+)
+def test_mistakes(data, capsys, options, message):
+    status, _, err = run(capsys, data, *options)
+    assert status == 2 and message in err
+    assert not list(data.glob("*_list.txt"))
+
+
+def test_a_folder_and_its_name_are_audited_alike(data):
+    by_path = read_recordings(str(data), None, classes=True)
+    by_name = read_recordings(f"folder:{data}", None)
+    assert by_path.labels.tolist() == by_name.labels.tolist() == [0] * 20 + [1] * 20
+    assert by_path.ids == by_name.ids
+    assert find_corpus(f"folder:{data}", {}).read("x", Path("/nowhere")).ids == by_path.ids
+    # Embeddings of a folder have no labels, as before.
+    assert set(read_recordings(str(data), None).labels.tolist()) == {-1}

@@ -1,0 +1,186 @@
+"""Folders such as real/ and fake/ as a corpus, by name and divided into lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asdf.corpora import choose, columns_from_names, parse_located, read_class_folders, split_trials
+from asdf.corpora.checking import compare_with_disk
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
+from asdf.trials.trees import open_tree
+from asdf.trials.trial_list import TrialList
+
+# What the registry's test looks for: a small tree of "folder".
+
+
+def make(folder: Path, *names: str) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return folder
+
+
+def labels(folder: Path, split: str = "", bona_fide: tuple[str, ...] = ()) -> dict[str, int]:
+    trials = read_class_folders(open_tree(folder), split, bona_fide).trials
+    return dict(zip(trials.ids, trials.labels.tolist(), strict=True))
+
+
+def test_the_folders_on_the_way_say_the_class(tmp_path):
+    make(tmp_path, "real/a.wav", "Fake/x/b.flac", "mine/bona-fide/deep/c.mp3", "ai_speech/d.wav")
+    assert labels(tmp_path) == {
+        "real/a.wav": 1,
+        "Fake/x/b.flac": 0,
+        "mine/bona-fide/deep/c.mp3": 1,
+        "ai_speech/d.wav": 0,
+    }
+
+
+def test_splits_are_folders_above_or_below(tmp_path):
+    make(
+        tmp_path, "training/real/a.wav", "training/fake/b.wav", "real/test/c.wav", "fake/val/d.wav"
+    )
+    assert labels(tmp_path, "train") == {"training/real/a.wav": 1, "training/fake/b.wav": 0}
+    assert labels(tmp_path, "training") == labels(tmp_path, "train")
+    assert labels(tmp_path, "dev") == {"fake/val/d.wav": 0}
+    reading = read_class_folders(open_tree(tmp_path), "eval")
+    assert reading.trials.columns == {"split": ["eval"]}
+    disk = compare_with_disk(reading, open_tree(tmp_path))
+    assert (disk.missing, disk.unnamed) == ([], [])
+    with pytest.raises(AsdfError, match="no folder is of a split 'x'; found: dev, eval, train"):
+        labels(tmp_path, "x")
+
+
+def test_folders_of_spoofs_are_attacks_unless_speech_has_the_same(tmp_path):
+    make(tmp_path / "one", "real/a.wav", "fake/vits/b.wav", "fake/xtts/c.wav")
+    columns = read_class_folders(open_tree(tmp_path / "one"), "").trials.columns
+    assert columns == {"attack": ["vits", "xtts", "-"]}
+    make(tmp_path / "two", "real/ann/a.wav", "fake/ann/b.wav")
+    columns = read_class_folders(open_tree(tmp_path / "two"), "").trials.columns
+    assert columns == {"folder": ["ann", "ann"]}
+
+
+def test_what_no_folder_says_is_noted_and_what_they_contradict_refused(tmp_path):
+    make(tmp_path, "real/a.wav", "fake/b.wav", "other/c.wav", "d.wav")
+    reading = read_class_folders(open_tree(tmp_path), "")
+    assert reading.notes == [
+        "recordings below no folder that says a class, left out: 2, such as d.wav"
+    ]
+    make(tmp_path / "real", "fake/e.wav")
+    with pytest.raises(AsdfError, match=r"both classes: real \(bona fide\), fake \(spoof\)"):
+        labels(tmp_path)
+
+
+def test_unknown_words_are_shown_and_can_be_stated(tmp_path):
+    make(tmp_path, "people/a.wav", "voices/b.wav", "voices/c.wav")
+    with pytest.raises(AsdfError, match=r"Folders in it: 'voices', 'people'.*--bona-fide NAME"):
+        labels(tmp_path)
+    assert labels(tmp_path, "", ("people",)) == {
+        "people/a.wav": 1,
+        "voices/b.wav": 0,
+        "voices/c.wav": 0,
+    }
+    with pytest.raises(AsdfError, match="there is no recording in it"):
+        labels(make(tmp_path / "empty", "x.txt"))
+
+
+def test_a_config_names_a_folder(tmp_path):
+    make(tmp_path / "my/data", "train/real/a.wav", "train/fake/b.wav", "dev/real/c.wav")
+    corpus = find_corpus("folder:my/data:train", {})
+    trials = corpus.read("folder:my/data:train", tmp_path)
+    assert (trials.ids, trials.labels.tolist()) == (
+        ["train/fake/b.wav", "train/real/a.wav"],
+        [0, 1],
+    )
+    assert trials.path(0) == tmp_path / "my/data/train/fake/b.wav"
+    assert trials.name == "folder:my/data:train"
+    assert set_parts("folder:my/data:train+mlaad", {}) == ["folder:my/data:train", "mlaad"]
+    stated = find_corpus("folder:my/data?bona_fide=train", {})
+    assert stated.read("x", tmp_path).labels.tolist() == [0, 1, 1]
+    declared = Corpus(reader="folder:my/data", bona_fide="train")
+    assert declared.read("x", tmp_path).labels.tolist() == [0, 1, 1]
+
+
+def test_names_that_cannot_be_meant_are_refused():
+    for name in ("folder:", "folder:a:b:c", "hub::test", "folder:a?label"):
+        with pytest.raises(UsageError, match=r"write|behind"):
+            choose(name)
+    located = parse_located("hub:org/set/en@v1:test?label=y,bona_fide=0")
+    assert located is not None
+    assert (located.where, located.split) == ("org/set/en@v1", "test")
+    assert (located.columns.names, located.columns.bona_fide) == ({"label": "y"}, "0")
+    assert parse_located("mlaad:de") is None
+
+
+def trials_of(speakers: dict[str, int], attacks: tuple[str, ...] = ("A", "B")) -> TrialList:
+    """Return as many trials of each speaker as stated, a bona fide one after each spoof."""
+    ids = [f"{name}/{number}" for name, count in speakers.items() for number in range(count)]
+    spoken = [name.split("/")[0] for name in ids]
+    numbers = [int(name.split("/")[1]) for name in ids]
+    kinds = ["-" if n % 2 else attacks[n // 2 % len(attacks)] for n in numbers]
+    return TrialList(
+        ids, np.array([n % 2 for n in numbers]), columns={"speaker": spoken, "attack": kinds}
+    )
+
+
+def test_speakers_are_apart_and_lists_have_their_shares():
+    trials = trials_of({f"S{number}": 8 for number in range(50)})
+    lists = split_trials(trials, {"train": 0.7, "dev": 0.1, "eval": 0.2}, seed=3)
+    assert sorted(np.concatenate(list(lists.values()))) == list(range(400))
+    speakers = {name: {trials.columns["speaker"][i] for i in part} for name, part in lists.items()}
+    assert {name: len(known) for name, known in speakers.items()} == {
+        "train": 35,
+        "dev": 5,
+        "eval": 10,
+    }
+    assert not speakers["train"] & speakers["dev"] and not speakers["dev"] & speakers["eval"]
+    # Each speaker has four bona fide trials and two of either attack.
+    assert Counter(trials.columns["attack"][i] for i in lists["eval"]) == {
+        "-": 40,
+        "A": 20,
+        "B": 20,
+    }
+
+
+def test_without_speakers_every_class_and_attack_has_its_share():
+    trials = trials_of({"": 400})
+    lists = split_trials(trials, {"train": 0.8, "dev": 0.2})
+    assert Counter(trials.columns["attack"][i] for i in lists["dev"]) == {"-": 40, "A": 20, "B": 20}
+
+
+def test_the_seed_and_the_trials_alone_decide():
+    trials = trials_of({f"S{number}": 4 for number in range(20)})
+    shares = {"train": 0.5, "dev": 0.5}
+    first = split_trials(trials, shares, seed=1)
+    assert (first["dev"] == split_trials(trials, shares, seed=1)["dev"]).all()
+    assert (first["dev"] != split_trials(trials, shares, seed=2)["dev"]).any()
+    # Another order of the same trials gives the same lists.
+    order = np.random.default_rng(0).permutation(len(trials))
+    moved = split_trials(trials.select(order), shares, seed=1)
+    assert {trials.ids[i] for i in first["dev"]} == {trials.ids[order[i]] for i in moved["dev"]}
+
+
+def test_too_few_speakers_for_the_lists():
+    with pytest.raises(AsdfError, match="2 speakers or recordings are too few for 3 lists"):
+        split_trials(trials_of({"S": 4, "T": 4}), {"train": 0.7, "dev": 0.2, "eval": 0.1})
+
+
+def test_columns_from_names():
+    ids = ["real/p225_001.wav", "fake/vits/p226_002_x.flac"]
+    assert columns_from_names(ids, ["{speaker}_{}"]) == {"speaker": ["p225", "p226"]}
+    patterns = ["fake/{attack}/{speaker}_{}", "{speaker}_{text}"]
+    assert columns_from_names(ids, patterns) == {
+        "attack": ["", "vits"],
+        "speaker": ["p225", "p226"],
+        "text": ["001", ""],
+    }
+    with pytest.raises(AsdfError, match=r"1 of 2 paths do not fit, such as 'real/p225_001.wav'"):
+        columns_from_names(ids, ["vits/{speaker}_{}"])
+    for pattern in ("{}", "name", "{a}_{a}", "{label}_{}"):
+        with pytest.raises(UsageError, match="name what parts of a path are"):
+            columns_from_names(ids, [pattern])

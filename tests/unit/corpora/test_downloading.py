@@ -1,0 +1,195 @@
+"""Corpora from a record of Zenodo, which a server on this machine stands for."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.__main__ import main
+from asdf.corpora import downloading
+from asdf.corpora.downloading import download_record, look_up_record
+from asdf.errors import AsdfError
+
+
+class Zenodo(ThreadingHTTPServer):
+    """Files of one record; `breaks` has after how many bytes the next answers end."""
+
+    daemon_threads = True
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = files
+        self.breaks: list[int] = []
+        self.damaged = False
+        self.asked: list[tuple[str, str | None]] = []
+        self.names: dict[str, str] = {}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def record(self) -> bytes:
+        files = []
+        for name, content in self.files.items():
+            files.append(
+                {
+                    "key": self.names.get(name, name),
+                    "size": len(content),
+                    "checksum": f"md5:{hashlib.md5(content).hexdigest()}",
+                    "links": {"self": f"{self.url}/files/{name}"},
+                }
+            )
+        return json.dumps({"metadata": {"license": {"id": "cc-by-4.0"}}, "files": files}).encode()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Zenodo
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Range")))
+        if self.path.startswith("/api/records/"):
+            self.answer(200, self.server.record())
+            return
+        content = self.server.files.get(self.path.removeprefix("/files/"))
+        if content is None:
+            self.send_error(404)
+            return
+        if self.server.damaged:
+            content = bytes(len(content))
+        first = int((self.headers.get("Range") or "bytes=0-")[6:-1])
+        body = content[first:]
+        length = len(body)
+        if self.server.breaks:
+            body = body[: self.server.breaks.pop(0)]
+        self.answer(206 if first else 200, body, length)
+
+    def answer(self, status: int, body: bytes, length: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def recording() -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(800), 16000, format="WAV")
+    return file.getvalue()
+
+
+def zipped(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def tarred(*members: tarfile.TarInfo, mode: str = "w:gz") -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+    return file.getvalue()
+
+
+@pytest.fixture
+def zenodo(monkeypatch: pytest.MonkeyPatch):
+    odss = zipped(
+        **{"odss/natural/vctk/p1/a.wav": recording(), "odss/vits/vctk/p1/b.wav": recording()}
+    )
+    with Zenodo({"odss.zip": odss, "README.txt": b"read me"}) as server:
+        monkeypatch.setattr(downloading, "ZENODO", server.url)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+
+
+def test_a_corpus_is_downloaded_unpacked_and_counted(zenodo, tmp_path, capsys):
+    status = main(["corpora", "odss", str(tmp_path), "--download"])
+    out, err = capsys.readouterr()
+    assert status == 0 and "trials       2: 1 bona fide, 1 spoof" in out and "all there" in out
+    assert "2 files, 0.00 GB, licence cc-by-4.0" in err and "odss.zip is unpacked" in err
+    assert (tmp_path / "ODSS/README.txt").read_bytes() == b"read me"
+    # A second time nothing is fetched, also without the archive.
+    (tmp_path / "ODSS/odss.zip").unlink()
+    zenodo.asked.clear()
+    assert main(["corpora", "odss", str(tmp_path), "--download"]) == 0
+    assert zenodo.asked == [("/api/records/8370669", None)]
+
+
+def test_a_broken_connection_goes_on_where_it_ended(zenodo, tmp_path):
+    zenodo.files = {"a.tar": bytes(range(256)) * 4000}
+    zenodo.breaks = [300_000, 0]
+    with pytest.raises(AsdfError, match="the connection ended after 300,000 of 1,024,000 bytes"):
+        download_record(look_up_record("1"), tmp_path)
+    assert (tmp_path / "a.tar.part").stat().st_size == 300_000
+    zenodo.breaks = [100_000]
+    assert download_record(look_up_record("1"), tmp_path) == []
+    assert (tmp_path / "a.tar").read_bytes() == zenodo.files["a.tar"]
+    ranges = [part for path, part in zenodo.asked if path == "/files/a.tar"]
+    assert ranges == [None, "bytes=300000-", "bytes=300000-", "bytes=400000-"]
+
+
+def test_what_arrives_damaged_is_removed(zenodo, tmp_path):
+    zenodo.damaged = True
+    with pytest.raises(AsdfError, match="arrived damaged: its MD5 is not"):
+        download_record(look_up_record("1"), tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
+
+
+def test_archives_stay_in_their_folder(zenodo, tmp_path):
+    outside = tarfile.TarInfo("../evil.txt")
+    link = tarfile.TarInfo("link")
+    link.type = tarfile.SYMTYPE
+    link.linkname = "/etc/passwd"
+    for member, message in ((outside, "nothing of it is trusted"), (link, "link is no file")):
+        zenodo.files = {"x.tar.gz": tarred(member)}
+        with pytest.raises(AsdfError, match=message):
+            download_record(look_up_record("1"), tmp_path / "in")
+    zenodo.files = {"x.zip": zipped(**{"../../evil.txt": b"x"})}
+    with pytest.raises(AsdfError, match="nothing of it is trusted"):
+        download_record(look_up_record("1"), tmp_path / "in")
+    assert not list(tmp_path.rglob("evil.txt")) and not (tmp_path / "in/link").exists()
+    zenodo.files = {"x.zip": b"no zip at all"}
+    with pytest.raises(AsdfError, match="it cannot be unpacked"):
+        download_record(look_up_record("1"), tmp_path / "in")
+
+
+@pytest.mark.parametrize("name", ["../x.zip", "a/b.zip", ".hidden", "a\\b"])
+def test_files_of_names_that_lead_elsewhere_are_refused(zenodo, tmp_path, name):
+    zenodo.names = {"odss.zip": name}
+    with pytest.raises(AsdfError, match="this is no record of files"):
+        look_up_record("1")
+
+
+def test_what_is_not_public_is_explained(zenodo, tmp_path, capsys):
+    for name, reason in (("fakeavceleb", "to those who ask"), ("sonar", "no public files")):
+        assert main(["corpora", name, str(tmp_path), "--download"]) == 2
+        err = capsys.readouterr().err
+        assert reason in err and f"python -m asdf corpora {name} FOLDER" in err
+    assert main(["corpora", "odss", "--download"]) == 2
+    assert not zenodo.asked
+
+
+def test_from_the_hub_it_is_linked_from_the_cache(hub, tmp_path, capsys):
+    pytest.importorskip("huggingface_hub")
+    name = "DATASET_VCTK_BONAFIDE/test/p227_001.wav"
+    archive = zipped(**{"DATASET_VITS/test/p227_002.wav": recording()})
+    hub.repository("isjwdu/DFADD").commit({name: recording(), "spoofs.zip": archive})
+    assert main(["corpora", "dfadd:test", str(tmp_path), "--download"]) == 0
+    out = capsys.readouterr().out
+    assert "trials       2: 1 bona fide, 1 spoof" in out
+    assert (tmp_path / "DFADD" / name).is_symlink()
