@@ -107,7 +107,11 @@ class DescribedNetwork:
 
     def _check(self, shapes: Mapping[str, torch.Size], advice: str) -> None:
         name = self.settings.network.network_class.rpartition(".")[2]
-        check_layers(shapes, self.state, name, self.source, advice, self.ignored, self.own_names)
+        names = dict(self.own_names)
+        if names:
+            # Published files name what stands behind a front end as if it stood alone.
+            names = {**{each: each.removeprefix("back_end.") for each in shapes}, **names}
+        check_layers(shapes, self.state, name, self.source, advice, self.ignored, names)
 
     def _is_ours(self) -> bool:
         """Return whether all classes that the file names are ours; others have to lie in `folder`.

@@ -85,7 +85,8 @@ _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and 
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
     f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), those of AntiDeepfake "
-    f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc), and raw-waveform AASIST, AASIST-L and RawNet2"
+    f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), "
+    "folders of transformers' audio classifiers, and raw-waveform AASIST, AASIST-L and RawNet2"
 )
 # What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
 # Face and torchaudio. Any other layer may be a head that gives scores.
@@ -186,9 +187,10 @@ def _own_names(
     state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], settings: Sections
 ) -> dict[str, str]:
     """Return the file's names of layers by ours, also of those of its front end that it lacks."""
-    prefixes = [
-        each for each in PUBLISHED_FRONT_ENDS if any(name.startswith(each) for name in own_layers)
-    ]
+    prefixes = []
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in own_layers):
+            prefixes.append(prefix)
     if not prefixes:
         return {}
     architecture = Architecture.from_text(settings.front_end.architecture)

@@ -68,7 +68,8 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
         """Return a layer's output times its gate, which an attentive mean over time decides."""
         weights_BL1 = self.attn_scores(x_BLC).softmax(dim=1)
         mean_B1C = (weights_BL1 * x_BLC).sum(dim=1, keepdim=True)
-        return x_BLC * self.fc0(mean_B1C).sigmoid()
+        gated_BLC: Tensor = x_BLC * self.fc0(mean_B1C).sigmoid()
+        return gated_BLC
 
 
 class SSL_GatedConformer(PairedDetector):

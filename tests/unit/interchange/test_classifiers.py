@@ -25,6 +25,7 @@ from tests.unit.interchange.classifier_folders import (
     make_extractor,
     save_classifier,
 )
+from tests.unit.networks.inspection import frozen_names, names_without_gradient
 
 OWN = ("wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat")
 # Quiet, so that what is added to its variance shows.
@@ -363,3 +364,13 @@ def test_without_transformers_the_message_names_the_extra(tmp_path, monkeypatch)
     assert expected.keys() == again.keys()
     with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[transformers\]'"):
         import_detector(tmp_path / "other")
+
+
+@pytest.mark.parametrize("family", ["hubert", "sew", "whisper", "audio-spectrogram-transformer"])
+def test_exactly_what_learns_gets_a_gradient(family, tmp_path):
+    save_classifier(tmp_path, family)
+    network = import_detector(tmp_path).network.train()
+    _, logits = network(0.1 * torch.randn(2, 7000))
+    logits.square().sum().backward()
+    assert names_without_gradient(network) == frozen_names(network)
+    assert not any(name.startswith("back_end.") for name in frozen_names(network))
