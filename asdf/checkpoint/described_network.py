@@ -9,7 +9,7 @@ tensors have no numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class DescribedNetwork:
         state: Layers of the file, which those of a class of ours are compared with.
         source: Name of the file in messages.
         folder: Folder that holds the module of a user's own network class.
-        advice, ignored: as of `check_layers`.
+        advice, ignored, own_names: as of `check_layers`.
     """
 
     settings: Sections
@@ -61,6 +61,7 @@ class DescribedNetwork:
     folder: Path | None
     advice: str = OTHER_ARCHITECTURE
     ignored: Collection[str] = ()
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
     def build(self) -> nn.Module:
         """Build the network for the layers of the file, which are not loaded.
@@ -106,7 +107,11 @@ class DescribedNetwork:
 
     def _check(self, shapes: Mapping[str, torch.Size], advice: str) -> None:
         name = self.settings.network.network_class.rpartition(".")[2]
-        check_layers(shapes, self.state, name, self.source, advice, self.ignored)
+        names = dict(self.own_names)
+        if names:
+            # Published files name what stands behind a front end as if it stood alone.
+            names = {**{each: each.removeprefix("back_end.") for each in shapes}, **names}
+        check_layers(shapes, self.state, name, self.source, advice, self.ignored, names)
 
     def _is_ours(self) -> bool:
         """Return whether all classes that the file names are ours; others have to lie in `folder`.

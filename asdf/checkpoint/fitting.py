@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from asdf.checkpoint.base_weights import compare_with_base
 from asdf.checkpoint.state_dicts import READABLE
 from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
-from asdf.text import and_more
+from asdf.text import and_more, shorten
 
 PUBLISHED_FRONT_END = "ssl_model.model."
 """How the names of a front end's layers begin in SSL_Anti-spoofing's files."""
@@ -33,6 +33,7 @@ OTHER_ARCHITECTURE = (
     f"They are of another architecture (front_end.architecture), or of another kind. {READABLE}."
 )
 _NAMES_SHOWN = 6
+_LAYERS_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,19 @@ class LayerDifferences:
 
 
 def compare_layers(
-    shapes: Mapping[str, torch.Size], state: Mapping[str, Any], ignored: Collection[str] = ()
+    shapes: Mapping[str, torch.Size],
+    state: Mapping[str, Any],
+    ignored: Collection[str] = (),
+    own_names: Mapping[str, str] | None = None,
 ) -> LayerDifferences:
     """Compare the layers of a file with the `shapes` of a network's.
 
     Args:
         state: the file's layers; one that is no tensor is of another shape.
         ignored: names that the file may hold and the network need not have.
+        own_names: names that the file itself has for its layers, by the network's.
     """
+    own = own_names or {}
     misshapen = []
     for name, shape in shapes.items():
         value = state.get(name)
@@ -74,9 +80,11 @@ def compare_layers(
         held = f"a {type(value).__name__}"
         if isinstance(value, Tensor):
             held = _describe(value.shape)
-        misshapen.append(f"{name} ({held} in the file, {_describe(shape)} in the network)")
-    missing = [name for name in shapes if name not in state]
-    unknown = [name for name in state if name not in shapes and name not in ignored]
+        in_file = own.get(name, name)
+        misshapen.append(f"{in_file} ({held} in the file, {_describe(shape)} in the network)")
+    missing = [own.get(name, name) for name in shapes if name not in state]
+    extra = [name for name in state if name not in shapes and name not in ignored]
+    unknown = [own.get(name, name) for name in extra]
     return LayerDifferences(missing, misshapen, unknown)
 
 
@@ -87,6 +95,7 @@ def check_layers(
     source: str,
     advice: str = OTHER_ARCHITECTURE,
     ignored: Collection[str] = (),
+    own_names: Mapping[str, str] | None = None,
 ) -> None:
     """Check that a file has each layer of a network, in its shape, and no others.
 
@@ -94,11 +103,12 @@ def check_layers(
         network, source: Names of the network and of the file in the message.
         advice: Advice about layers that differ.
         ignored: names that the file may hold and the network need not have.
+        own_names: as of `compare_layers`.
 
     Raises:
         AsdfError: names the layers that are missing, of another shape, or unknown.
     """
-    differences = compare_layers(shapes, state, ignored).describe()
+    differences = compare_layers(shapes, state, ignored, own_names).describe()
     if differences:
         raise AsdfError(
             f"weights {source} do not fit {network}; nothing was loaded. Layers {differences}. "
@@ -134,6 +144,16 @@ def load_layers(
         strict=not absent,
     )
     compare_with_base(module, state)
+
+
+def describe_layers(layers: Mapping[str, Tensor]) -> str:
+    """Return in words the names and shapes of the first layers, and how many more there are."""
+    shown = [
+        f"{shorten(name)} ({_describe(tensor.shape)})"
+        for name, tensor in islice(layers.items(), _LAYERS_SHOWN)
+    ]
+    names = [*shown, *list(layers)[_LAYERS_SHOWN:]]
+    return f"it holds {and_more(names, _LAYERS_SHOWN)}"
 
 
 def by_module(names: Iterable[str]) -> str:

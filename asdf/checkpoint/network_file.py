@@ -156,6 +156,8 @@ class NetworkFile:
             module.pretrained for module in network.modules() if isinstance(module, FrontEnd)
         }
         front_end = self_contained(settings.front_end, network)
+        # The file has all numbers, and where training began is a path of some machine.
+        trained = replace(settings.network, initial_network=None)
         state = network.state_dict()
         heads = describe_heads(network)
         base = base_of(network)
@@ -171,7 +173,7 @@ class NetworkFile:
             loss=describe_loss(network),
             sources=heads.pop("sources", None),
             heads=heads or None,
-            settings=replace(settings, front_end=front_end).plain(),
+            settings=replace(settings, front_end=front_end, network=trained).plain(),
             # Of several front ends with different weights no repository is named.
             pretrained=pretrained.pop() if len(pretrained) == 1 else None,
             **entries,

@@ -55,9 +55,9 @@ def read_hub_folder(folder: Path) -> NetworkFile:
     if config.get("format") != FORMAT:
         raise OtherLayoutError(
             f"{folder} holds no detector of ASDF, but a network of the type "
-            f"{config.get('model_type')!r}. If it is wav2vec2, hubert or wavlm, it is a front end: "
-            "name the folder in front_end.weights. If it is a detector of another program, such as "
-            f"AntiDeepfake, turn it into one of ASDF first: python -m asdf import {folder} OUT"
+            f"{config.get('model_type')!r}. If it is a detector of another program, such as an "
+            "audio classifier of transformers, turn it into one of ASDF first: python -m asdf "
+            f"import {folder} OUT. If it is an encoder alone, name the folder in front_end.weights."
         )
     state, _ = read_safetensors(folder / WEIGHTS)
     return NetworkFile.from_description(config, state, folder)

@@ -35,8 +35,10 @@ from asdf.hub import (
     MEASURED_ON,
     KnownDetector,
     allows_commercial_use,
+    classifier_detectors,
     count_parameters,
     cpu_seconds,
+    df_arena_detectors,
     known_detectors,
     recommended,
     weights_bytes,
@@ -53,7 +55,11 @@ _OF_2019_LA = {
     "ASVspoof 2021 DF": "21DF",
     "In-the-Wild": "ITW",
 }
-_SHORT_LICENCES = {"CC BY-NC-SA 4.0": "BY-NC-SA", None: ""}
+_SHORT_LICENCES = {
+    "CC BY-NC-SA 4.0": "BY-NC-SA",
+    "DF Arena, non-commercial": "NC",
+    None: "",
+}
 _NOT_KNOWN = "not known here"
 _MEGABYTE = 1_000_000
 _GIGABYTE = 1_000_000_000
@@ -64,7 +70,8 @@ _NOTES = """\
 EERs in %, as their sources state them; none was measured with ASDF. 19LA, 21LA,
 21DF: ASVspoof 2019 LA, 2021 LA and DF. ITW: In-the-Wild, public figures. DFE24:
 Deepfake-Eval-2024, what circulated in 2024. BY-NC-SA: CC BY-NC-SA 4.0, no
-commercial use. No licence: none is known here, so ask the authors.
+commercial use. NC: a licence of its own, no commercial use. No licence: none is
+known here, so ask the authors.
 
 `python -m asdf detectors NAME` shows who measured an EER, the training sets,
 how much of a recording is scored, size and SHA-256, and how to use it."""
@@ -141,12 +148,20 @@ def _entry(detector: KnownDetector) -> dict[str, Any]:
 
 def _overview(detectors: Sequence[KnownDetector]) -> str:
     """Return the recommendations, the tables and the notes."""
-    on_hub = [each for each in detectors if each.on_hub]
+    arena = [each for each in detectors if each in df_arena_detectors()]
+    classifiers = [each for each in detectors if each in classifier_detectors()]
+    post_trained = [
+        each for each in detectors if each.on_hub and each not in (*arena, *classifiers)
+    ]
     others = [each for each in detectors if not each.on_hub]
     parts = [_recommendations(detectors)]
-    if on_hub:
+    if post_trained:
         title = "Trained on 74,000 h of over 100 languages, with most sets of the field"
-        parts += [title, _table(on_hub, _OF_MANY_SETS), _hardest(on_hub)]
+        parts += [title, _table(post_trained, _OF_MANY_SETS), _hardest(post_trained)]
+    if arena:
+        parts += ["DF-Arena's, trained on nine sets", _table(arena, _OF_2019_LA)]
+    if classifiers:
+        parts += ["Classifiers of transformers; no source states an EER", _names(classifiers)]
     if others:
         parts += ["Trained on ASVspoof 2019 LA, English", _table(others, _OF_2019_LA)]
     return "\n\n".join([*parts, _NOTES])
@@ -193,6 +208,12 @@ def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
         rows.append((detector.short_name, parameters, *_eers_on(detector, sets), str(licence)))
     numbers = range(1, 2 + len(sets))
     return "\n".join(aligned(rows, right=tuple(numbers)))
+
+
+def _names(detectors: Sequence[KnownDetector]) -> str:
+    rows: list[Sequence[str]] = [("detector", "licence")]
+    rows += [(detector.short_name, detector.licence or "") for detector in detectors]
+    return "\n".join(aligned(rows))
 
 
 def _eers_on(detector: KnownDetector, sets: Iterable[str]) -> list[str]:

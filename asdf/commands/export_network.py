@@ -4,6 +4,8 @@
     python -m asdf export net.pt --format aasist AASIST.pth          # the authors' AASIST, AASIST-L
     python -m asdf export net.pt --format rawnet2 RawNet2.pth        # ASVspoof 2021's RawNet2
     python -m asdf export net.pt --format antideepfake net.ckpt      # AntiDeepfake; or .safetensors
+    python -m asdf export net.pt --format df_arena model.safetensors  # DF-Arena's layers
+    python -m asdf export net.pt --format transformers_classifier folder/  # as it was imported
     python -m asdf export net.pt --format onnx net.onnx              # ONNX, for any language
     python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
@@ -17,6 +19,9 @@ ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embedd
 gives its numbers at all lengths that are checked; TorchScript, and ONNX with --samples, take
 exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages onnx
 and onnxruntime.
+
+A folder of transformers_classifier is what transformers' audio classifiers are, and what `import`
+reads of them: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
 
 A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the
 settings and the error rates that the network's file, or the results of its run, state.
@@ -51,6 +56,8 @@ FORMATS = (
     "aasist",
     "rawnet2",
     "antideepfake",
+    "df_arena",
+    "transformers_classifier",
     "onnx",
     "torchscript",
     "safetensors",
@@ -69,7 +76,10 @@ class ExportOptions(WeightsOptions):
     named: Path | None = argument("the file to write", "OUT", default=None, hidden=True)
     format: str = option(", ".join(FORMATS), "FORMAT", default=MISSING, choices=FORMATS)
     output: Path | None = option(
-        "the file to write; for hub and web the folder", "OUT", short="-o", needed=True
+        "the file to write; for transformers_classifier, hub and web the folder",
+        "OUT",
+        short="-o",
+        needed=True,
     )
     samples: int | None = option(
         "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
@@ -199,6 +209,29 @@ def _write_antideepfake(args: ExportOptions, network: nn.Module, file: NetworkFi
     return _describe_filled(filled)
 
 
+def _write_df_arena(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.checkpoint.safetensors import write_safetensors
+    from asdf.checkpoint.weights_file import write_weights_file
+    from asdf.interchange import df_arena_state
+
+    state = df_arena_state(network)
+    if args.out.suffix == ".safetensors":
+        write_safetensors(args.out, state, {"format": "pt"})
+    else:
+        write_weights_file(args.out, state)
+    return "DF-Arena's config.json and code are not in it: put it into a copy of their repository"
+
+
+def _write_classifier(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import write_classifier
+
+    settings = file.to_sections()
+    write_classifier(args.out, network, settings)
+    numbers = settings.back_end.classifier_bona_fide
+    named = ", ".join(settings.back_end.classifier_classes[number] for number in numbers)
+    return f"its classes keep their order and names; bona fide: {named}"
+
+
 def _describe_filled(filled: list[str]) -> str:
     if not filled:
         return "layers of the front end's pretraining are not in it: load it with strict=False"
@@ -299,12 +332,21 @@ def _write_web(args: ExportOptions, network: nn.Module, file: NetworkFile) -> st
     return "\n".join(lines)
 
 
-_PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake")
+_PUBLISHED = (
+    "ssl_anti_spoofing",
+    "aasist",
+    "rawnet2",
+    "antideepfake",
+    "df_arena",
+    "transformers_classifier",
+)
 _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
     "aasist": _write_aasist,
     "rawnet2": _write_rawnet2,
     "antideepfake": _write_antideepfake,
+    "df_arena": _write_df_arena,
+    "transformers_classifier": _write_classifier,
     "onnx": _write_graph,
     "torchscript": _write_graph,
     "safetensors": _write_safetensors,

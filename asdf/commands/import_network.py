@@ -7,9 +7,14 @@
     python -m asdf import networks/epoch.7.pt net.pt      # of the original ASDF, or a checkpoint
     python -m asdf import hub:ORG/NAME net.pt             # of the hub, in any of these layouts
     python -m asdf import folder/ net.pt                  # a folder of `export --format hub`
+    python -m asdf import classifier/ net.pt              # an audio classifier of transformers
+    python -m asdf import classifier/ net.pt --bona-fide-class real   # a number or a name
+    python -m asdf import classifier/ net.pt --genuine a.wav --spoofed b.wav c.wav
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600  # with settings
 
-SLS, Nes2Net-X, Conformer and TCM with their front end are read as well. Nothing in FILE is run.
+SLS, Nes2Net-X, Conformer, TCM and DF-Arena's with their front end are read as well, and audio
+classifiers of transformers (`...ForSequenceClassification`, `...ForAudioClassification`) with two
+classes or named ones. Nothing in FILE is run.
 OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no
 other file. What the shapes of the layers leave open is the published value, or what you set as
 section.name=value. A published detector is scored as its authors score it.
@@ -17,6 +22,11 @@ section.name=value. A published detector is scored as its authors score it.
 Every layer of FILE goes into the network or is named with the reason why not; a layer that is
 missing or of another shape is an error. A pretrained front end alone is no detector: name it in
 front_end.weights.
+
+Which classes of a classifier are bona fide is read from their names (real, bonafide, human; fake,
+spoof, AI, synthetic). Where they say nothing (LABEL_0, LABEL_1), say it: --bona-fide-class, or
+recordings whose truth you know, --genuine and --spoofed. Recordings also check what is stated, of
+any layout: a contradiction is refused with the scores, and nothing is written.
 """
 
 from __future__ import annotations
@@ -26,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asdf.commands.import_clips import find_clips, import_checked
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_file, show
 from asdf.errors import UsageError
@@ -47,6 +58,18 @@ class ImportOptions:
     output: Path | None = option(
         "the network file to write, such as network.pt", "OUT", short="-o", needed=True
     )
+    bona_fide_class: tuple[str, ...] = option(
+        "which classes of a classifier are bona fide, by number (from 0) or name; all others are "
+        "spoof (default: by their names)",
+        "CLASS",
+        default=(),
+    )
+    genuine: tuple[str, ...] = option(
+        "genuine recordings (files, folders, lists) that the detector is held against",
+        "RECORDING",
+        default=(),
+    )
+    spoofed: tuple[str, ...] = option("spoofed recordings, likewise", "RECORDING", default=())
     network_folder: Path | None = option(
         "folder with the module of your own network class", "FOLDER"
     )
@@ -77,18 +100,23 @@ def main(arguments: list[str]) -> int:
 
     Raises:
         UsageError: a mistake in the command line.
-        AsdfError: the file cannot be read or does not fit, or OUT cannot be written.
+        AsdfError: the file cannot be read or does not fit, recordings contradict it, or OUT cannot
+            be written.
     """
     args = COMMAND.read(arguments)
     chosen = settings_of_words(args.settings)
     check_new(args.out)
+    clips = find_clips(args.genuine, args.spoofed)
     # From here on torch is needed, which takes seconds to import.
     from asdf.checkpoint.network_file import write_network_file
-    from asdf.interchange import find_network, import_detector, note_source
+    from asdf.interchange import find_network, note_source
 
     # Whole before anything is written: what does not fit leaves no file.
     path = find_network(args.file)
-    imported = import_detector(path, chosen, args.network_folder)
+    imported, said = import_checked(
+        path, chosen, args.network_folder, args.bona_fide_class, clips, args.out
+    )
+    imported.recognised.notes.extend(said)
     note_source(imported.file, path)
     write_network_file(args.out, imported.file)
     show(_report(imported.recognised, imported.network, args.out))

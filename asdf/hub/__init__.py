@@ -31,13 +31,10 @@ if TYPE_CHECKING:
         look_up,
         name_of,
     )
+    from asdf.hub.hub_detectors import classifier_detectors, df_arena_detectors
     from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
-    from asdf.hub.published_detectors import (
-        KnownDetector,
-        PublishedEer,
-        find_published,
-        known_detectors,
-    )
+    from asdf.hub.known_detector import KnownDetector, PublishedEer
+    from asdf.hub.published_detectors import find_published, known_detectors
     from asdf.hub.upload import Pushed, push_folder
 
 __all__, __getattr__ = open_door(__name__)

@@ -10,11 +10,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from asdf.hub.published_detectors import KnownDetector, known_detectors
+from asdf.hub.hub_detectors import DF_ARENA_LICENCE
+from asdf.hub.known_detector import KnownDetector
+from asdf.hub.published_detectors import known_detectors
 
 IN_THE_WILD = "In-the-Wild"
 HARDEST = "Deepfake-Eval-2024"
-COMMERCIAL = {"MIT": True, "CC BY-NC-SA 4.0": False}
+COMMERCIAL = {
+    "MIT": True,
+    "Apache-2.0": True,
+    "CC BY-NC-SA 4.0": False,
+    DF_ARENA_LICENCE: False,
+}
 """Licences of weights, and whether they allow commercial use."""
 
 MEASURED_ON = "one thread of an AMD EPYC that had other work too, float32"

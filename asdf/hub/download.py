@@ -21,7 +21,10 @@ from asdf.runs.log import LOG
 from asdf.text import quoted_and_more, shorten
 
 CONFIG = "config.json"
+PREPROCESSOR = "preprocessor_config.json"
 WEIGHTS = "model.safetensors"
+# As transformers names them; the first that exists is read.
+_OF_FOLDER = (WEIGHTS, "pytorch_model.bin")
 # Without documents such as LICENSE: nothing else is read by ASDF.
 _READ = (*SUFFIXES, ".json", ".md")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -102,8 +105,10 @@ def download_network(name: HubName) -> Path:
     cached = CachedRepository(name)
     with explained(name):
         commit, files = look_up_files(name, cached)
-        if CONFIG in files and WEIGHTS in files:
-            wanted = [CONFIG, WEIGHTS]
+        of_folder = _folder_weights(files)
+        if of_folder:
+            # Those of transformers say in it how recordings reach the network.
+            wanted = [CONFIG, PREPROCESSOR, *of_folder]
             path = cached.snapshot(commit)
         else:
             weights = _weights_among(name, files)
@@ -188,6 +193,21 @@ def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, 
         if file_name.endswith(".bin") and str(PurePosixPath(file_name).parent) in folders:
             del chosen[file_name]
     return chosen
+
+
+def _folder_weights(files: Mapping[str, HubFile]) -> list[str]:
+    """Return the files of weights that belong to a repository's config.json; none without it."""
+    if CONFIG not in files:
+        return []
+    for name in _OF_FOLDER:
+        if name in files:
+            return [name]
+    for name in _OF_FOLDER:
+        # In parts, which an index names.
+        if f"{name}.index.json" in files:
+            stem, _, suffix = name.rpartition(".")
+            return [f"{name}.index.json", f"{stem}-*-of-*.{suffix}"]
+    return []
 
 
 def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:

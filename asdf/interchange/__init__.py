@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from asdf.interchange.antideepfake import antideepfake_state, has_one_class
     from asdf.interchange.bundles import bundle_architecture, download_bundle
     from asdf.interchange.exported_graphs import samples_for, write_torchscript
+    from asdf.interchange.hub_layouts.class_names import UnknownPolarityError
+    from asdf.interchange.hub_layouts.classifier_writing import write_classifier
+    from asdf.interchange.hub_layouts.df_arena import df_arena_state
+    from asdf.interchange.hub_layouts.reference_clips import (
+        ClipScores,
+        check_stated,
+        describe_decision,
+        is_reversed,
+    )
     from asdf.interchange.importing import Imported, import_detector
+    from asdf.interchange.initial_network import build_on_network
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.named_networks import (
         describe_source,

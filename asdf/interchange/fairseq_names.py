@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.wavlm import join_attention_layers
+
+Layer = TypeVar("Layer")
 
 # Of the pretraining task, of its targets, and the output of networks fine-tuned to write text.
 _NOT_USED = re.compile(r"(mask_emb|label_embs_concat)$|(quantizer|project_q|final_proj|proj|aux)\.")
@@ -74,8 +77,8 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     return join_attention_layers(layers), left_out
 
 
-def fairseq_names(layers: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
-    """Return layers under fairseq's names, from torchaudio's.
+def fairseq_names(layers: Mapping[str, Layer], architecture: Architecture) -> dict[str, Layer]:
+    """Return layers, or what stands for them, under fairseq's names, from torchaudio's.
 
     Raises:
         AsdfError: the network is WavLM, which fairseq does not have.

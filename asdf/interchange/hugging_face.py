@@ -26,7 +26,7 @@ from asdf.checkpoint.state_dicts import state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.front_ends.wavlm import join_attention_layers
+from asdf.networks.front_ends.wavlm import join_attention_layers, split_attention_layers
 
 PREPROCESSOR = "preprocessor_config.json"
 # The first that exists is read: safetensors have no pickle and their tensors can be mapped.
@@ -36,6 +36,12 @@ WEIGHTS = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
+OLD_NAMES = {
+    ".weight_g": ".parametrizations.weight.original0",
+    ".weight_v": ".parametrizations.weight.original1",
+}
+"""As torch and transformers called the parts of a weight norm once, and call them now."""
+
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
 # Layers of pretraining, and what fine-tuned networks have after the encoder.
 _NOT_USED = re.compile(
@@ -120,6 +126,18 @@ def read_architecture(folder: Path) -> Architecture:
         raise AsdfError(
             f"{path} is of the model type {kind!r}; a front end is one of {', '.join(MODEL_TYPES)}."
         )
+    return architecture_of(config, path)
+
+
+def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:
+    """Return the architecture that a configuration of transformers describes.
+
+    Args:
+        path: Name of the configuration in messages.
+
+    Raises:
+        AsdfError: it is of a network that this front end cannot be, or cannot be understood.
+    """
     for name, value in _REQUIRED.items():
         if config.get(name, value) != value:
             raise AsdfError(
@@ -198,12 +216,29 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     layers = {}
     left_out = []
     for name, tensor in state.items():
+        new_name = name
+        for old, new in OLD_NAMES.items():
+            if name.endswith(old):
+                new_name = name.removesuffix(old) + new
         if _NOT_USED.match(name):
             left_out.append(name)
         elif name.startswith("feature_projection."):
-            layers[f"encoder.{name}"] = tensor
+            layers[f"encoder.{new_name}"] = tensor
         elif name.startswith("encoder."):
-            layers[f"encoder.transformer.{name.removeprefix('encoder.')}"] = tensor
+            layers[f"encoder.transformer.{new_name.removeprefix('encoder.')}"] = tensor
         else:
-            layers[name] = tensor
+            layers[new_name] = tensor
     return join_attention_layers(layers), left_out
+
+
+def hugging_face_name(name: str) -> str:
+    """Return transformers' name of a layer, from torchaudio's."""
+    if name.startswith("encoder.transformer."):
+        return f"encoder.{name.removeprefix('encoder.transformer.')}"
+    return name.removeprefix("encoder.")
+
+
+def hugging_face_names(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return layers under transformers' names, from torchaudio's."""
+    parts = split_attention_layers(layers)
+    return {hugging_face_name(name): tensor for name, tensor in parts.items()}

@@ -6,12 +6,12 @@ depend on. Nothing is written here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from asdf.checkpoint.attached_parts import LOSS, add_loss
 from asdf.checkpoint.described_network import DescribedNetwork
@@ -37,23 +37,29 @@ class Imported:
 
 
 def import_detector(
-    path: Path, chosen: Mapping[str, Any] | None = None, folder: Path | None = None
+    path: Path,
+    chosen: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    bona_fide: Sequence[str] = (),
 ) -> Imported:
     """Read a detector in any layout that `recognise` knows, from a file or a folder.
 
     Args:
         chosen: settings by their full names, which override the file's.
         folder: where the module of a user's own network class lies.
+        bona_fide: as of `recognise`.
 
     Raises:
-        UsageError: there is no such `folder`.
+        UsageError: there is no such `folder`, or no such class.
         AsdfError: the file cannot be read, is no detector, does not say enough of its network,
             lacks layers, or holds numbers that are not finite.
     """
-    read = recognise(path, chosen or {})
+    read = recognise(path, chosen or {}, bona_fide)
     source = str(path)
-    _check_finite(read.state, source)
-    described = DescribedNetwork(read.settings, read.state, source, folder)
+    _check_finite(read, source)
+    described = DescribedNetwork(
+        read.settings, read.state, source, folder, own_names=read.own_names
+    )
     network = replace(described, state=LOSS.without(read.state)).build()
     add_loss(network, read.loss, described)
     load_layers(network, read.state, source)
@@ -63,11 +69,11 @@ def import_detector(
     return Imported(network.eval(), file, read)
 
 
-def _check_finite(state: Mapping[str, Tensor], source: str) -> None:
+def _check_finite(read: Recognised, source: str) -> None:
     wrong = []
-    for name, tensor in state.items():
+    for name, tensor in read.state.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
-            wrong.append(name)
+            wrong.append(read.own_names.get(name, name))
     if wrong:
         raise AsdfError(
             f"{source} holds numbers that are not finite, and would give no scores. They are in "

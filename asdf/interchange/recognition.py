@@ -8,19 +8,21 @@ chooses, or an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END, PUBLISHED_FRONT_END
+from asdf.checkpoint.fitting import (
+    ANTIDEEPFAKE_FRONT_END,
+    PUBLISHED_FRONT_END,
+    PUBLISHED_FRONT_ENDS,
+    describe_layers,
+)
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.checkpoint.network_reading import read_network_file
-from asdf.checkpoint.plain_values import read_json
-from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.checkpoint.state_dicts import (
     OUR_KEY,
     check_tensors,
@@ -37,7 +39,11 @@ from asdf.interchange.antideepfake import (
     split_one_class,
 )
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
-from asdf.interchange.hugging_face import folder_of
+from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, own_names
+from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
+from asdf.interchange.hub_layouts.reading import read_hub_layout
+from asdf.interchange.nearest_layout import describe_nearest
 from asdf.interchange.published import (
     POSITIONS,
     UNUSED_NORM,
@@ -59,7 +65,7 @@ from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.views import NetworkSections
 from asdf.settings.sections import Sections, assign
 from asdf.settings.weights_names import BUNDLE
-from asdf.text import and_more, shorten
+from asdf.text import shorten
 
 OURS = "a network of ASDF"
 ORIGINAL = "a checkpoint of the original ASDF"
@@ -79,7 +85,8 @@ _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and 
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
     f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), those of AntiDeepfake "
-    f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc), and raw-waveform AASIST, AASIST-L and RawNet2"
+    f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), "
+    "folders of transformers' audio classifiers, and raw-waveform AASIST, AASIST-L and RawNet2"
 )
 # What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
 # Face and torchaudio. Any other layer may be a head that gives scores.
@@ -89,7 +96,6 @@ _FRONT_END_LAYER = re.compile(
     r"masked_spec_embed|quantizer|project_q|project_hid|project_inp|final_proj|label_embs_concat|"
     r"target_glu|aux|lm_head)\b"
 )
-_LAYERS_SHOWN = 4
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
 _TRAINING = "of the training that made it"
 _COMPUTED = "of positions, which the network computes"
@@ -107,6 +113,7 @@ class Recognised:
         notes: Sentences that the user should know of the settings.
         filled: names of layers that the file lacks and that scores do not depend on: zeros.
         loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
+        own_names: names that the file has for layers, by ours, where they are others.
         calibration, evaluation: entries of a file of ours.
     """
 
@@ -117,6 +124,7 @@ class Recognised:
     notes: list[str] = field(default_factory=list)
     filled: list[str] = field(default_factory=list)
     loss: dict[str, Any] | None = None
+    own_names: Mapping[str, str] = field(default_factory=dict)
     calibration: Any = None
     evaluation: Any = None
 
@@ -133,21 +141,28 @@ class _Layers:
             self.left_out[reason] = names
 
 
-def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
+def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = ()) -> Recognised:
     """Read a detector in any layout.
 
     Args:
         chosen: settings by their full names, such as 'front_end.architecture', which override the
             file's.
+        bona_fide: Names or numbers of the bona fide classes of a classifier; (): by their names.
 
     Raises:
+        UsageError: the file has no such class, or no classes.
         AsdfError: the file cannot be read, is no detector, or does not say enough of its network.
     """
+    read = read_hub_layout(path, chosen, bona_fide)
+    if read is not None:
+        return _of_hub_layout(read)
     content = _read_content(path)
     if content.get("format") == FORMAT:
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
     layers = _unnest(content, path)
     own_layers = layers.state
+    if is_df_arena(own_layers):
+        return _of_hub_layout(read_df_arena(own_layers, path, chosen))
     of_antideepfake = is_antideepfake(layers.state)
     # No file says whether it was trained with masks: the user's setting keeps their vector.
     _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
@@ -155,15 +170,47 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
     settings = Sections()
     notes = _set_architecture(settings, kind, layers.state, chosen, path)
     notes += _set_sizes(settings, kind, layers.state, chosen, path)
+    names = _own_names(layers.state, own_layers, settings)
     if of_antideepfake and kind == KIND:
-        return _recognise_antideepfake(layers, settings, notes, chosen)
+        antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
+        return replace(antideepfake, own_names=names)
     layout = LAYOUTS[kind]
     if nested_key(content) == OUR_KEY:
         # The original ASDF scored whole recordings, as the defaults do.
         layout = f"{ORIGINAL}; {layout}"
     else:
         notes += published_length(settings, kind, chosen)
-    return Recognised(layout, settings, layers.state, layers.left_out, notes)
+    return Recognised(layout, settings, layers.state, layers.left_out, notes, own_names=names)
+
+
+def _own_names(
+    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], settings: Sections
+) -> dict[str, str]:
+    """Return the file's names of layers by ours, also of those of its front end that it lacks."""
+    prefixes = []
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in own_layers):
+            prefixes.append(prefix)
+    if not prefixes:
+        return {}
+    architecture = Architecture.from_text(settings.front_end.architecture)
+    names = {}
+    if not architecture.relative_positions:
+        ours = {name: name for name in architecture.shapes()}
+        for theirs, name in fairseq_names(ours, architecture).items():
+            names[FRONT_END + name] = prefixes[0] + theirs
+    return {**names, **own_names(state, own_layers)}
+
+
+def _of_hub_layout(read: ReadLayout) -> Recognised:
+    return Recognised(
+        read.layout,
+        read.settings,
+        read.state,
+        read.left_out,
+        read.notes,
+        own_names=read.own_names,
+    )
 
 
 def _recognise_antideepfake(
@@ -186,16 +233,6 @@ def _read_content(path: Path) -> dict[str, Any]:
     antideepfake = read_antideepfake(path)
     if antideepfake is not None:
         return dict(antideepfake)
-    if path.is_dir() and folder_of(path) and read_json(path / CONFIG).get("format") != FORMAT:
-        classes = read_json(path / CONFIG).get("architectures")
-        named = str(classes[0]) if isinstance(classes, list) and classes else ""
-        if "Classification" in named:
-            raise AsdfError(
-                f"{path} holds a classifier of Hugging Face ({CONFIG} names {shorten(named)}), of "
-                "which only the front end can be read: front_end.weights="
-                f"{path} in a config or on a recipe's command line trains a network on it."
-            )
-        raise AsdfError(_front_end_alone(str(path), "holds a network of Hugging Face"))
     if path.is_dir() or path.suffix == ".safetensors":
         return read_network_file(path).content()
     return read_weights_file(path)
@@ -294,7 +331,9 @@ def _name_class(
         if has_stem and all(_FRONT_END_LAYER.match(name) for name in own_layers):
             text = _front_end_alone(str(path), "holds a pretrained self-supervised network")
         else:
-            text = f"{path} is not a known detector: {describe_layers(own_layers)}. {_READABLE}."
+            nearest = describe_nearest(own_layers, LAYOUTS)
+            layers = describe_layers(own_layers)
+            text = f"{path} is not a known detector: {layers}.{nearest} {_READABLE}."
         raise AsdfError(text)
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:
@@ -341,16 +380,6 @@ def _set_sizes(
             assign(settings, {size.name: size.value})
             notes.append(size.describe())
     return notes
-
-
-def describe_layers(layers: Mapping[str, Tensor]) -> str:
-    """Return in words the names and shapes of the first layers, and how many more there are."""
-    shown = [
-        f"{shorten(name)} ({'x'.join(map(str, tensor.shape)) or 'a number'})"
-        for name, tensor in islice(layers.items(), _LAYERS_SHOWN)
-    ]
-    names = [*shown, *list(layers)[_LAYERS_SHOWN:]]
-    return f"it holds {and_more(names, _LAYERS_SHOWN)}"
 
 
 def _front_end_alone(path: str, what: str) -> str:

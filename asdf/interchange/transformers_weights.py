@@ -33,16 +33,15 @@ _NOT_USED = re.compile(
     rf"(?:.*\.)?{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
     r"|layer_weights|tdnn|objective|intermediate_ffn|speaker_proj|label_embeddings_concat)\b"
 )
-# As torch and transformers called the parts of a weight norm once: older versions know no other.
-_OLD_NAMES = {
-    ".weight_g": ".parametrizations.weight.original0",
-    ".weight_v": ".parametrizations.weight.original1",
-}
 
 
 @dataclass
-class _Layers:
-    """A folder's layers by the front end's names, and those that it does not use."""
+class ChosenLayers:
+    """A folder's layers by the front end's names, and those that it does not use.
+
+    Attributes:
+        mask_embedding: (dimension,), the vector of masked frames; None where there is none.
+    """
 
     used: dict[str, Tensor]
     left_out: list[str]
@@ -55,7 +54,15 @@ def read_architecture_text(weights: str) -> str:
     Raises:
         AsdfError: there is no such folder, or its configuration is of no known kind.
     """
-    folder = _find_folder(fetch_configuration(weights))
+    return architecture_text_of(_find_folder(fetch_configuration(weights)))
+
+
+def architecture_text_of(folder: Path) -> str:
+    """Return the value of `front_end.architecture` of the model in a folder.
+
+    Raises:
+        AsdfError: its configuration is of no known kind.
+    """
     # Read by the safe reader, and handed on as text.
     read_json(folder / CONFIG)
     config = read_config((folder / CONFIG).read_text(encoding="utf-8"))
@@ -80,7 +87,7 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
             "Build it by asdf.interchange.build_pretrained(settings), or with "
             "front_end.architecture set to the text of their config.json."
         )
-    layers = _choose_layers(hugging_face.read_state(path), front_end, weights)
+    layers = choose_layers(hugging_face.read_state(path), front_end, weights)
     LOG.info("front end: %d layers from %s", len(layers.used), weights)
     if layers.left_out:
         LOG.info("front end: left out of %s: %s", weights, by_module(layers.left_out))
@@ -106,21 +113,29 @@ def _find_folder(weights: str) -> Path:
     return folder
 
 
-def _choose_layers(
+def choose_layers(
     state: Mapping[str, Tensor], front_end: TransformersFrontEnd, weights: str
-) -> _Layers:
+) -> ChosenLayers:
+    """Return the layers of a folder by the names of a front end's, which may have no numbers.
+
+    Args:
+        weights: Name of the folder in messages.
+
+    Raises:
+        AsdfError: they hold no such encoder, or several.
+    """
     names = front_end.model.state_dict().keys()
     renamings = _find_renamings(front_end.model)
     prefix = _find_prefix(state, next(iter(names)), weights)
     built = len(front_end.layer_modules())
     in_layer = re.compile(rf"{re.escape(front_end.outline.layers)}\.(\d+)\.")
-    layers = _Layers({}, [])
+    layers = ChosenLayers({}, [])
     for full_name, tensor in state.items():
         name = full_name.removeprefix(prefix)
         if name not in names:
             for renaming in renamings:
                 name, _ = renaming.rename_source_key(name)
-            for old, new in _OLD_NAMES.items():
+            for old, new in hugging_face.OLD_NAMES.items():
                 if name.endswith(old):
                     name = name.removesuffix(old) + new
                     break

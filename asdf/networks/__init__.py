@@ -15,6 +15,7 @@ from asdf.doors import open_door
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.back_ends.back_end import BackEnd
+    from asdf.networks.back_ends.classes import ClassesBackEnd, SSL_Classifier
     from asdf.networks.back_ends.conformer import (
         ConformerBackEnd,
         SSL_Conformer,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         TCMBackEnd,
     )
     from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
+    from asdf.networks.back_ends.gated_conformer import GatedConformerBackEnd, SSL_GatedConformer
     from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd
     from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.back_ends.mhfa import SSL_MHFA, MHFABackEnd
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.timed_back_end import TimedBackEnd
     from asdf.networks.build import build_network, summary
     from asdf.networks.composed import ComposedDetector
+    from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
     from asdf.networks.front_ends.front_end import FrontEnd
     from asdf.networks.front_ends.moments import MomentsFrontEnd
     from asdf.networks.front_ends.raw_samples import RawFrontEnd

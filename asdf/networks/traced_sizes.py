@@ -15,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+VARIANCE_FLOOR = 1e-5
+"""Number that a layer norm adds to the variance before it divides by its root."""
+
 # A size: an int, or in a tracer a tensor that stands for one, which torch's types do not say.
 Size = Any
 
@@ -50,11 +53,15 @@ def windows(x_BT: Tensor, window: int, hop: int) -> Tensor:
     return x_BT[:, index_LW]
 
 
-def normalize_rows(x_BT: Tensor) -> Tensor:
-    """Return each row with mean 0 and variance 1, as a layer norm over all its values."""
+def normalize_rows(x_BT: Tensor, floor: float = VARIANCE_FLOOR) -> Tensor:
+    """Return each row with mean 0 and variance 1, as a layer norm over all its values.
+
+    Args:
+        floor: Number that is added to the variances.
+    """
     if not is_traced():
-        return F.layer_norm(x_BT, [x_BT.shape[1]])
+        return F.layer_norm(x_BT, [x_BT.shape[1]], eps=floor)
     # A layer norm of a graph has a constant size.
     centred_BT = x_BT - x_BT.mean(dim=1, keepdim=True)
     variance_B1 = centred_BT.square().mean(dim=1, keepdim=True)
-    return centred_BT / (variance_B1 + 1e-5).sqrt()
+    return centred_BT / (variance_B1 + floor).sqrt()

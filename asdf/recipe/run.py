@@ -422,7 +422,7 @@ class Run:
             self._check_own_code()
             self.augmentation()
             self.world.run_on_main(partial(try_vocoders, self.settings, self.recipe_folder))
-            if self.settings.front_end.weights:
+            if self.settings.front_end.weights or self.settings.network.initial_network:
                 self._pinned()
                 self.world.run_on_main(self._check_weights)
         names = self.sets_in_use()

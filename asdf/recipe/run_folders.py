@@ -85,12 +85,16 @@ class Folders:
         """Build the network of the settings with the pretrained weights that they name.
 
         Raises:
-            UsageError: the network's class is not there.
+            UsageError: the network's class is not there; `network.initial_network` is another
+                network than the settings describe.
             AsdfError: the weights are not there, cannot be read or do not fit; the constructor of
                 the class fails.
         """
-        from asdf.interchange import build_pretrained, names_path
+        from asdf.interchange import build_on_network, build_pretrained, names_path
 
+        initial = self.weights(settings.network.initial_network)
+        if initial is not None:
+            return build_on_network(settings, self.recipe, initial)
         weights = self.weights(settings.front_end.weights)
         if weights is not None and names_path(weights) and not Path(weights).exists():
             raise AsdfError(missing_weights(Path(weights)))

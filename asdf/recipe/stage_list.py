@@ -176,6 +176,8 @@ def _describe_training(settings: Sections, folders: Folders) -> Iterator[str]:
         return
     training = ", ".join(settings.recipe.training_sets)
     yield f"train on {training}, validate on {validation or 'nothing'}"
+    if settings.network.initial_network:
+        yield f"begins with {settings.network.initial_network}"
     if settings.front_end.weights:
         yield f"front end from {settings.front_end.weights}"
         download = folders.describe_download(settings.front_end.weights)

@@ -43,13 +43,14 @@ class Contradiction(NamedTuple):
 _ENABLED = "localisation.enabled"
 # Of the project's back ends those without frames; their classes know it as well, but to ask them
 # would import torch.
-_WITHOUT_TIME = ("aasist", "aasist_l", "sls", "mlp")
+_WITHOUT_TIME = ("aasist", "aasist_l", "sls", "mlp", "classes")
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
     "asdf.networks.RawNet2",
     "asdf.networks.SSL_AASIST",
     "asdf.networks.SSL_AASIST_L",
+    "asdf.networks.SSL_Classifier",
     "asdf.networks.SSL_SLS",
 )
 THAT_KEEP_TIME = ", ".join(name for name in BACK_ENDS if name not in _WITHOUT_TIME)

@@ -23,7 +23,7 @@ from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.front_ends.masking import Masking
 from asdf.networks.front_ends.trained_parts import all_parameters, resting_names
 from asdf.networks.interface import repeat_short
-from asdf.networks.traced_sizes import normalize_rows
+from asdf.networks.traced_sizes import VARIANCE_FLOOR, normalize_rows
 from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
@@ -53,6 +53,7 @@ class FrontEnd(nn.Module, ABC):
         pretrained: Repository of the hub, and commit, that its weights are of, as
             'hub:ORG/NAME@COMMIT'; None: of none, or not known.
         resting: names of parameters that never learn, as `front_end.trained_parts` says.
+        variance_floor: added to a waveform's variance where waveforms are normalised.
         frozen: see `freeze`.
 
     Examples:
@@ -78,6 +79,7 @@ class FrontEnd(nn.Module, ABC):
     window: int
     hop: int
     encoder_layers: int = 0
+    variance_floor: float = VARIANCE_FLOOR
     cacheable: ClassVar[bool] = False
 
     def __init__(self, settings: FrontEndSettings, sections: NetworkSections | None = None) -> None:
@@ -185,11 +187,14 @@ class FrontEnd(nn.Module, ABC):
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the plain values that features depend on, next to the numbers of `model`."""
-        return {
+        values = {
             "architecture": self.architecture_setting,
             "layers": self.layers,
             "normalize_waveforms": self.normalize_waveforms,
         }
+        if self.variance_floor != VARIANCE_FLOOR:
+            values["variance_floor"] = self.variance_floor
+        return values
 
     def load_weights(self, weights: str) -> None:
         """Load the pretrained weights that `front_end.weights` names.
@@ -295,7 +300,7 @@ class FrontEnd(nn.Module, ABC):
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         if self.normalize_waveforms:
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
-            waveforms_BT = normalize_rows(waveforms_BT)
+            waveforms_BT = normalize_rows(waveforms_BT, self.variance_floor)
         return self.states(waveforms_BT)
 
 

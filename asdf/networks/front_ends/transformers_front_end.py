@@ -134,9 +134,13 @@ class TransformersFrontEnd(FrontEnd):
         if is_whisper(self.model) and isinstance(self.inputs, WhisperLogMel):
             yield from self._whisper_states(waveforms_BT)
             return
-        with _Watch(self) as watch:
+        with self.watched() as watch:
             run_encoder(self.model, self.inputs, waveforms_BT)
         yield from watch.states[: self.layers + 1]
+
+    def watched(self) -> _Watch:
+        """Return a block in which the states of transformers' loop are taken, and masked."""
+        return _Watch(self)
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
         """Return the norm that ends the encoder, if it has one and all layers are computed."""

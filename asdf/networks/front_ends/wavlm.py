@@ -55,6 +55,21 @@ def _join_projections(layers: dict[str, Tensor], attention: str) -> None:
             layers[new_name] = layers.pop(name)
 
 
+def split_attention_layers(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Undo `join_attention_layers`: name WavLM's projections apart again."""
+    result = dict(layers)
+    for name in layers:
+        if name.endswith(_GATE):
+            attention = name.removesuffix(_GATE)
+            for kind in ("weight", "bias"):
+                joined = result.pop(f"{attention}.attention.in_proj_{kind}")
+                for part, tensor in zip(_JOINED, joined.chunk(len(_JOINED)), strict=True):
+                    result[f"{attention}.{part}.{kind}"] = tensor.clone()
+                moved = result.pop(f"{attention}.attention.out_proj.{kind}")
+                result[f"{attention}.out_proj.{kind}"] = moved
+    return result
+
+
 def add_bucket_table(attention: WavLMSelfAttention) -> None:
     """Give `attention` a table with the bucket of each distance, for `position_bias`.
 

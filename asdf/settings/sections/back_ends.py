@@ -33,6 +33,8 @@ BACK_ENDS = {
     "lcnn": "asdf.networks.LCNNBackEnd",
     "resnet18": "asdf.networks.ResNet18BackEnd",
     "ecapa": "asdf.networks.ECAPABackEnd",
+    "classes": "asdf.networks.ClassesBackEnd",
+    "gated_conformer": "asdf.networks.GatedConformerBackEnd",
 }
 
 
@@ -144,3 +146,36 @@ class BackEnd(KnownNames):
     )
     ecapa_attention: int = width(128, "SSL_ECAPA: hidden units of the attention")
     ecapa_embedding: int = width(192, "SSL_ECAPA: size of the embedding")
+    classifier_classes: tuple[str, ...] = setting(
+        ("spoof", "bona fide"),
+        "SSL_Classifier: names of its classes, as in id2label of a config.json of transformers",
+        check="not_empty",
+    )
+    classifier_bona_fide: tuple[int, ...] = setting(
+        (1,),
+        "SSL_Classifier: numbers of the bona fide classes, counted from 0; all others are spoof",
+        check="unique",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    classifier_projection: int = width(
+        256, "SSL_Classifier: values that frames are projected to before their mean is taken"
+    )
+    classifier_pooling: Literal["mean", "tokens"] = setting(
+        "mean",
+        "SSL_Classifier: what is classified: 'mean', of the projected frames; 'tokens', of the two "
+        "tokens before the patches of an Audio Spectrogram Transformer",
+    )
+    classifier_padding: int = setting(
+        0,
+        "SSL_Classifier: silence is put behind waveforms up to this length, and longer ones are "
+        "cut, as for Whisper; 0: neither",
+        unit="samples",
+        at_least=0,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    classifier_family: str = setting(
+        "wav2vec2",
+        "SSL_Classifier: model type that `export --format transformers_classifier` writes",
+        check="not_empty",
+    )

@@ -28,6 +28,7 @@ FRONT_ENDS = {
     "mfcc": "asdf.networks.MFCCFrontEnd",
     "moments": "asdf.networks.MomentsFrontEnd",
     "transformers": "asdf.networks.TransformersFrontEnd",
+    "encoder_output": "asdf.networks.EncoderOutputFrontEnd",
 }
 
 

@@ -82,6 +82,12 @@ class Network(KnownNames):
         "class path of the network: the project's or your own",
         check="class_path",
     )
+    initial_network: str | None = setting(
+        None,
+        "a whole network that training begins with: a path, in any layout that `import` reads, or "
+        "'hub:ORG/NAME'; the config has to describe the same network",
+        check="path",
+    )
     resume_epoch: int | Literal["auto"] = setting(
         "auto",
         "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N "

@@ -52,7 +52,8 @@ def test_commercial_use(capsys):
     assert main(["detectors", "--commercial"]) == 0
     out = capsys.readouterr().out
     listed = {detector.short_name for detector in known_detectors()} & set(rows_of(out))
-    assert listed == {"AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"}
+    published = {"AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"}
+    assert listed == published | {"wav2vec2-deepfake-voice-detector"}
     assert "commercial use allowed: TCM" in out
     assert "best known error rates" not in out
     assert main(["detectors", "--commercial", "mms-1b-anti-deepfake"]) == 2
@@ -97,6 +98,27 @@ def test_everything_of_one(name, capsys):
     assert "ASVspoof 2019 LA, 2021 LA, 2021 DF and 5, MLAAD" in out
 
 
+def test_df_arena(capsys):
+    """As the Arena's cards state it; its licence is for no commercial use."""
+    assert main(["detectors"]) == 0
+    rows = rows_of(capsys.readouterr().out)
+    assert rows["DF_Arena_1B_V_1"] == ["1148 M", "1.06", "4.81", "1.88", "0.91", "NC"]
+    assert main(["detectors", "df_arena_500m_v_1"]) == 0
+    out = capsys.readouterr().out
+    assert "hub:Speech-Arena-2025/DF_Arena_500M_V_1\n" in out
+    assert "first 64,600 samples (4.04 s)" in out
+    assert "ASVspoof 5        13.43 %" in out
+    assert main(["detectors", "--commercial", "DF_Arena_1B_V_1"]) == 2
+
+
+def test_classifiers_of_the_hub(capsys):
+    assert main(["detectors", "wav2vec2-base-960h-itw-deepfake"]) == 0
+    out = capsys.readouterr().out
+    assert 'asdf.Detector("hub:abhishtagatya/wav2vec2-base-960h-itw-deepfake")' in out
+    assert "EERs as published: not known here" in out
+    assert "no length is stated" in out
+
+
 def test_unknown_facts_are_not_invented(capsys):
     main(["detectors", "SLS"])
     out = capsys.readouterr().out
@@ -135,7 +157,7 @@ def test_times_are_of_detectors_that_are_listed():
 def test_names_of_the_hub_are_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = [detector.name for detector in known_detectors() if detector.on_hub]
-    assert len(set(names)) == 14
+    assert len(set(names)) == 14 + 2 + 5
     for name in names:
         assert parse_name(name).repository == name
 

@@ -297,22 +297,21 @@ def damaged(change: str) -> dict[str, Tensor]:
             "no front end",
             "is not a known detector: it holds proj_fc.weight (2x48), proj_fc.bias (2).",
         ),
-        ("no bias", "1 missing from the file: back_end.proj_fc.bias"),
+        ("no bias", "1 missing from the file: proj_fc.bias"),
         (
             "three classes",
-            "2 of another shape: back_end.proj_fc.weight (3x48 in the file, 2x48 in the network)",
+            "2 of another shape: proj_fc.weight (3x48 in the file, 2x48 in the network)",
         ),
         (
             "a vector of another size",
-            "1 of another shape: back_end.proj_fc.weight (2x40 in the file, 2x48 in the network)",
+            "1 of another shape: proj_fc.weight (2x40 in the file, 2x48 in the network)",
         ),
         (
             "no number",
             "not finite, and would give no scores. They are in 2 layers: "
-            "front_end.model.encoder.transformer.layers.1.feed_forward.intermediate_dense.bias, "
-            "back_end.proj_fc.bias",
+            "m_ssl.model.encoder.layers.1.fc1.bias, proj_fc.bias",
         ),
-        ("a layer is missing", "1 missing from the file: front_end.model.encoder.transformer"),
+        ("a layer is missing", "1 missing from the file: m_ssl.model.encoder.layers.1.fc1.bias."),
         ("a gigantic head", "is refused: its tensors claim 8,000,"),
     ],
 )

@@ -18,10 +18,12 @@ from asdf.interchange import (
     antideepfake_state,
     find_network,
     import_detector,
+    published_state,
     read_detector,
 )
+from asdf.networks import ConformerBackEnd, SSL_Conformer
 from asdf.networks.build import build_network
-from asdf.settings.sections import Sections
+from asdf.settings.sections import BackEnd, Sections
 from tests.unit.conftest import network_settings, sound, write_small_network
 from tests.unit.report.folders import make_run
 
@@ -187,5 +189,46 @@ def test_a_classifier_of_hugging_face_is_not_called_a_front_end(tmp_path):
     with pytest.raises(AsdfError) as caught:
         asdf.Detector(tmp_path)
     message = str(caught.value)
-    assert "a classifier of Hugging Face (config.json names Wav2Vec2ForSequenceClas" in message
+    assert "is a Wav2Vec2ForSequenceClassification by its configuration, but it has no" in message
+    assert "usable projector.weight and classifier.weight: it holds" in message
+    assert "wav2vec2.encoder.layer_norm.bias (4), classifier.bias (2)" in message
     assert "no detector" not in message
+
+
+def test_what_is_no_detector_is_described_in_its_own_names(tmp_path):
+    """A Conformer whose blocks are others, behind a front end that the file calls ssl_model."""
+    back_end = ConformerBackEnd(8, BackEnd(conformer_dimension=16, conformer_blocks=2))
+    state = {}
+    for name, tensor in back_end.state_dict().items():
+        state[name.replace(".attn.", ".mamba.")] = tensor
+    state["ssl_model.model.mask_emb"] = torch.ones(4)
+    del state["conformer.class_token"]
+    torch.save(state, tmp_path / "a.pth")
+    with pytest.raises(AsdfError) as caught:
+        asdf.Detector(tmp_path / "a.pth")
+    message = str(caught.value)
+    assert "is not a known detector: it holds LL.weight (16x8)" in message
+    assert "Nearest is wav2vec 2.0 and a Conformer with a class token: " in message
+    assert "missing are conformer.class_token, conformer.encoder_blocks.N.attn.fn" in message
+    assert "others are conformer.encoder_blocks.N.mamba.fn" in message
+    assert "front_end." not in message
+    # Of layers that are like no other there is no such sentence.
+    torch.save({"a.weight": torch.ones(2)}, tmp_path / "b.pth")
+    with pytest.raises(AsdfError) as caught:
+        asdf.Detector(tmp_path / "b.pth")
+    assert "Nearest" not in str(caught.value)
+
+
+def test_missing_layers_of_a_published_file_have_its_names(tmp_path):
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    state, _ = published_state(SSL_Conformer(settings))
+    for missing in (
+        "ssl_model.model.encoder.layers.1.self_attn.q_proj.weight",
+        "conformer.encoder_blocks.1.post_norm.bias",
+    ):
+        others = {name: tensor for name, tensor in state.items() if name != missing}
+        torch.save(others, tmp_path / "a.pth")
+        with pytest.raises(AsdfError) as caught:
+            import_detector(tmp_path / "a.pth", {"front_end.architecture": "tiny"})
+        assert f"1 missing from the file: {missing}." in str(caught.value)

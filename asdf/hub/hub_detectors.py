@@ -1,0 +1,108 @@
+"""Detectors of the hub in transformers' layouts and DF-Arena's: what their sources say of them.
+
+Invariant: as of `published_detectors`. Downloads, names and words of a name are no facts: what a
+repository was trained on is stated only where a source states it.
+
+Sources, read in November 2026: the model cards of Speech-Arena-2025's DF_Arena_1B_V_1 and
+DF_Arena_500M_V_1, and of their copies by the Speech Anti-Spoofing Arena; the model card of
+garystafford/wav2vec2-deepfake-voice-detector; for the names of classes and training data of the
+others, programs that use them.
+"""
+
+from __future__ import annotations
+
+from asdf.hub.known_detector import KnownDetector, PublishedEer
+
+_ARENA_SETS = (
+    "ASVspoof 2019 LA",
+    "ASVspoof 2021 LA",
+    "ASVspoof 2021 DF",
+    "ASVspoof 5",
+    "In-the-Wild",
+)
+# Name, parameters, EERs on these sets.
+_DF_ARENA: tuple[tuple[str, str, tuple[float, ...]], ...] = (
+    ("DF_Arena_1B_V_1", "1148 M", (1.06, 4.81, 1.88, 17.34, 0.91)),
+    ("DF_Arena_500M_V_1", "436 M", (1.19, 5.78, 3.50, 13.43, 1.87)),
+)
+_BY_THE_ARENA = "by the Speech Anti-Spoofing Arena, first 64,600 samples"
+DF_ARENA_LICENCE = "DF Arena, non-commercial"
+_WHOLE = "whole recordings: no length is stated, and transformers' pipeline takes all"
+_NOT_STATED = "not stated in what was read here"
+
+# Name, training data, the same in few words, licence.
+_CLASSIFIERS: tuple[tuple[str, str, str, str | None], ...] = (
+    (
+        "garystafford/wav2vec2-deepfake-voice-detector",
+        "genuine speech, and synthetic speech of ElevenLabs, Amazon Polly, Kokoro, Hume AI, "
+        "Speechify and Luvvoice; on from another detector. Classes: real, fake",
+        "six services",
+        "Apache-2.0",
+    ),
+    (
+        "abhishtagatya/wav2vec2-base-960h-itw-deepfake",
+        "In-the-Wild. Classes: bona-fide, spoof",
+        "In-the-Wild",
+        None,
+    ),
+    ("Gustking/wav2vec2-large-xlsr-deepfake-audio-classification", _NOT_STATED, "", None),
+    ("MelodyMachine/Deepfake-audio-detection-V2", _NOT_STATED, "", None),
+    (
+        "Hemgg/Deepfake-audio-detection",
+        f"{_NOT_STATED}. Classes: AIVoice, HumanVoice",
+        "",
+        None,
+    ),
+)
+
+
+def df_arena_detectors() -> list[KnownDetector]:
+    """Return DF-Arena's detectors."""
+    detectors = []
+    for short_name, parameters, percents in _DF_ARENA:
+        eers = []
+        for evaluation_set, percent in zip(_ARENA_SETS, percents, strict=True):
+            eers.append(PublishedEer(evaluation_set, percent, _BY_THE_ARENA))
+        name = f"Speech-Arena-2025/{short_name}"
+        detector = KnownDetector(
+            name=name,
+            on_hub=True,
+            trained_on=(
+                "ASVspoof 2019 and 2024 (ASVspoof 5), Codecfake, LibriSeVoc, DFADD, CtrSVDD, "
+                "SpoofCeleb, MLAAD and EnvSDD"
+            ),
+            trained_on_short="nine sets",
+            overlap=(
+                "ASVspoof 2019 LA, ASVspoof 5, Codecfake, LibriSeVoc, DFADD, SpoofCeleb and MLAAD "
+                "are training data: EERs on these, and on sets made from them, say little of new "
+                "recordings"
+            ),
+            protocol="first 64,600 samples (4.04 s)",
+            eers=tuple(eers),
+            parameters=parameters,
+            licence=DF_ARENA_LICENCE,
+            weights=f"https://huggingface.co/{name}",
+            command=f'asdf.Detector("hub:{name}")',
+            paper="arXiv 2603.06164",
+        )
+        detectors.append(detector)
+    return detectors
+
+
+def classifier_detectors() -> list[KnownDetector]:
+    """Return audio classifiers of transformers that applications use."""
+    detectors = []
+    for name, trained_on, short, licence in _CLASSIFIERS:
+        detector = KnownDetector(
+            name=name,
+            on_hub=True,
+            trained_on=trained_on,
+            trained_on_short=short,
+            protocol=_WHOLE,
+            licence=licence,
+            weights=f"https://huggingface.co/{name}",
+            command=f'asdf.Detector("hub:{name}")',
+            paper="none known here",
+        )
+        detectors.append(detector)
+    return detectors

@@ -1,0 +1,1 @@
+"""Detectors as the hub has them: transformers' audio classifiers, and DF-Arena's."""

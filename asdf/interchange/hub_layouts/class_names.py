@@ -1,0 +1,162 @@
+"""Which classes of a classifier are bona fide, by their names.
+
+Invariant: a name counts only where its words say one thing. What they leave open, the user says:
+nothing is guessed, neither from the order of the classes nor from their number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import AsdfError, UsageError
+from asdf.hub import name_of
+from asdf.text import and_more, shorten
+
+_BONA_FIDE = (
+    "actual authentic bona bonafide fide genuine human humans legit legitimate live natural "
+    "original real unaltered"
+)
+_SPOOF = (
+    "ai aigenerated artificial clone cloned cloning computer converted deep deepfake deepfakes "
+    "fabricated fake faked fakes forged generated machine manipulated morphed replay "
+    "replayed spoof spoofed spoofing synth synthesised synthesized synthetic tampered tts vc "
+    "vocoded"
+)
+_NEGATIONS = "no non not un"
+# They say what is heard and not of which side it is.
+_NEUTRAL = "audio class clip label person recording sample sound speaker speech utterance voice"
+_SIDES = {
+    **dict.fromkeys(_BONA_FIDE.split(), 1),
+    **dict.fromkeys(_SPOOF.split(), 0),
+}
+# 'HumanVoice', 'AIVoice', 'AI-generated', 'bona_fide'
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Polarity:
+    """Which classes are bona fide.
+
+    Attributes:
+        bona_fide: Their numbers, from 0; empty where names do not say it.
+        reason: Reason in words.
+    """
+
+    bona_fide: tuple[int, ...]
+    reason: str
+
+
+def side_of(name: str) -> int | None:
+    """Return 1 for a name that means bona fide, 0 for spoof; None where it says neither, or both.
+
+    Examples:
+        >>> from asdf.interchange.hub_layouts.class_names import side_of
+        >>> [side_of(name) for name in ("bona-fide", "AIVoice", "not real", "LABEL_1")]
+        [1, 0, 0, None]
+    """
+    sides = set()
+    flips = False
+    for word in _split(name):
+        if word in _NEGATIONS.split():
+            flips = not flips
+        elif word in _SIDES:
+            sides.add(_SIDES[word])
+        elif word not in _NEUTRAL.split() and not word.isdecimal():
+            return None
+    if len(sides) != 1:
+        return None
+    side: int = sides.pop()
+    return 1 - side if flips else side
+
+
+def read_polarity(names: Sequence[str]) -> Polarity:
+    """Return which classes are bona fide by their names, if each name says its side."""
+    sides = [side_of(name) for name in names]
+    shown = and_more([f"{number} {name!r}" for number, name in enumerate(names)], _SHOWN)
+    unclear = [name for name, side in zip(names, sides, strict=True) if side is None]
+    if unclear:
+        reason = f"its classes are {shown}, and not all names say a side: {quoted(unclear)}"
+        return Polarity((), reason)
+    bona_fide = tuple(number for number, side in enumerate(sides) if side == 1)
+    if not 0 < len(bona_fide) < len(names):
+        which = "bona fide" if bona_fide else "spoof"
+        return Polarity((), f"its classes are {shown}: all of them mean {which}")
+    return Polarity(bona_fide, f"by the names of its classes, {shown}")
+
+
+def chosen_polarity(chosen: Sequence[object], names: Sequence[str]) -> Polarity:
+    """Return the polarity that a user states, by numbers or names of the bona fide classes.
+
+    Raises:
+        UsageError: there is no such class, or it leaves no spoof class.
+    """
+    numbers = []
+    for each in chosen:
+        number = _find(str(each), names)
+        if number is None:
+            known = and_more([f"{at} {name!r}" for at, name in enumerate(names)], _SHOWN)
+            raise UsageError(f"there is no class {shorten(str(each))!r}: the classes are {known}.")
+        numbers.append(number)
+    bona_fide = tuple(sorted(set(numbers)))
+    if len(bona_fide) == len(names):
+        raise UsageError("all classes would be bona fide, and none spoof. Name fewer.")
+    return Polarity(bona_fide, "as chosen")
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Return the first names, quoted, and how many more there are."""
+    return and_more([repr(shorten(name)) for name in names], _SHOWN)
+
+
+class UnknownPolarityError(AsdfError):
+    """It is not known which classes are bona fide.
+
+    Attributes:
+        classes: Number of the classes.
+    """
+
+    def __init__(self, message: str, classes: int) -> None:
+        super().__init__(message)
+        self.classes = classes
+
+
+def unknown_polarity(path: Path, polarity: Polarity, classes: int) -> UnknownPolarityError:
+    """Return the error of a classifier whose classes do not say which of them are bona fide."""
+    source = name_of(path) or path
+    clips = ""
+    if classes == 2:
+        clips = (
+            ", or give recordings whose truth you know: --genuine a.wav --spoofed b.wav (better "
+            "some of each)"
+        )
+    return UnknownPolarityError(
+        f"{source}: which classes are bona fide is not known: {polarity.reason}. A wrong guess "
+        "would turn every verdict around. Say it when you import it: python -m asdf import "
+        f"{source} OUT --bona-fide-class 1{clips}",
+        classes,
+    )
+
+
+def _find(text: str, names: Sequence[str]) -> int | None:
+    if text.isdecimal() and int(text) < len(names):
+        return int(text)
+    matches = [at for at, name in enumerate(names) if name.lower() == text.lower()]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _split(name: str) -> list[str]:
+    words = []
+    for word in _WORD.findall(name):
+        lower = word.lower()
+        # 'realvoice', 'fakeaudio'
+        for ending in _NEUTRAL.split():
+            bare = lower.removesuffix(ending)
+            if bare != lower and bare in _SIDES:
+                lower = bare
+                break
+        words.append(lower)
+    return words

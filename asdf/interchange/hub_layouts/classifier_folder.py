@@ -1,0 +1,208 @@
+"""Folders of transformers' audio classifiers: what their configurations say.
+
+Invariant: a configuration is data. What it says is compared with the layers, and what neither says
+is a stated default; a sentence on a folder is true of it.
+
+Source: transformers, the documentation of the configurations and of the feature extractors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.interchange.hugging_face import PREPROCESSOR
+from asdf.text import shorten
+
+AST = "audio-spectrogram-transformer"
+WHISPER = "whisper"
+CLASSIFIERS = {
+    AST: "ASTForAudioClassification",
+    "data2vec-audio": "Data2VecAudioForSequenceClassification",
+    "hubert": "HubertForSequenceClassification",
+    "sew": "SEWForSequenceClassification",
+    "unispeech": "UniSpeechForSequenceClassification",
+    "unispeech-sat": "UniSpeechSatForSequenceClassification",
+    "wav2vec2": "Wav2Vec2ForSequenceClassification",
+    "wav2vec2-bert": "Wav2Vec2BertForSequenceClassification",
+    "wav2vec2-conformer": "Wav2Vec2ConformerForSequenceClassification",
+    "wavlm": "WavLMForSequenceClassification",
+    WHISPER: "WhisperForAudioClassification",
+}
+"""Model types of transformers with a head for classes of audio, and the classes with that head."""
+
+OUR_OWN = ("hubert", "unispeech", "unispeech-sat", "wav2vec2", "wavlm")
+"""Those whose encoders are ASDF's own, where their configuration has nothing that it lacks."""
+
+UPSAMPLED = ("sew",)
+"""Those whose encoders change the number of frames behind their layers."""
+
+WINDOW_SAMPLES = 320
+"""Samples per position of Whisper's encoder."""
+
+PROJECTOR = "projector.weight"
+_LAST = "classifier.weight"
+_LAST_OF_AST = "classifier.dense.weight"
+LAYER_WEIGHTS = "layer_weights"
+_WHISPER_POSITIONS = 1500
+
+
+@dataclass(frozen=True)
+class ClassifierFolder:
+    """A folder of a classifier.
+
+    Attributes:
+        config: Content of its config.json.
+        extractor: Content of its preprocessor_config.json; None without one.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    extractor: Mapping[str, Any] | None
+
+    @property
+    def family(self) -> str:
+        """The model type."""
+        return str(self.config["model_type"])
+
+    @property
+    def class_name(self) -> str:
+        """The class of transformers that reads it."""
+        return CLASSIFIERS[self.family]
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether its extractor scales waveforms to zero mean and unit variance."""
+        if self.family in (AST, WHISPER, "wav2vec2-bert"):
+            # They take features, which their extractors scale.
+            return False
+        value = None if self.extractor is None else self.extractor.get("do_normalize")
+        # The default of Wav2Vec2FeatureExtractor.
+        return value if isinstance(value, bool) else True
+
+    @property
+    def padding(self) -> int:
+        """The length up to which silence is put behind waveforms, in samples; 0: none."""
+        if self.family != WHISPER:
+            return 0
+        positions = self.config.get("max_source_positions", _WHISPER_POSITIONS)
+        return WINDOW_SAMPLES * int(positions) if isinstance(positions, int) else 0
+
+    @property
+    def max_samples(self) -> int | None:
+        """The length that recordings are cut at, where the folder states one."""
+        if self.padding:
+            return self.padding
+        length = None if self.extractor is None else self.extractor.get("max_length")
+        takes_waveforms = self.family not in (AST, "wav2vec2-bert")
+        return length if takes_waveforms and isinstance(length, int) and length > 0 else None
+
+    def class_names(self, classes: int) -> tuple[str, ...]:
+        """Return the names of its classes, in the order of the logits.
+
+        Args:
+            classes: Their number, which the layers show.
+
+        Raises:
+            AsdfError: there are others, or two statements on them contradict each other.
+        """
+        named = self.config.get("id2label")
+        if named is None:
+            # transformers leaves out names that it would give by itself.
+            return tuple(f"LABEL_{number}" for number in range(classes))
+        where = f"{self.path / CONFIG}: id2label"
+        numbers = {str(number) for number in range(classes)}
+        if not isinstance(named, dict) or {str(each) for each in named} != numbers:
+            count = len(named) if isinstance(named, dict) else 0
+            raise AsdfError(
+                f"{where} names {count} classes, and the layers have {classes} (classifier), "
+                f"counted from 0 to {classes - 1}. The folder is damaged, or its files are of "
+                "two networks."
+            )
+        names = tuple(str(named[str(number)]) for number in range(classes))
+        self._check_numbers(names, where)
+        return names
+
+    def _check_numbers(self, names: tuple[str, ...], where: str) -> None:
+        """Compare label2id with the names: a contradiction would turn verdicts around."""
+        numbers = self.config.get("label2id")
+        if not isinstance(numbers, dict):
+            return
+        for name, number in numbers.items():
+            is_known = str(number).isdecimal() and int(number) < len(names)
+            if is_known and name in names and names[int(number)] != name:
+                raise AsdfError(
+                    f"{where} says that class {number} is {shorten(names[int(number)])!r}, and "
+                    f"label2id that it is {shorten(str(name))!r}: one of them is wrong, and which "
+                    "is not known. Ask its authors, or find out with recordings of your own; then "
+                    "correct config.json in a copy of the folder."
+                )
+
+
+def open_classifier(folder: Path) -> ClassifierFolder | None:
+    """Return the folder of a classifier by its configuration; None where it is none.
+
+    Raises:
+        AsdfError: its configuration cannot be read, or is for another sampling rate.
+    """
+    config = read_json(folder / CONFIG)
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in CLASSIFIERS:
+        return None
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else CLASSIFIERS[family]
+    if first != CLASSIFIERS[family]:
+        return None
+    path = folder / PREPROCESSOR
+    extractor = read_json(path) if path.is_file() else None
+    if extractor is not None:
+        _check_extractor(extractor, path, family)
+    return ClassifierFolder(folder, config, extractor)
+
+
+def _check_extractor(extractor: Mapping[str, Any], path: Path, family: str) -> None:
+    rate = extractor.get("sampling_rate", SAMPLE_RATE)
+    if rate != SAMPLE_RATE:
+        raise AsdfError(
+            f"{path} is for audio of {shorten(str(rate))} Hz, and recordings are read at "
+            f"{SAMPLE_RATE:,} Hz here: its scores would be others. It cannot be used."
+        )
+    if family == WHISPER and extractor.get("do_normalize"):
+        raise AsdfError(
+            f"{path} has do_normalize = true for Whisper, which scales waveforms before it appends "
+            "silence. ASDF does not do that, and its scores would be others."
+        )
+
+
+def describe_folder(folder: Path) -> str:
+    """Return what a folder of transformers holds, in words that are true of its configuration."""
+    config = read_json(folder / CONFIG)
+    named = config.get("architectures")
+    class_name = str(named[0]) if isinstance(named, list) and named else ""
+    kind = shorten(repr(config.get("model_type")))
+    if class_name:
+        return f"a network of the class {shorten(class_name)} (model type {kind})"
+    return f"a network of the model type {kind}"
+
+
+def head_layers(family: str) -> tuple[str, ...]:
+    """Return the names of the layers that a head of this family has in any case."""
+    if family == AST:
+        return ("classifier.layernorm.weight", _LAST_OF_AST)
+    return (PROJECTOR, _LAST)
+
+
+def head_size(state: Mapping[str, Tensor], family: str) -> int | None:
+    """Return the number of classes that the layers show; None without a whole head."""
+    if not set(head_layers(family)) <= state.keys():
+        return None
+    last = state[_LAST_OF_AST if family == AST else _LAST]
+    return int(last.shape[0]) if last.dim() == 2 else None

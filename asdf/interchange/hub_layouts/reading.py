@@ -1,0 +1,65 @@
+"""Whether a path is a detector in a layout of the hub, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asdf.checkpoint.fitting import describe_layers
+from asdf.checkpoint.network_file import FORMAT
+from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange.antideepfake_files import read_antideepfake
+from asdf.interchange.hub_layouts.classifier_folder import (
+    CLASSIFIERS,
+    describe_folder,
+    open_classifier,
+)
+from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, read_classifier
+from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
+from asdf.interchange.hugging_face import WEIGHTS, folder_of, read_state
+
+
+def read_hub_layout(
+    path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str]
+) -> ReadLayout | None:
+    """Read a detector in a layout of the hub; None of other layouts.
+
+    Args:
+        chosen, bona_fide: as of `read_classifier`.
+
+    Raises:
+        UsageError: `bona_fide` names classes of what has none, or that do not exist.
+        AsdfError: it is a folder of transformers that is no detector, or as `read_classifier`.
+    """
+    folder = folder_of(path) if path.is_dir() or path.name in WEIGHTS else None
+    if folder is not None and read_json(folder / CONFIG).get("format") != FORMAT:
+        classifier = open_classifier(folder)
+        if classifier is not None:
+            return read_classifier(classifier, chosen, bona_fide)
+    _refuse_classes(path, bona_fide)
+    if folder is None or not path.is_dir() or read_json(folder / CONFIG).get("format") == FORMAT:
+        return None
+    # Its layers say what it is, whatever its configuration says.
+    if read_antideepfake(path) is not None:
+        return None
+    state = read_state(path)
+    if is_df_arena(state):
+        return read_df_arena(state, path, chosen)
+    known = ", ".join(CLASSIFIERS.values())
+    raise AsdfError(
+        f"{path} holds {describe_folder(path)}, which ASDF does not know as a detector: "
+        f"{describe_layers(state)}. Detectors of transformers are its audio classifiers, {known}. "
+        "If it is an encoder of audio, a network can be trained on its features: "
+        f"front_end.weights={path}."
+    )
+
+
+def _refuse_classes(path: Path, bona_fide: Sequence[str]) -> None:
+    if bona_fide:
+        raise UsageError(
+            f"--bona-fide-class is for audio classifiers of transformers, and {path} is none: its "
+            "layout says which of its outputs is which."
+        )

@@ -1,0 +1,101 @@
+"""Whether recordings whose truth is known agree with which classes of a detector are bona fide.
+
+Invariant: a polarity that was stated is never changed by recordings; they agree with it, or it is
+refused with the numbers. One that nobody stated follows from them, where they speak clearly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asdf.errors import AsdfError
+
+# Of all pairs of a genuine and a spoofed recording; between them nothing can be said.
+_CLEAR = 0.75
+# Three of each kind: by chance these would all agree with one of the two ways once in ten times.
+_ENOUGH = 9
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class ClipScores:
+    """Scores of recordings whose truth is known.
+
+    Attributes:
+        genuine, spoofed: Scores by the names of the recordings.
+    """
+
+    genuine: dict[str, float]
+    spoofed: dict[str, float]
+
+    @property
+    def share(self) -> float:
+        """The share of pairs in which the genuine recording has the higher score; half of ties."""
+        wins = 0.0
+        for genuine in self.genuine.values():
+            for spoofed in self.spoofed.values():
+                wins += 0.5 if genuine == spoofed else float(genuine > spoofed)
+        return wins / (len(self.genuine) * len(self.spoofed))
+
+    @property
+    def pairs(self) -> int:
+        return len(self.genuine) * len(self.spoofed)
+
+    def describe(self) -> str:
+        """Return the numbers in words."""
+        wins = self.share * self.pairs
+        return (
+            f"genuine {_list(self.genuine)}; spoofed {_list(self.spoofed)}: the genuine one is "
+            f"higher in {wins:g} of {self.pairs} {'pair' if self.pairs == 1 else 'pairs'}"
+        )
+
+
+def check_stated(scores: ClipScores, path: object) -> str:
+    """Return a sentence on recordings that agree with the stated polarity.
+
+    Raises:
+        AsdfError: they contradict it.
+    """
+    if scores.share < 1 - _CLEAR:
+        raise AsdfError(
+            f"{path}: the recordings contradict which of its outputs is bona fide; nothing was "
+            f"written. Scores: {scores.describe()}. Its labels are wrong, or it errs on these "
+            "recordings: give more of them; or name the class that is bona fide by what the "
+            "recordings say, --bona-fide-class."
+        )
+    agree = "agree" if scores.share > _CLEAR else "neither contradict nor confirm it"
+    return f"reference recordings {agree}: {scores.describe()}"
+
+
+def is_reversed(scores: ClipScores, path: object) -> bool:
+    """Return whether the polarity that was tried, which nobody stated, is the wrong one.
+
+    Raises:
+        AsdfError: the recordings do not say it clearly.
+    """
+    share = scores.share
+    if 1 - _CLEAR < share < _CLEAR:
+        raise AsdfError(
+            f"{path}: the recordings do not show which class is bona fide; nothing was written. "
+            f"Scores with class 1 as bona fide: {scores.describe()}. Give more recordings, or "
+            "name the class: --bona-fide-class."
+        )
+    return share <= 1 - _CLEAR
+
+
+def describe_decision(scores: ClipScores) -> str:
+    """Return the numbers by which the polarity was decided, and how much they are worth."""
+    if scores.pairs >= _ENOUGH:
+        return scores.describe()
+    return (
+        f"{scores.describe()}. That is little: a detector that errs on one of them would be read "
+        "the wrong way round. Give more recordings of each kind"
+    )
+
+
+def _list(scores: dict[str, float]) -> str:
+    listed = [f"{name} {score:.4f}" for name, score in scores.items()]
+    rest = len(listed) - _SHOWN
+    shown: Sequence[str] = listed[:_SHOWN]
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")

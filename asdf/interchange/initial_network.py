@@ -1,0 +1,73 @@
+"""A whole network that training begins with, such as a detector of the hub.
+
+Invariant: the config says what is trained, as always. Where it describes another network than the
+one that training is to begin with, it is refused with the lines that it lacks; nothing of the
+network is left out or drawn anew but what the config adds to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from asdf.checkpoint.fitting import load_layers
+from asdf.errors import UsageError
+from asdf.interchange.named_networks import read_detector
+from asdf.networks.build import build_network
+from asdf.runs.log import LOG
+from asdf.settings.sections import Sections
+
+SETTING = "network.initial_network"
+_FRONT_END = ("front_end_class", "architecture", "layer", "normalize_waveforms")
+# What a config may add to a network: it learns from the start.
+_ADDED = ("front_end.masking.", "frame_head.")
+
+
+def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
+    """Build the network of the settings with the numbers of a whole network.
+
+    Args:
+        folder: the recipe's folder, where a user's own modules lie.
+        named: Path of the network, in any layout that is read, or a name of the hub.
+
+    Raises:
+        UsageError: the settings describe another network; the message has the lines to add.
+        AsdfError: it cannot be read, or has other layers.
+    """
+    network, file = read_detector(named, folder)
+    theirs = file.to_sections(folder=folder)
+    lines = list(_lines_to_add(settings, theirs))
+    if settings.front_end.weights is not None:
+        lines.append("front_end.weights = None")
+    if lines:
+        listed = "\n".join(f"    {line}" for line in lines)
+        raise UsageError(
+            f"{SETTING} = {named!r}: the config describes another network than this one. Add to "
+            f"the config:\n{listed}"
+        )
+    state = network.state_dict()
+
+    def load(fresh: nn.Module) -> None:
+        added = [
+            name for name in fresh.state_dict() if name not in state and name.startswith(_ADDED)
+        ]
+        load_layers(fresh, state, named, absent=added)
+
+    LOG.info("training begins with %s", named)
+    return build_network(settings, folder, load)
+
+
+def _lines_to_add(ours: Sections, theirs: Sections) -> Iterator[str]:
+    """Yield the lines of a config that make its network the other one."""
+    names = [("network", "network_class"), ("network", "score")]
+    names += [("front_end", name) for name in _FRONT_END]
+    names += [("back_end", each.name) for each in fields(theirs.back_end)]
+    names += [("spectrum", each.name) for each in fields(theirs.spectrum)]
+    for section, name in names:
+        wanted: Any = getattr(getattr(theirs, section), name)
+        if getattr(getattr(ours, section), name) != wanted:
+            yield f"{section}.{name} = {wanted!r}"

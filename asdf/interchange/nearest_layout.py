@@ -1,0 +1,77 @@
+"""Which known detector a file is nearest to that is none, in the file's own names of layers.
+
+Invariant: names of layers are compared and nothing else, so that the sentence is true of the file
+whatever network it is of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from asdf.networks.build import build_network
+from asdf.networks.without_numbers import without_numbers
+from asdf.settings.sections import Sections
+from asdf.text import and_more, shorten
+
+# Of all kinds of layers of both; below it a likeness says nothing.
+_ALIKE = 0.2
+_SHOWN = 3
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+_BACK_END = "back_end."
+# Files have many names before those of a front end's layers, and these in all of them.
+_ENCODER = re.compile(
+    r"(feature_extractor\.conv_layers|post_extract_proj|feature_projection|encoder\.layers?\."
+    r"|encoder\.pos_conv|transformer\.|quantizer|project_q|final_proj|mask_emb)"
+)
+
+
+def describe_nearest(names: Iterable[str], layouts: Mapping[str, str]) -> str:
+    """Return a sentence on the known detector whose layers are nearest to these; '' for none.
+
+    Args:
+        layouts: What known detectors are called, by the names of our classes.
+    """
+    kinds = _kinds_of(names)
+    best = ""
+    likeness = _ALIKE
+    for name in layouts:
+        known = _kinds_of_class(name)
+        share = len(kinds & known) / max(len(kinds | known), 1)
+        if share > likeness:
+            best, likeness = name, share
+    if not best:
+        return ""
+    known = _kinds_of_class(best)
+    there = len(kinds & known)
+    sentence = (
+        f" Nearest is {layouts[best]}: of its {len(known)} kinds of layers behind a front end "
+        f"{there} are there"
+    )
+    for words, others in (("missing are", known - kinds), ("others are", kinds - known)):
+        if others:
+            shown = [shorten(other) for other in sorted(others)]
+            sentence += f"; {words} {and_more(shown, _SHOWN)}"
+    return sentence + "."
+
+
+def _kinds_of(names: Iterable[str]) -> frozenset[str]:
+    """Return names without numbers of layers, of all that is not a front end's."""
+    kinds = set()
+    for name in names:
+        if not _ENCODER.search(name):
+            kinds.add(_NUMBER.sub("N", name.removeprefix(_BACK_END)))
+    return frozenset(kinds)
+
+
+@cache
+def _kinds_of_class(name: str) -> frozenset[str]:
+    settings = Sections()
+    settings.network.network_class = f"asdf.networks.{name}"
+    # Names do not depend on sizes.
+    settings.front_end.architecture = "tiny"
+    with without_numbers():
+        names = list(build_network(settings).state_dict())
+    has_front_end = any(each.startswith("front_end.") for each in names)
+    return _kinds_of(each for each in names if not has_front_end or each.startswith(_BACK_END))

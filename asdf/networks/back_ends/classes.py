@@ -1,0 +1,139 @@
+"""Heads of transformers' audio classifiers: named classes, some of them bona fide.
+
+Invariant: parameter names are those of transformers below `back_end.`, and the score, the
+difference of the two logits, is the log-odds of the bona fide classes: two logits are left of any
+number of classes, each the logarithm of the sum of the exponentials of its side's.
+
+Source: transformers, `...ForSequenceClassification`, `WhisperForAudioClassification` and
+`ASTForAudioClassification`.
+
+Shapes: B utterances, L frames, C feature values, E embedding values, N classes, T samples.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.autocast import in_full_precision
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
+
+VARIANCE_FLOOR = 1e-7
+"""Variance that transformers' extractors add to a waveform's before they divide by its root."""
+
+
+class ClassesBackEnd(BackEnd):
+    """A projection, the mean over time and a linear layer for named classes.
+
+    With `back_end.classifier_pooling = 'tokens'` the head of the Audio Spectrogram Transformer: the
+    mean of its two tokens, a norm and a linear layer.
+
+    Raises:
+        UsageError: a bona fide class does not exist, or there is none, or no other.
+    """
+
+    def __init__(self, settings: NetworkSections, front_end: FrontEnd) -> None:
+        super().__init__()
+        sizes = settings.back_end
+        names = sizes.classifier_classes
+        _check_bona_fide(names, sizes.classifier_bona_fide)
+        self.merge = _MergedClasses(len(names), sizes.classifier_bona_fide)
+        self.classifier: nn.Linear | _TokenHead
+        if sizes.classifier_pooling == "tokens":
+            self.classifier = _TokenHead(front_end, len(names))
+        else:
+            self.projector = nn.Linear(front_end.dimension, sizes.classifier_projection)
+            self.classifier = nn.Linear(sizes.classifier_projection, len(names))
+
+    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, values) and logits (batch, 2)."""
+        if isinstance(self.classifier, _TokenHead):
+            # AST puts a class token and a distillation token before the patches.
+            embeddings_BE = features_BLC[:, :2].mean(dim=1)
+            return embeddings_BE, self.merge(self.classifier(embeddings_BE))
+        embeddings_BE = self.projector(features_BLC).mean(dim=1)
+        classes_BN = in_full_precision(self.classifier, embeddings_BE)
+        return embeddings_BE, self.merge(classes_BN)
+
+
+class _TokenHead(nn.Module):
+    def __init__(self, front_end: FrontEnd, classes: int) -> None:
+        super().__init__()
+        config = getattr(front_end.model, "config", None)
+        floor = getattr(config, "layer_norm_eps", 1e-12)
+        self.layernorm = nn.LayerNorm(front_end.dimension, eps=floor)
+        self.dense = nn.Linear(front_end.dimension, classes)
+
+    def forward(self, x_BC: Tensor) -> Tensor:
+        return in_full_precision(self.dense, self.layernorm(x_BC))
+
+
+class _MergedClasses(nn.Module):
+    """Logits (batch, 2), spoof and bona fide, of the logits of classes."""
+
+    spoof: Tensor
+    bona_fide: Tensor
+
+    def __init__(self, classes: int, bona_fide: tuple[int, ...]) -> None:
+        super().__init__()
+        spoof = [number for number in range(classes) if number not in bona_fide]
+        self.is_pair = classes == 2
+        # Not persistent: the settings have them.
+        self.register_buffer("spoof", torch.tensor(spoof), persistent=False)
+        self.register_buffer("bona_fide", torch.tensor(bona_fide), persistent=False)
+
+    def forward(self, classes_BN: Tensor) -> Tensor:
+        sides = (classes_BN[:, self.spoof], classes_BN[:, self.bona_fide])
+        if self.is_pair:
+            # Nothing to sum: the logits as they are, to the last bit.
+            return torch.cat(sides, dim=1)
+        return torch.stack([side_BN.logsumexp(dim=1) for side_BN in sides], dim=1)
+
+
+def _check_bona_fide(names: tuple[str, ...], bona_fide: tuple[int, ...]) -> None:
+    setting = f"back_end.classifier_bona_fide = {bona_fide!r}"
+    if not set(bona_fide) <= set(range(len(names))):
+        raise UsageError(
+            f"{setting}: there are {len(names)} classes (back_end.classifier_classes), counted "
+            f"from 0 to {len(names) - 1}."
+        )
+    if not 0 < len(bona_fide) < len(names):
+        raise UsageError(
+            f"{setting}: at least one of the {len(names)} classes has to be bona fide, and at "
+            "least one spoof."
+        )
+
+
+class SSL_Classifier(PairedDetector):
+    """Any encoder with the head of transformers' audio classifiers."""
+
+    back_end_class: ClassVar[type[BackEnd]] = ClassesBackEnd
+
+    def __init__(self, settings: NetworkSections) -> None:
+        super().__init__(settings)
+        self.front_end.variance_floor = VARIANCE_FLOOR
+        self.padded_samples = settings.back_end.classifier_padding
+
+    def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
+        """Compute the features of waveforms, with silence behind them where the encoder wants it.
+
+        Longer ones than `back_end.classifier_padding` are cut then.
+        """
+        if self.padded_samples:
+            waveforms_BT = waveforms_BT[:, : self.padded_samples]
+            missing = self.padded_samples - waveforms_BT.shape[1]
+            waveforms_BT = F.pad(waveforms_BT, (0, missing))
+        return super().front_end_features(waveforms_BT)
+
+    def scoring_length(self, samples: int) -> int:
+        """Return how many leading samples the score is computed from."""
+        if self.padded_samples:
+            return min(samples, self.padded_samples)
+        return super().scoring_length(samples)
