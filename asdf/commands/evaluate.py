@@ -37,7 +37,7 @@ from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
-from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
+from asdf.commands.evaluate_llrs import as_llr, calibration_of, draw_llrs
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -355,9 +355,13 @@ def _summarise(
         scores = read_system_scores(
             system.path, protocol, args.ignore_others, are_decisions=args.decisions
         )
-        if args.calibration:
-            scores = as_llrs(scores, system.path, args.calibration)
         threshold = threshold_of(args, index, scores)
+        if args.calibration:
+            calibration = calibration_of(system.path, args.calibration)
+            scores = Scores.of(scores, calibration.llr(scores.scores))
+            # One that is stated is of the ratios already.
+            if threshold and args.threshold is None:
+                threshold = as_llr(threshold, calibration)
         with _bar(system.name) as progress:
             summary = summarise(
                 system.name,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import Calibration
+from asdf.metrics.decisions import Threshold
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.metrics.summary import Summary
 from asdf.runs.streams import show_error
-from asdf.trials.score_file import Scores
 
 
 class LlrPlots(Protocol):
@@ -34,8 +36,8 @@ class LlrPlots(Protocol):
         """Title above each."""
 
 
-def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
-    """Return the likelihood ratios that a calibrated network makes of its scores.
+def calibration_of(path: Path, network: str) -> Calibration:
+    """Return the calibration of a network, which has to be that of a file's scores.
 
     Args:
         path: File of the scores.
@@ -64,7 +66,16 @@ def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
             f"the scores in {path} are of another network than {network}: its calibration says "
             "nothing of them. Score the list with it, or name the network of the scores."
         )
-    return Scores.of(scores, calibration.llr(scores.scores))
+    return calibration
+
+
+def as_llr(threshold: Threshold, calibration: Calibration) -> Threshold:
+    """Return a threshold of the network's own scores as one of its likelihood ratios.
+
+    Maps rise and bounds cut scores and threshold alike, so decisions stay what they are wherever
+    the bounds support the threshold (`Calibration.supports_threshold`).
+    """
+    return replace(threshold, value=float(calibration.llr(threshold.value)))
 
 
 def draw_llrs(args: LlrPlots, summaries: Sequence[Summary]) -> list[str]:
