@@ -27,6 +27,15 @@ _MAX_MARKS = 60
 _TIME_TICKS = 6
 _KB = 1000
 _DIGIT_SPACE = "\u2007"
+# Entries of a calibration whose names would be read wrongly.
+_ENTRIES = {
+    "eer": "EER (fraction)",
+    "trials": "digest of its list",
+    "cross_validated_cllr": "Cllr, cross-validated (bits)",
+    "folds_of": "held out together",
+    "lowest_llr": "lowest LLR",
+    "highest_llr": "highest LLR",
+}
 
 
 def case_page(case: Case) -> str:
@@ -68,7 +77,7 @@ def _lead(case: Case) -> list[str]:
             f"network {Path(case.network).name}; each has a section of its own."
         ]
     (one,) = case.recordings
-    return [f"{_name(one)}: {' '.join(statements(one, case))}"]
+    return [f"{_name(one)}: {' '.join(statements(one, case, is_brief=True))}"]
 
 
 def _name(one: Examined) -> str:
@@ -235,9 +244,8 @@ def _calibration_section(case: Case) -> Section:
     rows = {}
     for name, value in calibration.content().items():
         if isinstance(value, str | int | float):
-            rows[name.replace("_", " ")] = (
-                f"{value:.6g}" if isinstance(value, float) else str(value)
-            )
+            label = _ENTRIES.get(name, name.replace("_", " "))
+            rows[label] = f"{value:.6g}" if isinstance(value, float) else str(value)
     origin = calibration.describe_origin() or "calibrated on a set that its file does not name"
     sentence = f"{origin[0].upper()}{origin[1:]}."
     return Section(

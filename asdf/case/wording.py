@@ -50,8 +50,12 @@ def propositions(calibration: Calibration | None) -> dict[str, str]:
     return {"h1": h1, "h2": h2, "population": population}
 
 
-def statements(one: Examined, case: Case) -> list[str]:
-    """Return what is said of a recording, in sentences."""
+def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str]:
+    """Return what is said of a recording, in sentences.
+
+    Args:
+        is_brief: Whether explanations are left out, as at the top of a page that has them below.
+    """
     result = one.result
     if result.error:
         return [f"Not scored: {result.error}"]
@@ -59,6 +63,8 @@ def statements(one: Examined, case: Case) -> list[str]:
     score = result.score or 0.0
     # First: what a part says must not be read after a ratio that says the opposite.
     sentences = _part_sentences(entry)
+    if is_brief:
+        sentences = sentences[:1]
     if not result.judged:
         sentences.append(f"{_sentence(result.remark)} Its score says nothing.")
     elif result.llr is None:
@@ -67,9 +73,11 @@ def statements(one: Examined, case: Case) -> list[str]:
             "network is not calibrated."
         )
     else:
-        sentences += _ratio_sentences(entry, result.llr)
+        ratio = _ratio_sentences(entry, result.llr)
+        sentences += ratio[:2] if is_brief else ratio
     if result.verdict:
-        sentences.append(f"Verdict: {result.verdict} ({case.heading.decision}).")
+        decision = "" if is_brief else f" ({case.heading.decision})"
+        sentences.append(f"Verdict: {result.verdict}{decision}.")
     if result.judged and result.remark:
         sentences.append(_sentence(result.remark))
     if entry.get("unlike"):

@@ -42,7 +42,7 @@ from typing import TextIO
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import check_cross_test, run_cross_test
 from asdf.commands.evaluate_groups import with_groups, write_groups
-from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
+from asdf.commands.evaluate_llrs import calibrate_file, draw_llrs
 from asdf.commands.evaluate_one_class import (
     are_of_one_class,
     check_one_class_options,
@@ -53,6 +53,7 @@ from asdf.commands.evaluate_one_class import (
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import (
     UNDIVIDED,
+    Judged,
     Protocol,
     System,
     check_thresholds,
@@ -93,9 +94,8 @@ from asdf.runs.streams import show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
-from asdf.trials.asv_scores import AsvScores, read_asv_scores
+from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
-from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
@@ -130,31 +130,42 @@ def main(arguments: list[str]) -> int:
         run_cross_test(args, facts, systems, protocol, screen)
         return 0
     columns = _columns(args.by, protocol.trials)
-    asv = None
-    if args.asv_scores:
-        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
-    scored = _read_scores(args, systems, protocol)
-    if are_of_one_class(args, systems, scored):
+    judged = _read_scores(args, systems, protocol)
+    if are_of_one_class(args, systems, each(judged, "scores")):
         check_one_class_options(_of_both_classes(args))
-        sets = decide_systems(args, systems, scored, protocol, columns, args.audio)
+        sets = decide_systems(systems, judged, protocol, columns, args.audio)
         write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))
         show(one_class_texts(sets), screen)
         return 0
-    summaries = _summarise(args, systems, scored, protocol, columns, asv)
+    summaries = _summarise(args, systems, judged, protocol, columns)
+    _report(args, facts, systems, summaries, protocol.trials, columns, screen)
+    return 0
+
+
+def _report(
+    args: EvaluateOptions,
+    facts: Sequence[str],
+    systems: Sequence[System],
+    summaries: Sequence[Summary],
+    trials: TrialList | None,
+    columns: tuple[str, ...],
+    screen: TextIO,
+) -> None:
+    """Write the files that are requested, and then print."""
     leading: dict[str, int] = {}
     over = OverSeeds()
     if len(summaries) > 1:
-        leading = leading_systems(summaries, protocol.trials, args.replicates)
+        leading = leading_systems(summaries, trials, args.replicates)
         paths = each(systems, "path")
         groups = each(systems, "group")
-        over = over_seeds_of(summaries, paths, groups, protocol.trials, args.replicates)
+        over = over_seeds_of(summaries, paths, groups, trials, args.replicates)
     # Files first: where the screen is closed or full, what was computed is not lost.
-    _write(args, summaries, leading, over, protocol.trials)
+    _write(args, summaries, leading, over, trials)
     if args.html:
         write_groups(args.html, summaries, facts)
     drawn = []
     if args.plot:
-        drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
+        drawn.append(_draw(args.plot, args, systems, summaries, trials))
     if any((args.tippett, args.ece, args.reliability)):
         drawn += draw_llrs(args, summaries)
     _print(args, summaries, leading, columns, screen)
@@ -164,7 +175,6 @@ def main(arguments: list[str]) -> int:
         show_error(f"{finding.level}: {finding.where}: {finding.message}")
     for written in drawn:
         show(written, screen)
-    return 0
 
 
 def _draw(
@@ -187,19 +197,20 @@ def _draw(
 def _summarise(
     args: EvaluateOptions,
     systems: Sequence[System],
-    scored: Sequence[Scores],
+    judged: Sequence[Judged],
     protocol: Protocol,
     columns: tuple[str, ...],
-    asv: AsvScores | None,
 ) -> list[Summary]:
+    asv = None
+    if args.asv_scores:
+        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
     stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
     summaries = []
-    for index, (system, scores) in enumerate(zip(systems, scored, strict=True)):
+    for system, (scores, threshold) in zip(systems, judged, strict=True):
         scoring = how_scored(system.path)
         if stated_length:
             # The user's word counts: files of other programs say nothing, or what a default was.
             scoring = replace(scoring, length=stated_length)
-        threshold = threshold_of(args, index, scores)
         with replicates_bar(f"intervals of {system.name}") as progress:
             summary = summarise(
                 system.name,
@@ -224,9 +235,9 @@ def _read_scores(
     args: EvaluateOptions,
     systems: Sequence[System],
     protocol: Protocol,
-) -> list[Scores]:
-    scored = []
-    for system in systems:
+) -> list[Judged]:
+    judged = []
+    for index, system in enumerate(systems):
         scores = read_system_scores(
             system.path,
             protocol,
@@ -234,10 +245,11 @@ def _read_scores(
             are_decisions=args.decisions,
             both_classes=False,
         )
+        found = Judged(scores, threshold_of(args, index, scores))
         if args.calibration:
-            scores = as_llrs(scores, system.path, args.calibration)
-        scored.append(scores)
-    return scored
+            found = calibrate_file(args, found, system.path)
+        judged.append(found)
+    return judged
 
 
 def _write(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.commands.judged_files import Protocol, System, ThresholdOptions, threshold_of
+from asdf.commands.judged_files import Judged, Protocol, System, ThresholdOptions
 from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.results import joined_columns
@@ -81,9 +81,8 @@ def check_one_class_options(others: Mapping[str, object]) -> None:
 
 
 def decide_systems(
-    args: ThresholdOptions,
     systems: Sequence[System],
-    scored: Sequence[Scores],
+    judged: Sequence[Judged],
     protocol: Protocol,
     by: Sequence[str],
     audio: Path | None,
@@ -100,8 +99,7 @@ def decide_systems(
     from asdf.tasks.one_class.one_class import decide_one_class
 
     sets = []
-    for index, (system, scores) in enumerate(zip(systems, scored, strict=True)):
-        threshold = threshold_of(args, index, scores)
+    for system, (scores, threshold) in zip(systems, judged, strict=True):
         assert threshold is not None  # it was looked for before
         known = known_columns(system.name, scores, protocol.trials)
         seconds = _seconds(audio, scores, known)

@@ -301,12 +301,13 @@ def write_card_and_weights(
         AsdfError: it cannot be written.
     """
     from asdf.checkpoint.safetensors_network import write_hub_folder
-    from asdf.interchange import measured_eers, model_card_text
+    from asdf.interchange import find_network, measured_eers, model_card_text
     from asdf.networks.build import summary
 
     # Resolved: the folder may be given as '.', which is no name for a card.
     name = folder.resolve().name
-    eers = measured_eers(Path(source), file)
+    # A folder of a run stands for its best network, whose results are those of that name.
+    eers = measured_eers(find_network(source), file)
     parameters = summary(network).total
     card = model_card_text(name, file, parameters, eers, address, licence)
     write_hub_folder(folder, file, card)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.report import environments, result_tables
+from asdf.report.calibrations import LlrSection, llr_section
 from asdf.report.conditions import HeatMaps, heat_maps
 from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
@@ -72,6 +73,7 @@ class SetSection:
 
     Attributes:
         remarks: why numbers on it are no test, and of which systems.
+        ratios: Likelihood ratios of calibrated networks; None: there are none.
     """
 
     anchor: str
@@ -84,6 +86,7 @@ class SetSection:
     det_table: PageTable
     heat_maps: HeatMaps | None
     literature: Literature | None
+    ratios: LlrSection | None
 
 
 def report_page(
@@ -202,6 +205,7 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
         det_table=result_tables.det_table(gathered, set_name),
         heat_maps=heat_maps(gathered, set_name),
         literature=published_results(set_name, gathered.on(set_name)),
+        ratios=llr_section(gathered, set_name),
     )
 
 

@@ -321,6 +321,13 @@ def test_the_folder_of_a_hub(make, run, tmp_path):
     assert (config["format"], config["network_class"]) == ("asdf", "asdf.networks.AASIST_L")
     assert "someone" not in str(read_safetensors(tmp_path / "card" / "model.safetensors")[1])
 
+    # The folder of the run stands for its best network, and for its results.
+    (tmp_path / "settings.py").write_text("# Settings of config net\n")
+    record = {"kind": "evaluation", "step": 9, "epoch": 3, "network": "epoch.3.pt"}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({**record, "eer": {"dev": 0.0125}}) + "\n")
+    status, said, _ = run("export", tmp_path, "--format", "hub", tmp_path / "run")
+    assert status == 0 and "with 2 measured EERs" in said
+
 
 def test_a_card_of_a_network_without_a_history_says_so(make, run, tmp_path):
     _, path = make("AASIST_L")
