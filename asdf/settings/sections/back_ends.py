@@ -33,6 +33,7 @@ BACK_ENDS = {
     "lcnn": "asdf.networks.LCNNBackEnd",
     "resnet18": "asdf.networks.ResNet18BackEnd",
     "ecapa": "asdf.networks.ECAPABackEnd",
+    "mamba": "asdf.networks.MambaBackEnd",
 }
 
 
@@ -144,3 +145,8 @@ class BackEnd(KnownNames):
     )
     ecapa_attention: int = width(128, "SSL_ECAPA: hidden units of the attention")
     ecapa_embedding: int = width(192, "SSL_ECAPA: size of the embedding")
+    mamba_dimension: int = width(144, "SSL_Mamba: size of the frames and of the embedding")
+    mamba_blocks: int = setting(
+        6, "SSL_Mamba: number of blocks of each of two columns", at_least=1, at_most=MAX_BLOCKS
+    )
+    mamba_states: int = count(16, "SSL_Mamba: states of each channel of a block")
