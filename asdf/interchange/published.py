@@ -5,8 +5,8 @@ the network's layers is the front end's pretraining, which features do not depen
 files a norm that is not used.
 
 Source: the state dicts that TakHemlata/SSL_Anti-spoofing, QiShanZhang/SLSforASVspoof-2021-DF,
-Liu-Tianchi/Nes2Net, ErosRos/conformer-based-classifier-for-anti-spoofing, ductuantruong/tcm_add and
-asvspoof-challenge/2021 publish.
+Liu-Tianchi/Nes2Net, ErosRos/conformer-based-classifier-for-anti-spoofing, ductuantruong/tcm_add,
+swagshaw/XLSR-Mamba and asvspoof-challenge/2021 publish.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ PUBLISHED = (
     "SSL_Nes2NetX",
     "SSL_Conformer",
     "SSL_ConformerTCM",
+    "SSL_Mamba",
 )
 _FRONT_END = "front_end.model."
 _BACK_END = "back_end."

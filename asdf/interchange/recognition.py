@@ -38,7 +38,7 @@ from asdf.interchange.antideepfake import (
     one_class_entry,
     split_one_class,
 )
-from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
+from asdf.interchange.antideepfake_files import is_antideepfake
 from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, own_names
 from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
@@ -51,6 +51,7 @@ from asdf.interchange.published import (
     rename_published,
     without,
 )
+from asdf.interchange.published_files import read_published
 from asdf.interchange.scored_as_published import antideepfake_scoring, published_length
 from asdf.interchange.sizes import (
     ARCHITECTURE,
@@ -78,15 +79,17 @@ LAYOUTS = {
     "SSL_Nes2NetX": "Nes2Net-X: wav2vec 2.0 and Nes2Net-X",
     "SSL_Conformer": "wav2vec 2.0 and a Conformer with class token",
     "SSL_ConformerTCM": "TCM: wav2vec 2.0 and a Conformer with temporal-channel modelling",
+    "SSL_Mamba": "XLSR-Mamba: wav2vec 2.0 and two columns of Mamba blocks",
     "RawNet2": "raw-waveform RawNet2",
     KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
 }
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
-    f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), those of AntiDeepfake "
-    f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), "
-    "folders of transformers' audio classifiers, and raw-waveform AASIST, AASIST-L and RawNet2"
+    f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), those of "
+    f"AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and "
+    "attn_scores), folders of transformers' audio classifiers, and raw-waveform AASIST, AASIST-L "
+    "and RawNet2"
 )
 # What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
 # Face and torchaudio. Any other layer may be a head that gives scores.
@@ -230,9 +233,9 @@ def _read_content(path: Path) -> dict[str, Any]:
     # A front end alone is the most likely mix-up: its message says what it is good for.
     if str(path).startswith(BUNDLE):
         raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
-    antideepfake = read_antideepfake(path)
-    if antideepfake is not None:
-        return dict(antideepfake)
+    published = read_published(path)
+    if published is not None:
+        return dict(published)
     if path.is_dir() or path.suffix == ".safetensors":
         return read_network_file(path).content()
     return read_weights_file(path)

@@ -26,8 +26,8 @@ def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, 
 
     The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
     `data_utils_SSL.py`) and RawNet2 return the first 64,600 samples of a trial, and repeat a
-    shorter one from its start; those of the Conformers (`data_utils.py`) the first 66,800. An SLS
-    of another size takes its own length.
+    shorter one from its start; those of the Conformers and of XLSR-Mamba (`data_utils.py`) the
+    first 66,800. An SLS of another size takes its own length.
 
     Args:
         kind: the name of the network's class.
@@ -36,7 +36,7 @@ def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, 
     published = PUBLISHED.min_samples
     if kind == "SSL_SLS":
         published = settings.back_end.sls_samples
-    elif kind in ("SSL_Conformer", "SSL_ConformerTCM"):
+    elif kind in ("SSL_Conformer", "SSL_ConformerTCM", "SSL_Mamba"):
         published = _CONFORMER_SAMPLES
     # The limits that the user did not choose, so that they agree with the chosen one.
     lengths = {}

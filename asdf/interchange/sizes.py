@@ -24,6 +24,7 @@ SHAPES = "by the shapes of the layers"
 FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _BLOCK = "back_end.Build_in_Res2Nets."
+_MAMBA_BLOCK = "conformer.forward_layers."
 _CONFORMER_BLOCK = "conformer.encoder_blocks."
 # As in all base and large networks; larger ones have more, and are known by their shapes.
 _HEAD_SIZE = 64
@@ -64,6 +65,8 @@ def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
     if {"conformer.class_token", f"{_CONFORMER_BLOCK}0.post_norm.weight"} <= names.keys():
         has_head_tokens = f"{_CONFORMER_BLOCK}0.attn.fn.pos_embed" in names
         return "SSL_ConformerTCM" if has_head_tokens else "SSL_Conformer"
+    if {"conformer.norm_f.weight", f"{_MAMBA_BLOCK}0.mixer.A_log"} <= names.keys():
+        return "SSL_Mamba"
     if {"bn_before_gru.weight", "fc_attention0.0.weight", "fc2_gru.weight"} <= names.keys():
         return "RawNet2"
     return "SSL_Linear" if "proj_fc.weight" in names else None
@@ -167,6 +170,21 @@ def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> 
     ]
 
 
+def _mamba_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    column = f"{_BACK_END}{_MAMBA_BLOCK}"
+    blocks = set()
+    for name in state:
+        if name.startswith(column):
+            blocks.add(name.removeprefix(column).partition(".")[0])
+    states = state[f"{column}0.mixer.A_log"].shape[1]
+    dimension = len(state["back_end.conformer.norm_f.weight"])
+    return [
+        SettingFromFile("back_end.mamba_dimension", dimension, SHAPES),
+        SettingFromFile("back_end.mamba_blocks", len(blocks), SHAPES),
+        SettingFromFile("back_end.mamba_states", states, SHAPES),
+    ]
+
+
 def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     embedding, units = state["fc1_gru.weight"].shape
@@ -186,6 +204,7 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_Nes2NetX": _nes2net_sizes,
     "SSL_Conformer": _conformer_sizes,
     "SSL_ConformerTCM": _conformer_sizes,
+    "SSL_Mamba": _mamba_sizes,
     "RawNet2": _rawnet2_sizes,
 }
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.gated_conformer import GatedConformerBackEnd, SSL_GatedConformer
     from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd
     from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
+    from asdf.networks.back_ends.mamba import MambaBackEnd, SSL_Mamba
     from asdf.networks.back_ends.mhfa import SSL_MHFA, MHFABackEnd
     from asdf.networks.back_ends.mlp import MLPBackEnd
     from asdf.networks.back_ends.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX

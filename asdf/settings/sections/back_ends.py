@@ -35,6 +35,7 @@ BACK_ENDS = {
     "ecapa": "asdf.networks.ECAPABackEnd",
     "classes": "asdf.networks.ClassesBackEnd",
     "gated_conformer": "asdf.networks.GatedConformerBackEnd",
+    "mamba": "asdf.networks.MambaBackEnd",
 }
 
 
@@ -179,3 +180,8 @@ class BackEnd(KnownNames):
         "SSL_Classifier: model type that `export --format transformers_classifier` writes",
         check="not_empty",
     )
+    mamba_dimension: int = width(144, "SSL_Mamba: size of the frames and of the embedding")
+    mamba_blocks: int = setting(
+        6, "SSL_Mamba: number of blocks of each of two columns", at_least=1, at_most=MAX_BLOCKS
+    )
+    mamba_states: int = count(16, "SSL_Mamba: states of each channel of a block")

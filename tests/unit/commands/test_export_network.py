@@ -368,6 +368,7 @@ KINDS = [
     "SSL_LCNN",
     "SSL_ResNet18",
     "SSL_ECAPA",
+    "SSL_Mamba",
     "RawNet2",
 ]
 

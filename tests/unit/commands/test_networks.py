@@ -26,6 +26,7 @@ def test_parameters_are_the_published_ones():
         "SSL_Conformer",
         "SSL_ConformerTCM",
         "SSL_Linear",
+        "SSL_Mamba",
         "SSL_Nes2NetX",
         "SSL_ResNet18",
     ]

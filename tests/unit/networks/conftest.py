@@ -19,6 +19,8 @@ def small(tiny) -> Sections:
     tiny.back_end.resnet_projection = 20
     tiny.back_end.resnet_embedding = 40
     tiny.back_end.ecapa_channels = 16
+    tiny.back_end.mamba_dimension = 16
+    tiny.back_end.mamba_blocks = 2
     return tiny
 
 

@@ -28,6 +28,7 @@ CLASSES = (
     "SSL_LCNN",
     "SSL_ResNet18",
     "SSL_ECAPA",
+    "SSL_Mamba",
 )
 
 
@@ -50,6 +51,7 @@ EMBEDDINGS = {
     "SSL_LCNN": 64,
     "SSL_ResNet18": 40,
     "SSL_ECAPA": 192,
+    "SSL_Mamba": 16,
 }
 
 
@@ -65,7 +67,7 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
     without = names_without_gradient(network)
     assert without == frozen_names(network)
     for unused in without:
-        assert unused.startswith("front_end.") or ".bn1." in unused
+        assert unused.startswith("front_end.") or ".bn1." in unused or "_layers.1." in unused
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -147,7 +149,7 @@ def test_a_few_steps_separate_features(name, small):
 
 
 @pytest.mark.parametrize(
-    "name", ["linear", "conformer", "conformer_tcm", "lcnn", "resnet18", "ecapa"]
+    "name", ["linear", "conformer", "conformer_tcm", "lcnn", "resnet18", "ecapa", "mamba"]
 )
 def test_it_follows_cepstra_by_its_short_name(name, small):
     small.front_end.front_end_class = "lfcc"

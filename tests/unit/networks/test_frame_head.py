@@ -26,6 +26,7 @@ TIMED = {
     "SSL_LCNN": 5120,
     "SSL_ResNet18": 2560,
     "SSL_ECAPA": 320,
+    "SSL_Mamba": 320,
 }
 
 

@@ -27,6 +27,7 @@ KINDS = [
     ("SSL_LCNN", "last"),
     ("SSL_ResNet18", "last"),
     ("SSL_ECAPA", "last"),
+    ("SSL_Mamba", "last"),
     ("SSL_ASP", "weighted"),
     ("SSL_ASP", 1),
     ("SSL_MHFA", 1),

@@ -1,0 +1,190 @@
+"""Two columns of Mamba blocks on a front end: one reads the frames forwards, one backwards.
+
+Invariant: parameter names and numbers are those of the published network, and so is what its code
+computes. That differs from the paper's figure: the last block of each column adds nothing to the
+output, and the backward column's frames, in reversed order, are added to frames in their own.
+
+Source: Xiao and Das, "XLSR-Mamba: A Dual-Column Bidirectional State Space Model for Spoofing Attack
+Detection", IEEE Signal Processing Letters 2025 (swagshaw/XLSR-Mamba, `mamba_blocks.py`); Gu and
+Dao, "Mamba", 2023 (blocks and their initial numbers).
+
+Shapes: B utterances, L frames, C feature values, E values of a frame, D channels inside a block, N
+states of a channel, R values that steps are computed from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.autocast import in_full_precision, without_autocast
+from asdf.networks.back_ends.back_end import SizedBackEnd
+from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.selective_scan import selective_scan
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.sections import BackEnd as BackEndSettings
+
+EXPANSION = 2
+KERNEL = 4
+DROPOUT = 0.1
+_MIN_STEP, _MAX_STEP = 0.001, 0.1
+
+
+class RootMeanSquareNorm(nn.Module):
+    """Each frame divided by the root of its mean square, and scaled."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dimension))
+
+    def forward(self, x_BLE: Tensor) -> Tensor:
+        mean_square_BL1 = x_BLE.square().mean(dim=-1, keepdim=True)
+        return x_BLE * (mean_square_BL1 + 1e-5).rsqrt() * self.weight
+
+
+class MambaMixer(nn.Module):
+    """A convolution over past frames and a selective scan, gated; later frames are not seen."""
+
+    def __init__(self, dimension: int, states: int, blocks: int) -> None:
+        super().__init__()
+        inside = EXPANSION * dimension
+        self.rank = math.ceil(dimension / 16)
+        self.states = states
+        self.in_proj = nn.Linear(dimension, 2 * inside, bias=False)
+        self.conv1d = nn.Conv1d(inside, inside, KERNEL, groups=inside)
+        self.x_proj = nn.Linear(inside, self.rank + 2 * states, bias=False)
+        self.dt_proj = nn.Linear(self.rank, inside)
+        self.A_log = nn.Parameter(torch.arange(1.0, states + 1).log().repeat(inside, 1))
+        self.D = nn.Parameter(torch.ones(inside))
+        self.out_proj = nn.Linear(inside, dimension, bias=False)
+        nn.init.uniform_(self.dt_proj.weight, -(self.rank**-0.5), self.rank**-0.5)
+        with torch.no_grad():
+            # Steps are spread evenly in their logarithm; the bias is softplus's inverse of them.
+            spread_D = math.log(_MIN_STEP) + torch.rand(inside) * math.log(_MAX_STEP / _MIN_STEP)
+            self.dt_proj.bias.copy_(spread_D.exp().expm1().log())
+            # Each block adds to the sum of all before it.
+            self.out_proj.weight /= math.sqrt(blocks)
+
+    def forward(self, x_BLE: Tensor) -> Tensor:
+        """Return (batch, frames, dimension)."""
+        values_BLD, gates_BLD = self.in_proj(x_BLE).chunk(2, dim=2)
+        past_BDL = F.pad(values_BLD.transpose(1, 2), (KERNEL - 1, 0))
+        values_BLD = F.silu(self.conv1d(past_BDL)).transpose(1, 2)
+        sizes = [self.rank, self.states, self.states]
+        steps_BLR, b_BLN, c_BLN = self.x_proj(values_BLD).split(sizes, dim=2)
+        steps_BLD = self.dt_proj(steps_BLR)
+        # A recurrence of hundreds of frames adds up what a shorter format rounds off.
+        with without_autocast(values_BLD):
+            kind = self.A_log.dtype
+            values_BLD = values_BLD.to(kind)
+            outputs_BLD = selective_scan(
+                values_BLD,
+                F.softplus(steps_BLD.to(kind)),
+                -self.A_log.exp(),
+                b_BLN.to(kind),
+                c_BLN.to(kind),
+            )
+            gated_BLD = (outputs_BLD + self.D * values_BLD) * F.silu(gates_BLD.to(kind))
+        mixed_BLE: Tensor = self.out_proj(gated_BLD)
+        return mixed_BLE
+
+
+class MambaBlock(nn.Module):
+    """A norm and a mixer; the sum of blocks is taken outside."""
+
+    def __init__(self, dimension: int, states: int, blocks: int) -> None:
+        super().__init__()
+        self.mixer = MambaMixer(dimension, states, blocks)
+        self.norm = RootMeanSquareNorm(dimension)
+
+    def forward(self, x_BLE: Tensor) -> Tensor:
+        mixed_BLE: Tensor = self.mixer(self.norm(x_BLE))
+        return mixed_BLE
+
+
+class DualColumn(nn.Module):
+    """Two columns of blocks; the frames of each are pooled by attention, then joined.
+
+    It returns embeddings, logits and the frames of both columns.
+    """
+
+    def __init__(self, dimension: int, blocks: int, states: int) -> None:
+        super().__init__()
+        self.forward_layers = nn.ModuleList()
+        self.backward_layers = nn.ModuleList()
+        for _ in range(blocks):
+            self.forward_layers.append(MambaBlock(dimension, states, blocks))
+            self.backward_layers.append(MambaBlock(dimension, states, blocks))
+        self.norm_f = RootMeanSquareNorm(dimension)
+        self.f_attention_pool = nn.Linear(dimension, 1)
+        self.b_attention_pool = nn.Linear(dimension, 1)
+        self.LL = nn.Linear(2 * dimension, dimension)
+        self.classifier = nn.Linear(dimension, 2)
+
+    def forward(self, x_BLE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x_BLE = F.dropout(x_BLE, DROPOUT, self.training)
+        forwards_BLE = self._run(self.forward_layers, x_BLE, x_BLE)
+        backwards_BLE = self._run(self.backward_layers, x_BLE.flip(1), x_BLE)
+        pooled = [
+            _pool(forwards_BLE, self.f_attention_pool),
+            _pool(backwards_BLE, self.b_attention_pool),
+        ]
+        embeddings_BE = self.LL(torch.cat(pooled, dim=1))
+        dropped_BE = F.dropout(embeddings_BE, DROPOUT, self.training)
+        frames_BLE = torch.cat([forwards_BLE, backwards_BLE.flip(1)], dim=2)
+        return embeddings_BE, in_full_precision(self.classifier, dropped_BE), frames_BLE
+
+    def _run(self, blocks: nn.ModuleList, sum_BLE: Tensor, input_BLE: Tensor) -> Tensor:
+        """Return the normed sum of the blocks but the last, and of what the columns begin with."""
+        for block in blocks[:-1]:
+            sum_BLE = sum_BLE + block(sum_BLE)
+        normed_BLE: Tensor = self.norm_f(input_BLE + sum_BLE)
+        return normed_BLE
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield those of the last blocks."""
+        yield from self.forward_layers[-1].parameters()
+        yield from self.backward_layers[-1].parameters()
+
+
+def _pool(x_BLE: Tensor, attention: nn.Linear) -> Tensor:
+    weights_BL1 = attention(x_BLE).softmax(dim=1)
+    return (weights_BL1 * x_BLE).sum(dim=1)
+
+
+class MambaBackEnd(SizedBackEnd, TimedBackEnd):
+    """A linear layer and a batch norm, then two columns of Mamba blocks."""
+
+    size_settings = ("mamba_dimension", "mamba_blocks", "mamba_states")
+
+    def __init__(self, dimension: int, inside: int, blocks: int, states: int) -> None:
+        super().__init__()
+        self.frame_dimension = 2 * inside
+        self.LL = nn.Linear(dimension, inside)
+        self.first_bn = nn.BatchNorm2d(1)
+        # Its published name, from the Conformer whose program it grew out of.
+        self.conformer = DualColumn(inside, blocks, states)
+
+    @classmethod
+    def min_layers(cls, sizes: BackEndSettings) -> int:
+        """Return the number of blocks of both columns."""
+        return 2 * sizes.mamba_blocks
+
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, mamba_dimension), logits, and the frames of both columns."""
+        x_BLE = self.LL(features_BLC)
+        # One mean and one variance for all values.
+        normed_BLE = self.first_bn(x_BLE.unsqueeze(1)).squeeze(1)
+        outputs: tuple[Tensor, Tensor, Tensor] = self.conformer(F.selu(normed_BLE))
+        return outputs
+
+
+class SSL_Mamba(PairedDetector):
+    """wav2vec 2.0 and two columns of Mamba blocks, XLSR-Mamba (Xiao and Das, IEEE SPL 2025)."""
+
+    back_end_class = MambaBackEnd
+    paper = "Xiao and Das, IEEE SPL 2025"

@@ -1,0 +1,108 @@
+"""The selective scan of Mamba: a linear recurrence whose factors follow from its inputs.
+
+Invariant: each state is its recurrence's, in whatever order states are computed: one by one, by
+doubling in a graph, or by mamba_ssm's kernel. Only products of factors from 0 to 1 and sums are
+formed, never a quotient of them, so that no length loses digits.
+
+Source: Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023,
+algorithm 2 (S6), with the discretisation of their code: factors exp(step * A) and inputs step * B.
+
+Shapes: B utterances, L frames, D channels, N states of a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asdf.networks.traced_sizes import is_traced
+
+_KERNEL = "mamba_ssm.ops.selective_scan_interface"
+# Rounds of doubling in a graph of any length: 2^20 frames of 20 ms are nearly six hours.
+_ROUNDS = 20
+
+
+def selective_scan(
+    x_BLD: Tensor, steps_BLD: Tensor, a_DN: Tensor, b_BLN: Tensor, c_BLN: Tensor
+) -> Tensor:
+    """Return the outputs of the recurrence, (batch, frames, channels).
+
+        h[l] = exp(steps[l] * a) * h[l - 1] + steps[l] * b[l] * x[l]
+        y[l] = sum over states of c[l] * h[l]
+
+    Args:
+        x_BLD: Inputs.
+        steps_BLD: Sizes of the steps, above 0.
+        a_DN: Rates of decay, below 0.
+        b_BLN, c_BLN: Weights of inputs and of outputs.
+    """
+    if x_BLD.is_cuda and not is_traced() and _kernel() is not None:
+        return _scan_by_kernel(x_BLD, steps_BLD, a_DN, b_BLN, c_BLN)
+    factors_BLDN = (steps_BLD.unsqueeze(3) * a_DN).exp()
+    inputs_BLDN = (steps_BLD * x_BLD).unsqueeze(3) * b_BLN.unsqueeze(2)
+    scan = _scan_by_doubling if is_traced() else _scan_in_order
+    states_BLDN = scan(factors_BLDN, inputs_BLDN)
+    return (states_BLDN @ c_BLN.unsqueeze(3)).squeeze(3)
+
+
+def _scan_in_order(factors_BLDN: Tensor, inputs_BLDN: Tensor) -> Tensor:
+    """Return the states, one frame after the other.
+
+    On CPUs this is the fastest way: states of a frame stay in the cache. Scans in chunks or in a
+    tree form products of many factors, which underflow to denormal numbers, a hundred times slower.
+    """
+    state_BDN = torch.zeros_like(inputs_BLDN[:, 0])
+    states = []
+    for factors_BDN, added_BDN in zip(factors_BLDN.unbind(1), inputs_BLDN.unbind(1), strict=True):
+        state_BDN = torch.addcmul(added_BDN, factors_BDN, state_BDN)
+        states.append(state_BDN)
+    return torch.stack(states, dim=1)
+
+
+def _scan_by_doubling(factors_BLDN: Tensor, states_BLDN: Tensor) -> Tensor:
+    """Return the states, in a fixed number of operations: a graph has them for any length.
+
+    After round r each state has in it the 2^r inputs that are nearest (Hillis and Steele, 1986).
+    """
+    for number in range(_ROUNDS):
+        shift = 2**number
+        # Beyond the length these are empty, and the round changes nothing.
+        reached_BLDN = factors_BLDN[:, shift:]
+        states_BLDN = torch.cat(
+            [
+                states_BLDN[:, :shift],
+                states_BLDN[:, shift:] + reached_BLDN * states_BLDN[:, :-shift],
+            ],
+            dim=1,
+        )
+        factors_BLDN = torch.cat(
+            [factors_BLDN[:, :shift], reached_BLDN * factors_BLDN[:, :-shift]], dim=1
+        )
+    return states_BLDN
+
+
+@cache
+def _kernel() -> Callable[..., Any] | None:
+    """Return mamba_ssm's scan on GPUs; None where the package is not installed."""
+    if find_spec("mamba_ssm") is None:
+        return None
+    scan: Callable[..., Any] = import_module(_KERNEL).selective_scan_fn
+    return scan
+
+
+def _scan_by_kernel(
+    x_BLD: Tensor, steps_BLD: Tensor, a_DN: Tensor, b_BLN: Tensor, c_BLN: Tensor
+) -> Tensor:
+    scan = _kernel()
+    assert scan is not None
+    # The kernel wants frames last.
+    frames_last = [tensor.transpose(1, 2).contiguous() for tensor in (x_BLD, steps_BLD)]
+    weights = [tensor.transpose(1, 2).contiguous() for tensor in (b_BLN, c_BLN)]
+    outputs_BDL: Tensor = scan(*frames_last, a_DN.contiguous(), *weights)
+    return outputs_BDL.transpose(1, 2)
