@@ -49,6 +49,7 @@ GROUPS = {
         "lists": "lists of a folder or table for training and tests, with speakers apart",
         "audit": "what tells the classes of a corpus apart without speech, copies, bad files",
         "robustness": "what codecs, noise, rooms and more cost detectors, by grade, with a page",
+        "adversarial": "how many decisions attacks turn, by strength: FGSM, PGD, transferred",
         "submission": "scores as a challenge wants them: ASVspoof, CtrSVDD, AT-ADD, arenas",
     },
     "special tasks": {

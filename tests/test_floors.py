@@ -42,6 +42,7 @@ ROOMS = [
     "audit",
     "case",
     "robustness",
+    "adversarial",
     "memory",
     "doctor",
     "recipe",
@@ -60,6 +61,7 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FI
 OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
+    "adversarial",
     "archives",
     "attribution",
     "audit",

@@ -188,16 +188,20 @@ def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
 
     'off': all of it; 'endpoint': without its silent ends; 'on': speech only.
     """
+    found = find_speech(waveform, sad)
+    return waveform if found is None else waveform[found]
+
+
+def find_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray | slice | None:
+    """Return the indices of the samples of `waveform` (T,) that count; None: all of them."""
     if sad.mode == "off":
-        return waveform
+        return None
     speech = np.flatnonzero(speech_mask(waveform, sad))
     if len(speech) == 0:
-        return waveform
+        return None
     if sad.mode == "on":
-        return waveform[speech]
-    first = speech[0]
-    last = speech[-1]
-    return waveform[first : last + 1]
+        return speech
+    return slice(int(speech[0]), int(speech[-1]) + 1)
 
 
 def crop_start(length: int, samples: int, rng: Generator) -> int:

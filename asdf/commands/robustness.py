@@ -18,7 +18,6 @@ Exit status: 0 all recordings were measured, 1 some are left out, 2 a mistake in
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,21 +27,22 @@ from typing import TYPE_CHECKING
 from asdf.commands.embed_trials import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
-from asdf.errors import AsdfError, UsageError
-from asdf.runs.files import write_text
+from asdf.commands.study_files import (
+    check_labels,
+    check_workers,
+    facts_of,
+    made_by,
+    open_rivals,
+    write_results,
+)
+from asdf.errors import UsageError
 from asdf.text import aligned
-from asdf.version import VERSION
 
 if TYPE_CHECKING:
     from asdf.robustness import Chosen, Material, Rival, Study
     from asdf.trials.trial_list import TrialList
 
 _MB = 1_000_000
-
-
-def _check_workers(workers: int) -> None:
-    if workers < 0:
-        raise UsageError(f"--workers {workers}: 0 or more are needed.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class RobustnessOptions(WeightsOptions):
     )
     seed: int = option("all draws follow from it", metavar="N", default=0)
     workers: int = option(
-        "processes that degrade recordings; 0: none", metavar="N", default=2, check=_check_workers
+        "processes that degrade recordings; 0: none", metavar="N", default=2, check=check_workers
     )
     keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
     replicates: int = replicates_option("replicates of each interval", may_be_none=False)
@@ -111,12 +111,13 @@ def main(arguments: list[str]) -> int:
         raise UsageError("--output FOLDER is needed: score files and results go there.")
     *networks, named = args.names
     trials = read_recordings(named, args.folder, classes=True)
-    _check_labels(trials)
+    check_labels(trials, "robustness is")
     material = _material(args, trials)
     only = [name for name in args.only.split(",") if name]
     chosen = choose_conditions(material, only, parse_grades(args.grades), args.benchmark)
     _say_size(args, trials, len(chosen.conditions))
-    return _run(args, arguments, trials, material, chosen, _open(args, networks))
+    rivals = open_rivals(networks, args, args.device, args.full_length)
+    return _run(args, arguments, trials, material, chosen, rivals)
 
 
 def _run(
@@ -142,22 +143,12 @@ def _run(
         say=lambda sentence: show(sentence, sys.stderr),
     )
     study = run_study(plan, rivals)
-    _write(args.output, study, chosen, _made_by(arguments, rivals))
+    _write(args.output, study, chosen, made_by("robustness", arguments, rivals))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
 
 
-def _made_by(arguments: Sequence[str], rivals: Sequence[Rival]) -> dict[str, str]:
-    made_by = {
-        "ASDF": VERSION,
-        "command": f"asdf-antispoofing robustness {shlex.join(arguments)}",
-    }
-    for rival in rivals:
-        made_by[f"SHA-256 of {rival.name}"] = rival.digest
-    return made_by
-
-
-def _write(folder: Path, study: Study, chosen: Chosen, made_by: dict[str, str]) -> None:
+def _write(folder: Path, study: Study, chosen: Chosen, made: dict[str, str]) -> None:
     """Write all results, and show the text."""
     from asdf.robustness import (
         study_csv,
@@ -167,27 +158,17 @@ def _write(folder: Path, study: Study, chosen: Chosen, made_by: dict[str, str]) 
         study_text,
     )
 
-    facts = []
-    for name, value in made_by.items():
-        facts.append(f"{name}: {value}")
     text = "\n\n".join([study_text(study, chosen.left_out).rstrip("\n"), *chosen.notes]) + "\n"
-    facts += chosen.notes
-    write_text(folder / "results.json", study_json(study, chosen.left_out, made_by))
-    write_text(folder / "results.csv", study_csv(study))
-    write_text(folder / "results.tex", study_latex(study))
-    write_text(folder / "results.txt", text)
-    write_text(folder / "report.html", study_page(study, chosen.left_out, facts))
+    facts = [*facts_of(made), *chosen.notes]
+    contents = {
+        "results.json": study_json(study, chosen.left_out, made),
+        "results.csv": study_csv(study),
+        "results.tex": study_latex(study),
+        "results.txt": text,
+        "report.html": study_page(study, chosen.left_out, facts),
+    }
+    write_results(folder, contents)
     show(text.rstrip("\n"))
-
-
-def _check_labels(trials: TrialList) -> None:
-    counts = [int((trials.labels == label).sum()) for label in (1, 0)]
-    if min(counts) < 2 or sum(counts) < len(trials):
-        raise AsdfError(
-            f"robustness is measured by error rates: each recording of {trials.name} needs a "
-            f"label, and there have to be several of each class (bona fide {counts[0]}, spoof "
-            f"{counts[1]}, without a label {len(trials) - sum(counts)})."
-        )
 
 
 def _material(args: RobustnessOptions, trials: TrialList) -> Material:
@@ -220,25 +201,6 @@ def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> No
         f"take {kept}",
         sys.stderr,
     )
-
-
-def _open(args: RobustnessOptions, networks: Sequence[str]) -> list[Rival]:
-    from asdf.robustness import Rival
-    from asdf.scoring.detector import Detector
-    from asdf.scoring.made_by import network_digest
-
-    rivals: list[Rival] = []
-    names: list[str] = []
-    for network in networks:
-        detector = Detector(
-            network, args.device, args.network_folder, None, args.full_length, base=args.base
-        )
-        stem = Path(network).stem or "network"
-        names.append(stem)
-        # Networks of several folders may be called alike.
-        name = stem if names.count(stem) == 1 else f"{stem}-{names.count(stem)}"
-        rivals.append(Rival(name, detector, network_digest(network)))
-    return rivals
 
 
 def _catalogue() -> str:

@@ -168,6 +168,15 @@ def proportion_bounds(errors: float, trials: float, level: float = 0.95) -> tupl
     return low, beta_quantile(1 - tail, errors + 0.5, right + 0.5)
 
 
+def exact_bounds(errors: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a proportion: Clopper and Pearson, Biometrika 26, 1934."""
+    tail = (1 - level) / 2
+    right = trials - errors
+    low = beta_quantile(tail, errors, right + 1) if errors else 0.0
+    high = beta_quantile(1 - tail, errors + 1, right) if right else 1.0
+    return low, high
+
+
 def expansion(groups: int | None, level: float = 0.95) -> float:
     """Return by how much an interval over few groups is too narrow; 1 over trials.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
     from asdf.report.group_results import groups_page
-    from asdf.report.html_page import heat_maps_svg, picture_svg, report_page
+    from asdf.report.html_page import chart_svg, heat_maps_svg, picture_svg, report_page
     from asdf.report.llr_pictures import llr_figures
     from asdf.report.paper_tables import runs_to_latex, to_latex
     from asdf.report.seed_comparison import (

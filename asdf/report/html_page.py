@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -30,7 +31,7 @@ from asdf.report.task_sections import localisation_tables, source_sections
 from asdf.report.trainings import training_section
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable
-from asdf.tables.panels import Panel
+from asdf.tables.panels import Line, Panel
 from asdf.tasks.embeddings.pictures import EmbeddingSection
 from asdf.tasks.studies.generalisation_tables import generalisation_table
 from asdf.tasks.studies.left_out_tables import left_out_sections
@@ -52,6 +53,8 @@ SCRIPTS = (
 )
 
 _LABEL = 28
+# The looks of lines in style.css, light and dark.
+_COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
 _PARTS = {
     "sources": "Source tracing",
     "localisation": "Localisation",
@@ -170,6 +173,23 @@ def heat_maps_svg(panels: Sequence[Panel], key: Sequence[str]) -> str:
     height = sum(panel.height for panel in panels) + 18 * len(key) + 8
     width = panels[0].width
     return render("heat_maps.html", panels=panels, key=key, width=width, height=height)
+
+
+def chart_svg(panel: Panel, entries: Sequence[tuple[Line, str]]) -> str:
+    """Return a panel as the content of an SVG file, with the names of its lines below it.
+
+    Its colours are those of the page, light or dark as the reader's screen.
+    """
+    height = panel.height + 18 * len(entries) + 10
+    colours = _COLOURS.findall(read_page_text("style.css"))
+    return render(
+        "chart.html",
+        panel=panel,
+        entries=entries,
+        width=panel.width,
+        height=height,
+        colours=colours,
+    )
 
 
 def render(template: str, **values: Any) -> str:

@@ -14,21 +14,32 @@ from asdf.doors import open_door
 if TYPE_CHECKING:
     from asdf.robustness.conditions import (
         BENCHMARKS,
+        CLEAN,
         Chosen,
         Condition,
         choose_conditions,
         parse_grades,
     )
     from asdf.robustness.degradations import DEGRADATIONS, NOT_HERE, Material
-    from asdf.robustness.making import BYTES_PER_S
-    from asdf.robustness.measuring import METRICS
+    from asdf.robustness.making import BYTES_PER_S, copy_name, list_digest, write_copy
+    from asdf.robustness.measuring import (
+        METRICS,
+        Drawing,
+        Judging,
+        Measured,
+        judging_of,
+        measure_network,
+    )
     from asdf.robustness.results import (
+        interval_record,
+        judging_sentence,
+        left_out_notes,
         study_csv,
         study_json,
         study_latex,
         study_page,
         study_text,
     )
-    from asdf.robustness.running import Plan, Rival, Study, run_study, seconds_of
+    from asdf.robustness.running import Plan, Rival, Study, run_study, score_path, seconds_of
 
 __all__, __getattr__ = open_door(__name__)

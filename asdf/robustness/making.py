@@ -12,11 +12,9 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +22,7 @@ import soundfile
 
 from asdf.arrays import Floats
 from asdf.audio import read_audio
+from asdf.distributed.worker_processes import WorkerProcesses
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.robustness.conditions import Condition
@@ -41,7 +40,6 @@ _VERSION = 1
 _KEY = "made_of.txt"
 _CLIPPED = re.compile(r"clipped: (\d+)")
 _NAME = 60
-_TASKS_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -70,15 +68,8 @@ def make(task: Task, material: Material) -> tuple[int, str]:
         degraded = degrade(read_audio(task.source), task, material)
         if not len(degraded) or not np.isfinite(degraded).all():
             return 0, f"{task.source}: {task.degradation} leaves no finite samples."
-        clipped = int((np.abs(degraded) > 1).sum())
-        content = io.BytesIO()
-        with soundfile.SoundFile(
-            content, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_24"
-        ) as file:
-            file.comment = f"{task.degradation}, {task.grade:g}; clipped: {clipped}"
-            file.write(np.clip(degraded, -1, 1))
-        with atomic_write(task.target, "wb") as target:
-            target.write(content.getvalue())
+        comment = f"{task.degradation}, {task.grade:g}"
+        clipped = write_copy(task.target, degraded, comment)
     except AsdfError as error:
         return 0, str(error)
     except (soundfile.LibsndfileError, ValueError, IndexError) as error:
@@ -86,32 +77,23 @@ def make(task: Task, material: Material) -> tuple[int, str]:
     return clipped, ""
 
 
-# What the processes of a pool draw from: with each task it would be sent again.
-_MATERIAL: list[Material] = []
+def write_copy(target: Path, waveform: Floats, comment: str) -> int:
+    """Write a waveform (T,) at 16 kHz as FLAC of 24 bits; return how many samples are clipped."""
+    clipped = int((np.abs(waveform) > 1).sum())
+    content = io.BytesIO()
+    with soundfile.SoundFile(content, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_24") as file:
+        file.comment = f"{comment}; clipped: {clipped}"
+        file.write(np.clip(waveform, -1, 1))
+    with atomic_write(target, "wb") as written:
+        written.write(content.getvalue())
+    return clipped
 
 
-def _prepare_process(material: Material) -> None:
-    import torch
-
-    # Sums of several threads may end in other last bits.
-    torch.set_num_threads(1)
-    _MATERIAL[:] = [material]
-
-
-def _make_there(task: Task) -> tuple[int, str]:
-    return make(task, _MATERIAL[0])
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def copy_name(index: int, utterance: str) -> str:
+    """Return the file name of the copy of a trial."""
+    readable = re.sub(r"[^\w.-]", "_", Path(utterance).stem, flags=re.ASCII)[:_NAME]
+    # The number keeps apart what is called alike in several folders.
+    return f"{index:06d}_{readable}.flac"
 
 
 class Maker:
@@ -129,32 +111,15 @@ class Maker:
         self._folder = folder
         self._material = material
         self._seed = seed
-        self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+        self._processes = WorkerProcesses(workers, material)
         self._sources = [str(trials.path(index)) for index in range(len(trials))]
-        self.list_digest = _digest(trials, self._sources)
+        self.list_digest = list_digest(trials)
 
     @contextmanager
     def opened(self) -> Iterator[Maker]:
         """Hold the processes while the block runs."""
-        if not self._workers:
+        with self._processes.opened():
             yield self
-            return
-        # Spawned: a forked process would inherit the threads of this one.
-        with ProcessPoolExecutor(
-            self._workers,
-            mp_context=get_context("spawn"),
-            initializer=_prepare_process,
-            initargs=(self._material,),
-        ) as pool:
-            self._pool = pool
-            try:
-                yield self
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-            finally:
-                self._pool = None
 
     def digest(self, condition: Condition) -> str:
         """Digest all that the copies of a condition follow from."""
@@ -178,33 +143,14 @@ class Maker:
             tasks.append((index, self._task(index, condition, target)))
         for index, clipped in known:
             yield index, clipped, ""
-        yield from self._compute(tasks)
-
-    def _compute(self, tasks: Sequence[tuple[int, Task]]) -> Iterator[tuple[int, int, str]]:
-        if self._pool is None:
-            for index, task in tasks:
-                with _one_thread():
-                    result = make(task, self._material)
-                yield index, *result
-            return
-        # A few at a time, so that stopping waits for few.
-        share = self._workers * _TASKS_AHEAD * 16
-        for start in range(0, len(tasks), share):
-            part = tasks[start : start + share]
-            made = self._pool.map(_make_there, [task for _, task in part], chunksize=_TASKS_AHEAD)
-            for (index, _), result in zip(part, made, strict=True):
-                yield index, *result
+        made = self._processes.compute(make, [task for _, task in tasks])
+        for (index, _), result in zip(tasks, made, strict=True):
+            yield index, *result
 
     def paths(self, condition: Condition) -> list[Path]:
         """Return the path of each copy, in the order of the list."""
         folder = self._folder / condition.name
-        paths = []
-        for index, utterance in enumerate(self._trials.ids):
-            stem = Path(utterance).stem
-            readable = re.sub(r"[^\w.-]", "_", stem, flags=re.ASCII)[:_NAME]
-            # The number keeps apart what is called alike in several folders.
-            paths.append(folder / f"{index:06d}_{readable}.flac")
-        return paths
+        return [folder / copy_name(*numbered) for numbered in enumerate(self._trials.ids)]
 
     def remove(self, condition: Condition) -> None:
         """Remove the copies of a condition."""
@@ -253,8 +199,10 @@ def _stamp(path: str) -> str:
     return path
 
 
-def _digest(trials: TrialList, sources: Sequence[str]) -> str:
+def list_digest(trials: TrialList) -> str:
+    """Digest the ids of a list with the paths, sizes and times of change of its recordings."""
     digest = hashlib.sha256()
-    for utterance, source in zip(trials.ids, sources, strict=True):
+    for index, utterance in enumerate(trials.ids):
+        source = str(trials.path(index))
         digest.update(os.fsencode(f"{utterance}\0{_stamp(source)}\0"))
     return digest.hexdigest()

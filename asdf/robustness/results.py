@@ -12,7 +12,7 @@ from typing import Any
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.robustness.conditions import CLEAN, Condition
-from asdf.robustness.measuring import METRICS, Compared, Measured
+from asdf.robustness.measuring import METRICS, Compared, Judging, Measured
 from asdf.robustness.running import Study
 from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.comma_separated import as_csv
@@ -36,7 +36,10 @@ def study_text(study: Study, left_out: Mapping[str, str]) -> str:
     """
     parts = [lead(study)]
     for network in study.judging:
-        parts += [_judging_sentence(study, network), *as_text(condition_table(study, network))]
+        parts += [
+            judging_sentence(network, study.judging[network]),
+            *as_text(condition_table(study, network)),
+        ]
     parts += _compared_text(study)
     parts += notes(study, left_out)
     return "\n\n".join(parts) + "\n"
@@ -102,15 +105,16 @@ def records(study: Study) -> list[dict[str, Any]]:
             row |= {"degradation": degradation.name, "family": degradation.family}
             row |= {"grade": grade, "unit": degradation.unit}
         for metric in METRICS:
-            row |= _bounds(metric, measured.values.get(metric))
-            row |= _bounds(f"{metric}_change", measured.changes.get(metric))
+            row |= interval_record(metric, measured.values.get(metric))
+            row |= interval_record(f"{metric}_change", measured.changes.get(metric))
         for metric, p_value in measured.p_values.items():
             row[f"{metric}_p_holm"] = p_value
         rows.append(row)
     return rows
 
 
-def _bounds(name: str, interval: Interval | None) -> dict[str, float]:
+def interval_record(name: str, interval: Interval | None) -> dict[str, float]:
+    """Return a value with its bounds as flat plain values; {} of none."""
     if interval is None:
         return {}
     return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
@@ -120,7 +124,7 @@ def _comparison_record(row: Compared) -> dict[str, Any]:
     record: dict[str, Any] = {"first": row.first, "second": row.second}
     record["condition"] = row.condition
     for metric, interval in (("eer", row.differences.eer), ("min_dcf", row.differences.min_dcf)):
-        record |= _bounds(f"{metric}_difference", interval)
+        record |= interval_record(f"{metric}_difference", interval)
         record[f"{metric}_p"] = interval.p_value
         record[f"{metric}_p_holm"] = row.p_values[metric]
     return record
@@ -248,8 +252,8 @@ def lead(study: Study) -> str:
     )
 
 
-def _judging_sentence(study: Study, network: str) -> str:
-    judging = study.judging[network]
+def judging_sentence(network: str, judging: Judging) -> str:
+    """Return the sentence on the threshold of a detector."""
     return (
         f"{network}: misses and false alarms at the threshold {judging.threshold:.4g} on all "
         f"conditions, {judging.source}."
@@ -274,13 +278,18 @@ def notes(study: Study, left_out: Mapping[str, str]) -> list[str]:
         lines.append(f"Copies with samples beyond full scale, which were clipped: {counts}.")
     if left_out:
         lines.append(f"Not measured:{lines_and_more(_reasons(left_out), len(left_out))}")
-    if study.left_out:
-        reasons = _reasons(study.left_out)
-        lines.append(
-            f"{len(reasons):,} recordings are in no result, since one condition lacks them:"
-            f"{lines_and_more(reasons, _SHOWN)}"
-        )
-    return lines
+    return lines + left_out_notes(study.left_out)
+
+
+def left_out_notes(left_out: Mapping[str, str]) -> list[str]:
+    """Return the sentence on recordings that are in no result; [] without any."""
+    if not left_out:
+        return []
+    reasons = _reasons(left_out)
+    return [
+        f"{len(reasons):,} recordings are in no result, since one condition lacks them:"
+        f"{lines_and_more(reasons, _SHOWN)}"
+    ]
 
 
 def _reasons(left_out: Mapping[str, str]) -> list[str]:
@@ -307,7 +316,7 @@ def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) 
         Section(
             "conditions",
             "All conditions",
-            [_judging_sentence(study, network) for network in study.judging],
+            [judging_sentence(network, study.judging[network]) for network in study.judging],
             tables,
             notes=notes(study, {}),
         ),

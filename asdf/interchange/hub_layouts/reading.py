@@ -11,7 +11,7 @@ from asdf.checkpoint.network_file import FORMAT
 from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange.antideepfake_files import read_antideepfake
+from asdf.interchange.published_files import read_published
 from asdf.interchange.hub_layouts.classifier_folder import (
     CLASSIFIERS,
     describe_folder,
@@ -43,7 +43,7 @@ def read_hub_layout(
     if folder is None or not path.is_dir() or read_json(folder / CONFIG).get("format") == FORMAT:
         return None
     # Its layers say what it is, whatever its configuration says.
-    if read_antideepfake(path) is not None:
+    if read_published(path) is not None:
         return None
     state = read_state(path)
     if is_df_arena(state):

@@ -1,0 +1,231 @@
+"""Perturbations that move the score of a waveform as far as they can within an energy.
+
+Invariant: a perturbation has the energy that its level states, or less: samples stay within full
+scale, and those of a bounded peak need not use it. It follows from the waveform, the level, the
+score's gradients and the draws of a generator alone.
+
+Sources: Goodfellow, Shlens and Szegedy, "Explaining and harnessing adversarial examples", ICLR
+2015 (`fgsm`); Madry, Makelov, Schmidt, Tsipras and Vladu, "Towards deep learning models resistant
+to adversarial attacks", ICLR 2018 (`pgd`).
+
+Shapes: T samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from torch import Tensor
+
+from asdf.arrays import Floats
+
+
+class Surface(Protocol):
+    """What an attack climbs: a value of waveforms (T,) that is to be raised."""
+
+    def value(self, waveform_T: Tensor) -> float:
+        """Return the value of a waveform."""
+        ...
+
+    def slope(self, waveform_T: Tensor) -> tuple[float, Tensor]:
+        """Return the value of a waveform, and its gradient, (T,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Search:
+    """How PGD climbs.
+
+    Attributes:
+        steps: Number of gradients from each start.
+        step: Length of a step, as a share of the radius; None: 2.5 / steps, so that any point of
+            the ball is reached from any other.
+        restarts: Number of random starts, of which the best result is taken.
+    """
+
+    steps: int = 10
+    step: float | None = None
+    restarts: int = 1
+
+    @property
+    def share(self) -> float:
+        """The length of a step as a share of the radius."""
+        return 2.5 / self.steps if self.step is None else self.step
+
+
+@dataclass(frozen=True)
+class Level:
+    """How strong perturbations are.
+
+    Attributes:
+        value: Signal-to-noise ratio in dB; or the highest change of a sample, as a share of full
+            scale, where `is_peak`.
+    """
+
+    value: float
+    is_peak: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name for files: '40', 'peak0.001'."""
+        return f"{'peak' if self.is_peak else ''}{self.value:g}"
+
+    @property
+    def label(self) -> str:
+        """Name for people: '40 dB', 'peak 0.001'."""
+        return f"peak {self.value:g}" if self.is_peak else f"{self.value:g} dB"
+
+    def norm(self, waveform_T: Tensor) -> float:
+        """Return the Euclidean norm of the perturbations of a waveform."""
+        if self.is_peak:
+            # Each sample changes by as much: the corners of the cube have the highest energy.
+            return self.value * math.sqrt(len(waveform_T))
+        norm = float(torch.linalg.vector_norm(waveform_T.double()))
+        return float(norm * 10 ** (-self.value / 20))
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The perturbations (T,) that an attack chooses from.
+
+    Attributes:
+        waveform_T: Waveform that is attacked, float32.
+        norm: Their Euclidean norm at most.
+    """
+
+    waveform_T: Tensor
+    norm: float
+
+    @property
+    def peak(self) -> float:
+        """The change of each sample, where all change by as much and the norm is `norm`."""
+        return self.norm / math.sqrt(len(self.waveform_T))
+
+    def scale(self, direction_T: Tensor) -> Tensor:
+        """Return the perturbation of this direction with the whole norm; zeros of no direction."""
+        direction_T = direction_T.double()
+        length = float(torch.linalg.vector_norm(direction_T))
+        if not length:
+            return torch.zeros_like(self.waveform_T)
+        return self._within_full_scale((direction_T * (self.norm / length)).float())
+
+    def hold(self, perturbation_T: Tensor) -> Tensor:
+        """Return a perturbation with each sample within the peak."""
+        return self._within_full_scale(perturbation_T.clamp(-self.peak, self.peak))
+
+    def tensor(self, draws_T: Floats) -> Tensor:
+        """Return draws as a tensor like the waveform."""
+        drawn_T = torch.from_numpy(draws_T.astype(np.float32))
+        return drawn_T.to(self.waveform_T.device)
+
+    def _within_full_scale(self, perturbation_T: Tensor) -> Tensor:
+        # A recording that is beyond full scale already may stay there.
+        limit_T = self.waveform_T.abs().clamp(min=1)
+        return perturbation_T.clamp(-limit_T - self.waveform_T, limit_T - self.waveform_T)
+
+
+Perturb = Callable[[Ball, Surface, Generator, Search], Tensor]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A way to perturb.
+
+    Attributes:
+        label: Name for people.
+        words: Description in a few words.
+        has_gradients: Whether it looks at the detector: noise does not.
+        perturb: Function of a ball, what is raised, a generator, and how PGD climbs; it returns a
+            perturbation, (T,).
+    """
+
+    name: str
+    label: str
+    words: str
+    has_gradients: bool
+    perturb: Perturb
+
+
+def draw_noise(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
+    """Return white noise with the norm of the ball."""
+    return ball.scale(ball.tensor(rng.standard_normal(len(ball.waveform_T))))
+
+
+def fgsm(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
+    """Return the sign of the gradient at the waveform, scaled to the norm of the ball."""
+    _, gradient_T = surface.slope(ball.waveform_T)
+    return ball.scale(gradient_T.sign())
+
+
+def pgd(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
+    """Return the best point of climbs by signs of gradients, with each sample within the peak."""
+
+    def start() -> Tensor:
+        return ball.hold(ball.tensor(ball.peak * rng.uniform(-1, 1, len(ball.waveform_T))))
+
+    def step(perturbation_T: Tensor, gradient_T: Tensor) -> Tensor:
+        return ball.hold(perturbation_T + search.share * ball.peak * gradient_T.sign())
+
+    return _climb(ball, surface, search, start, step)
+
+
+def pgd_of_energy(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
+    """Return the best point of climbs along gradients, all points with the norm of the ball."""
+
+    def start() -> Tensor:
+        return draw_noise(ball, surface, rng, search)
+
+    def step(perturbation_T: Tensor, gradient_T: Tensor) -> Tensor:
+        length = float(torch.linalg.vector_norm(gradient_T.double()))
+        if not length:
+            return perturbation_T
+        return ball.scale(perturbation_T + search.share * ball.norm / length * gradient_T)
+
+    return _climb(ball, surface, search, start, step)
+
+
+def _climb(
+    ball: Ball,
+    surface: Surface,
+    search: Search,
+    start: Callable[[], Tensor],
+    step: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Return the point with the highest value of all on the way, starts and ends among them."""
+    best_T = torch.zeros_like(ball.waveform_T)
+    best = -math.inf
+    for _ in range(search.restarts):
+        point_T = start()
+        for _ in range(search.steps):
+            value, gradient_T = surface.slope(ball.waveform_T + point_T)
+            if value > best:
+                best_T = point_T
+                best = value
+            point_T = step(point_T, gradient_T)
+        value = surface.value(ball.waveform_T + point_T)
+        if value > best:
+            best_T = point_T
+            best = value
+    return best_T
+
+
+NOISE = "noise"
+
+ATTACKS = {
+    attack.name: attack
+    for attack in (
+        Attack(NOISE, "random noise", "white noise, which knows nothing", False, draw_noise),
+        Attack("fgsm", "FGSM", "one step along the gradient's signs", True, fgsm),
+        Attack("pgd", "PGD", "steps along signs, every sample bounded (L-infinity)", True, pgd),
+        Attack(
+            "pgd-snr", "PGD at SNR", "steps along the gradient, the SNR stated", True, pgd_of_energy
+        ),
+    )
+}
+"""Attacks by name, noise of the same energy first."""

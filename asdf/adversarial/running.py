@@ -1,0 +1,214 @@
+"""All attacks on a list, one after the other, each with a score file.
+
+Invariant: a score file that is there is of these recordings, this attack and these detectors, or it
+is written again; so a study that is stopped goes on where it was, and ends with the same numbers on
+any number of processes. A trial that one of the attacks could not have is left out of all of them,
+and named. No recording is changed; copies are written where the user names a folder for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from asdf.adversarial.attacked_list import AttackedList, Rows
+from asdf.adversarial.attacking import Attacker, ScoreSurface, attackable
+from asdf.adversarial.attacks import Search
+from asdf.adversarial.conditions import Condition, check_search
+from asdf.adversarial.measuring import Effect, measure_attacks
+from asdf.distributed.worker_processes import WorkerProcesses
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.metrics.several_systems import speakers_of
+from asdf.robustness import (
+    CLEAN,
+    Drawing,
+    Judging,
+    Rival,
+    judging_of,
+    list_digest,
+    score_path,
+)
+from asdf.runs.seeds import generator
+from asdf.scoring.detector import Detector
+from asdf.trials.how_scored import HowScored
+from asdf.trials.score_file import Scores, missing_class
+from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
+
+# Higher when an attack changes: results of before are then computed again.
+_VERSION = 1
+_PROBE_LEVEL = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is attacked, and how.
+
+    Attributes:
+        conditions: Attacks at their levels, as of `choose_attacks`.
+        folder: Folder of score files and results.
+        keeps: Folder that attacked copies are written to; None: nowhere.
+        is_whole: Whether scores are of whole recordings, over windows.
+        workers: Number of processes, each with a copy of the network; 0: this one.
+        say: Function called with a sentence on what happens.
+    """
+
+    trials: TrialList
+    conditions: Sequence[Condition]
+    folder: Path
+    keeps: Path | None = None
+    search: Search = field(default_factory=Search)
+    is_whole: bool = False
+    seed: int = 0
+    workers: int = 0
+    replicates: int = 1000
+    say: Callable[[str], None] = lambda sentence: None
+
+
+@dataclass(frozen=True)
+class Study:
+    """The results of a study.
+
+    Attributes:
+        victim, surrogate: Names of the detectors; '' without a surrogate.
+        counts: Number of bona fide trials and of spoofs.
+        effects: Results of each condition, without an attack first.
+        judging: Threshold and map of the detector.
+        by_speakers: Whether intervals of error rates are over speakers.
+        left_out: Why trials are in no result, by their ids.
+    """
+
+    victim: str
+    surrogate: str
+    search: Search
+    is_whole: bool
+    counts: tuple[int, int]
+    effects: Sequence[Effect]
+    judging: Judging
+    by_speakers: bool
+    left_out: dict[str, str]
+
+
+def run_attacks(plan: Plan, victim: Rival, surrogate: Rival | None = None) -> Study:
+    """Attack all recordings of a list, and measure what each attack reaches.
+
+    Args:
+        surrogate: Detector that transferred attacks are computed on.
+
+    Raises:
+        AsdfError: the detector gives no gradients; an output cannot be written; or too few trials
+            of a class are left.
+        UsageError: the scores are fused by ranks, or numbers of the search cannot be meant.
+    """
+    check_search(plan.search)
+    copy = attackable(victim.detector)
+    other = None if surrogate is None else attackable(surrogate.detector)
+    attacker = Attacker(copy, other, plan.search, plan.seed, plan.is_whole)
+    for detector in filter(None, (copy, other)):
+        _probe(detector)
+    conditions = [Condition(), *plan.conditions]
+    digest = list_digest(plan.trials)
+    # One at a time: each takes seconds.
+    processes = WorkerProcesses(plan.workers, attacker, chunk=1)
+    rows = {}
+    with processes.opened():
+        for number, condition in enumerate(conditions):
+            plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
+            work = _work_of(plan, condition, attacker, digest, victim, surrogate)
+            path = score_path(plan.folder, victim.name, condition.name)
+            how = HowScored(copy.length, copy.precision, copy.engine)
+            attacked = AttackedList(plan.trials, condition, path, plan.keeps, work, how)
+            rows[condition.name] = attacked.attack(processes)
+    return _measure(plan, victim, surrogate, rows)
+
+
+def _probe(detector: Detector) -> None:
+    """Refuse a network that cuts gradients off, before any work.
+
+    Raises:
+        AsdfError: no gradient of the score reaches the samples.
+    """
+    rng = generator(0, "adversarial probe")
+    noise = (_PROBE_LEVEL * rng.standard_normal(SAMPLE_RATE)).astype(np.float32)
+    noise_T = torch.from_numpy(noise).to(detector.device)
+    surface = ScoreSurface(detector, noise_T, is_whole=False, raises=True)
+    _, gradient_T = surface.slope(noise_T)
+    if not gradient_T.any():
+        [*_, network] = detector.hearing.scorer.networks
+        raise AsdfError(
+            f"{type(network).__name__} gives the samples a gradient of zero (as rounding does): "
+            "attacks that follow gradients would show a robustness that is not there. Attack a "
+            "detector like it and transfer that: --transfer."
+        )
+
+
+def _work_of(
+    plan: Plan,
+    condition: Condition,
+    attacker: Attacker,
+    digest: str,
+    victim: Rival,
+    surrogate: Rival | None,
+) -> dict[str, Any]:
+    """Return all that the results of a condition depend on, as plain values."""
+    detector = attacker.victim
+    work: dict[str, Any] = {
+        "version": [_VERSION, VERSION, torch.__version__],
+        "list": digest,
+        "condition": condition.name,
+        "network": victim.digest,
+        "way of scoring": [*asdict(detector.length).values(), plan.is_whole, detector.device.type],
+    }
+    if condition.attack is not None:
+        work["seed"] = plan.seed
+        work["search"] = asdict(plan.search) if condition.attack.has_gradients else None
+    if condition.is_transferred:
+        assert surrogate is not None
+        work["other network"] = surrogate.digest
+    return work
+
+
+def _measure(plan: Plan, victim: Rival, surrogate: Rival | None, rows: Mapping[str, Rows]) -> Study:
+    problems: dict[str, str] = {}
+    is_common = np.ones(len(plan.trials), bool)
+    for of_condition in rows.values():
+        is_common &= np.isfinite(of_condition.scores)
+        for utterance, problem in zip(plan.trials.ids, of_condition.problems, strict=True):
+            if problem:
+                problems.setdefault(utterance, problem)
+    common = np.flatnonzero(is_common)
+    trials = plan.trials.select(common)
+    missing = missing_class(trials.labels)
+    if missing:
+        raise AsdfError(
+            f"not one of the {len(trials)} trials that could be attacked is {missing}: error rates "
+            "need both classes."
+        )
+    scores = {}
+    snrs_db = {}
+    for name, of_condition in rows.items():
+        scores[name] = Scores.of(trials, of_condition.scores[common])
+        snrs_db[name] = of_condition.snrs_db[common]
+    clean = scores[CLEAN]
+    detector = victim.detector
+    are_llrs = detector.calibration is not None
+    judging = judging_of(clean, detector.threshold, are_llrs=are_llrs)
+    drawing = Drawing(plan.replicates, speakers_of(clean, plan.trials))
+    conditions = [Condition(), *plan.conditions]
+    return Study(
+        victim=victim.name,
+        surrogate="" if surrogate is None else surrogate.name,
+        search=plan.search,
+        is_whole=plan.is_whole,
+        counts=(len(clean.bona_fide), len(clean.spoof)),
+        effects=measure_attacks(conditions, scores, snrs_db, judging, drawing),
+        judging=judging,
+        by_speakers=drawing.speakers is not None,
+        left_out=problems,
+    )

@@ -1,0 +1,92 @@
+"""What commands that measure detectors on altered recordings share: inputs, and files of results.
+
+Invariant: a mistake in a list is found before any work; all results of a study stand in its folder.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import write_text
+from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
+
+if TYPE_CHECKING:
+    from asdf.commands.options import WeightsOptions
+    from asdf.robustness import Rival
+
+
+def check_workers(workers: int) -> None:
+    """Raise a UsageError for a number of processes that cannot be meant."""
+    if workers < 0:
+        raise UsageError(f"--workers {workers}: 0 or more are needed.")
+
+
+def check_labels(trials: TrialList, what: str) -> None:
+    """Refuse a list that gives no error rates.
+
+    Args:
+        what: What is measured, such as 'robustness is'.
+
+    Raises:
+        AsdfError: a recording has no label, or a class has fewer than two recordings.
+    """
+    counts = [int((trials.labels == label).sum()) for label in (1, 0)]
+    if min(counts) < 2 or sum(counts) < len(trials):
+        raise AsdfError(
+            f"{what} measured by error rates: each recording of {trials.name} needs a "
+            f"label, and there have to be several of each class (bona fide {counts[0]}, spoof "
+            f"{counts[1]}, without a label {len(trials) - sum(counts)})."
+        )
+
+
+def open_rivals(
+    networks: Sequence[str], args: WeightsOptions, device: str, full_length: bool
+) -> list[Rival]:
+    """Open networks, each with a name of its own, the stem of its file.
+
+    Raises:
+        AsdfError: a file is not a network.
+        UsageError: a device, folder or name does not exist.
+    """
+    from asdf.robustness import Rival
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.made_by import network_digest
+
+    rivals: list[Rival] = []
+    names: list[str] = []
+    for network in networks:
+        detector = Detector(network, device, args.network_folder, None, full_length, base=args.base)
+        stem = Path(network).stem or "network"
+        names.append(stem)
+        # Networks of several folders may be called alike.
+        name = stem if names.count(stem) == 1 else f"{stem}-{names.count(stem)}"
+        rivals.append(Rival(name, detector, network_digest(network)))
+    return rivals
+
+
+def made_by(command: str, arguments: Sequence[str], rivals: Sequence[Rival]) -> dict[str, str]:
+    """Return what made a study: version, command, and digests of networks."""
+    facts = {"ASDF": VERSION, "command": f"asdf-antispoofing {command} {shlex.join(arguments)}"}
+    for rival in rivals:
+        facts[f"SHA-256 of {rival.name}"] = rival.digest
+    return facts
+
+
+def facts_of(made_by: Mapping[str, str]) -> list[str]:
+    """Return what made a study as the small print of its page."""
+    return [f"{name}: {value}" for name, value in made_by.items()]
+
+
+def write_results(folder: Path, contents: Mapping[str, str]) -> None:
+    """Write the files of a study, by their names.
+
+    Raises:
+        AsdfError: one of them cannot be written.
+    """
+    for name, content in contents.items():
+        write_text(folder / name, content)
