@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
     peaks = _numbers(args.peak, "--peak")
     conditions = choose_attacks(names, snrs_db, peaks, transfers=bool(args.transfer))
     search = Search(args.steps, args.step, args.restarts)
-    trials = read_recordings(named, args.folder)
+    trials = read_recordings(named, args.folder, classes=True)
     check_labels(trials, "the success of attacks is")
     networks = [network, args.transfer] if args.transfer else [network]
     rivals = open_rivals(networks, args, args.device, args.full_length)

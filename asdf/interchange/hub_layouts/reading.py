@@ -11,7 +11,6 @@ from asdf.checkpoint.network_file import FORMAT
 from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange.published_files import read_published
 from asdf.interchange.hub_layouts.classifier_folder import (
     CLASSIFIERS,
     describe_folder,
@@ -20,6 +19,7 @@ from asdf.interchange.hub_layouts.classifier_folder import (
 from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, read_classifier
 from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
 from asdf.interchange.hugging_face import WEIGHTS, folder_of, read_state
+from asdf.interchange.published_files import read_published
 
 
 def read_hub_layout(
