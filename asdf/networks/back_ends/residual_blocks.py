@@ -77,20 +77,6 @@ class ResidualBlock(nn.Module):
             yield from self.bn1.parameters()
 
 
-def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:
-    """Apply a batch norm to a map of one channel, (batch, 1, F, T).
-
-    A GPU computes the statistics of a channel in one of its processors, unless channels are last
-    in memory: one channel, of which nothing is to be moved, may as well count as last.
-    """
-    if not is_short_on_gpu(x_B1FT):
-        normed: Tensor = norm(x_B1FT)
-        return normed
-    last_B1FT = x_B1FT.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2)
-    result: Tensor = norm(last_B1FT).squeeze(1).unsqueeze(1)
-    return result
-
-
 def _order(x_BCFT: Tensor) -> Tensor:
     """Return a map in the order in memory that suits what follows: mostly channels last.
 

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.back_ends.back_end import BackEnd
-from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
-from asdf.networks.back_ends.residual_blocks import normalize_map
+from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
 from asdf.networks.casting import weights_cast_together
 from asdf.networks.fast_functions import LearningSELU, softmax_mean
 from asdf.networks.front_ends.front_end import FrontEnd
