@@ -190,7 +190,7 @@ def _rate_of(
     step: int,
     steps: int,
 ) -> float:
-    return settings.network.initial_learning_rate * _factor(step, steps)
+    return float(settings.network.initial_learning_rate) * _factor(step, steps)
 
 
 def _has_diverged(test: RateTest) -> bool:
