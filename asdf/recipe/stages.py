@@ -40,31 +40,15 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     Args:
         lengths: Lengths of the utterances, in samples after speech activity detection.
     """
-    from asdf.data.sampler_orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
     from asdf.networks.output_check import check_outputs
-    from asdf.training.loop import Trainer
-    from asdf.training.trial_loss import loss_on_trials
 
     settings = run.settings
     world = run.world
     start = find_starting_point(run)
     minibatch = minibatch_per_process(settings.network, world.size)
     step = _build_step(run, network, utterances, lengths)
-
-    def validate(trained: nn.Module, name: NetworkName) -> ValidationResult | None:
-        loss = loss_on_trials(step.objective, trained, settings)
-        return score_validation_sets(run, trained, name.file, loss)
-
-    trainer = Trainer(
-        step=step,
-        loader=build_clip_loader(run, utterances, lengths),
-        layout=run.folders.layout,
-        validate=validate,
-        stop=run.stop,
-        callbacks=run.callbacks(),
-        sampler=build_sampler(settings, utterances, run.recipe_folder),
-    )
+    trainer = _build_trainer(run, step, utterances, lengths)
     resume_training(run, trainer, start)
     _record_copies(run, utterances)
     if not trainer.finished():
@@ -85,6 +69,31 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     LOG.info("training ended: %s", trainer.finished())
     if settings.network.average_best_networks:
         world.run_on_main(partial(_average_best_networks, run, trainer))
+
+
+def _build_trainer(
+    run: Run,
+    step: Step,
+    utterances: TrialList,
+    lengths: np.ndarray,
+) -> Trainer:
+    from asdf.data.sampler_orders import build_sampler
+    from asdf.training.loop import Trainer
+    from asdf.training.trial_loss import loss_on_trials
+
+    def validate(trained: nn.Module, name: NetworkName) -> ValidationResult | None:
+        loss = loss_on_trials(step.objective, trained, run.settings)
+        return score_validation_sets(run, trained, name.file, loss)
+
+    return Trainer(
+        step=step,
+        loader=build_clip_loader(run, utterances, lengths),
+        layout=run.folders.layout,
+        validate=validate,
+        stop=run.stop,
+        callbacks=run.callbacks(),
+        sampler=build_sampler(run.settings, utterances, run.recipe_folder),
+    )
 
 
 def test_rates(run: Run, trainer: Trainer, steps: int) -> None:

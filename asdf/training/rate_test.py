@@ -182,7 +182,7 @@ def _factor(
 ) -> float:
     """Return the share of the configured rate at a step, from 0 on."""
     done = min(1.0, step / max(1, steps - 1))
-    return _LOWEST * (_HIGHEST / _LOWEST) ** done
+    return _LOWEST * math.exp(done * math.log(_HIGHEST / _LOWEST))
 
 
 def _rate_of(
@@ -190,7 +190,7 @@ def _rate_of(
     step: int,
     steps: int,
 ) -> float:
-    return settings.network.initial_learning_rate * _factor(step, steps)
+    return float(settings.network.initial_learning_rate) * _factor(step, steps)
 
 
 def _has_diverged(test: RateTest) -> bool:

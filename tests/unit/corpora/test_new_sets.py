@@ -22,7 +22,7 @@ development/mix/6.wav,-,-,-
 
 FOLDERS = {
     "pyara": (
-        ["Real/real_1.wav", "Fake/alg_1_0.wav", "Fake/alg_5_3.wav"],
+        ["PyAra/Real/real_1.wav", "PyAra/Fake/alg_1_0.wav", "PyAra/Fake/alg_5_3.wav"],
         {"Real/real_1.wav": 1, "Fake/alg_1_0.wav": 0, "Fake/alg_5_3.wav": 0},
         {"attack": ["alg_1", "alg_5", "-"]},
     ),
