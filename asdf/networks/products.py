@@ -31,16 +31,23 @@ def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
     parts = _count_parts(terms)
     if parts == 1:
         return multiply(first_XMK, second_XKN)
-    first_XSMK = first_XMK.unflatten(2, (parts, -1)).transpose(1, 2)
+    first_XMSK = first_XMK.unflatten(2, (parts, -1))
+    first_XSMK = first_XMSK.transpose(1, 2)
     second_XSKN = second_XKN.unflatten(1, (parts, -1))
-    products_XMN = torch.bmm(first_XSMK.flatten(0, 1), second_XSKN.flatten(0, 1))
-    result_XMN: Tensor = products_XMN.unflatten(0, (-1, parts)).sum(1)
+    products = torch.bmm(
+        first_XSMK.flatten(0, 1),
+        second_XSKN.flatten(0, 1),
+    )
+    products_XSMN = products.unflatten(0, (-1, parts))
+    result_XMN: Tensor = products_XSMN.sum(1)
     return result_XMN
 
 
 def _count_parts(terms: int) -> int:
-    """Return the most equal parts of long enough sums."""
+    """Return the largest number of equal parts of long enough sums."""
     if terms < _LONG:
         return 1
-    most = min(_MOST_PARTS, terms // _PART)
-    return max(parts for parts in range(1, most + 1) if terms % parts == 0)
+    parts = min(_MOST_PARTS, terms // _PART)
+    while terms % parts:
+        parts -= 1
+    return parts

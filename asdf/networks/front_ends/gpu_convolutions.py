@@ -63,21 +63,35 @@ def _convolve_waveforms(layer: ConvLayerBlock, waveforms_BT: Tensor, short: bool
     if isinstance(layer.layer_norm, nn.GroupNorm):
         # The base sizes' norm is over time, which then comes last.
         x_BCL: Tensor = layer(waveforms_BT.unsqueeze(1), None)[0]
-        dtype = convolution.weight.dtype
-        return x_BCL.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format)
-    (width,), (stride,) = convolution.kernel_size, convolution.stride
+        return x_BCL.transpose(1, 2).to(
+            convolution.weight.dtype,
+            memory_format=torch.contiguous_format,
+        )
+    width = convolution.kernel_size[0]
     more = -width % _ALIGNED
-    windows_BLK = F.pad(waveforms_BT, (0, more)).unfold(1, width + more, stride)
-    weight_CK = F.pad(convolution.weight.squeeze(1), (0, more))
-    x_BLC = F.linear(windows_BLK, weight_CK, convolution.bias)
+    padded_BT = F.pad(waveforms_BT, (0, more))
+    windows_BLK = padded_BT.unfold(
+        dimension=1,
+        size=width + more,
+        step=convolution.stride[0],
+    )
+    x_BLC = F.linear(
+        windows_BLK,
+        F.pad(convolution.weight.squeeze(1), (0, more)),
+        convolution.bias,
+    )
     return F.gelu(_normalize(layer.layer_norm, x_BLC, short))
 
 
 def _convolve_layer(layer: ConvLayerBlock, x_BLC: Tensor, short: bool) -> Tensor:
     # As images of one row, whose channels may be last in memory.
     x_BC1L = x_BLC.transpose(1, 2).unsqueeze(2)
-    weight = layer.conv.weight.unsqueeze(2)
-    x_BC1L = F.conv2d(x_BC1L, weight, layer.conv.bias, (1, *layer.conv.stride))
+    x_BC1L = F.conv2d(
+        x_BC1L,
+        layer.conv.weight.unsqueeze(2),
+        layer.conv.bias,
+        stride=(1, *layer.conv.stride),
+    )
     x_BLC = x_BC1L.squeeze(2).transpose(1, 2)
     return F.gelu(_normalize(layer.layer_norm, x_BLC, short))
 
@@ -98,9 +112,13 @@ def encode_positions(module: ConvolutionalPositionalEmbedding, x_BLC: Tensor) ->
         return encoded_BLC
     dtype = torch.get_autocast_dtype(x_BLC.device.type)
     convolution = module.conv
-    weight, bias_C = _compute_weight(convolution).to(dtype), convolution.bias.to(dtype)
-    grouped: Tensor = GroupedConvolution.apply(x_BLC.to(dtype), weight, bias_C, convolution.groups)
-    return F.gelu(grouped)
+    convolved_BLC: Tensor = GroupedConvolution.apply(
+        x_BLC.to(dtype),
+        _compute_weight(convolution).to(dtype),
+        convolution.bias.to(dtype),
+        convolution.groups,
+    )
+    return F.gelu(convolved_BLC)
 
 
 def _compute_weight(convolution: nn.Conv1d) -> Tensor:
@@ -113,11 +131,16 @@ def _compute_weight(convolution: nn.Conv1d) -> Tensor:
     parts: Any = convolution.get_submodule("parametrizations.weight")
     if not (len(parts) == 1 and type(parts[0]) is _WeightNorm):
         return convolution.weight
-    length_11K, direction = parts.original0, parts.original1
-    if tuple(length_11K.shape[:2]) != (1, 1):
+    lengths = parts.original0
+    directions = parts.original1
+    if lengths.numel() != lengths.shape[2]:
         return convolution.weight
-    norm_11K = torch.linalg.vector_norm(direction, dim=(0, 1), keepdim=True)
-    weight: Tensor = direction * (length_11K / norm_11K)
+    norms = torch.linalg.vector_norm(
+        directions,
+        dim=(0, 1),
+        keepdim=True,
+    )
+    weight: Tensor = directions * (lengths / norms)
     return weight
 
 
@@ -132,46 +155,71 @@ class GroupedConvolution(torch.autograd.Function):
         ctx.save_for_backward(x_BLC, weight)
         ctx.groups = groups
         taps = weight.shape[2]
-        weight_GXE = weight.unflatten(0, (groups, -1)).permute(0, 3, 2, 1).flatten(1, 2)
+        weight_GEDK = weight.unflatten(0, (groups, -1))
+        weight_GXE = weight_GEDK.permute(0, 3, 2, 1).flatten(1, 2)
         bias_G1E = bias.view(groups, 1, -1)
         parts = []
         for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
-            parts.append(torch.baddbmm(bias_G1E[chosen], windows_GXK, weight_GXE[chosen]))
+            part_GXE = torch.baddbmm(
+                bias_G1E[chosen],
+                windows_GXK,
+                weight_GXE[chosen],
+            )
+            parts.append(part_GXE)
         return _join(parts, x_BLC)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BLC: Tensor) -> tuple[Tensor | None, ...]:
         x_BLC, weight = ctx.saved_tensors
-        groups, taps = ctx.groups, weight.shape[2]
         of_x_BLC = of_weight = None
         if ctx.needs_input_grad[0]:
-            turned = weight.unflatten(0, (groups, -1)).flip(3)
-            weight_GXD = turned.permute(0, 3, 1, 2).flatten(1, 2)
-            parts = []
-            before = taps - 1 - taps // 2
-            for chosen, windows_GXK in _windows(gradient_BLC, groups, taps, before):
-                parts.append(torch.bmm(windows_GXK, weight_GXD[chosen]))
-            of_x_BLC = _join(parts, x_BLC)
+            of_x_BLC = _find_gradient_of_input(gradient_BLC, weight, ctx.groups)
         if ctx.needs_input_grad[1]:
-            gradient_GXE = gradient_BLC.unflatten(2, (groups, -1)).permute(2, 0, 1, 3).flatten(1, 2)
-            parts = []
-            for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
-                parts.append(torch.bmm(windows_GXK.mT, gradient_GXE[chosen]))
-            of_weight_GKDE = torch.cat(parts).unflatten(1, (taps, -1))
-            of_weight = of_weight_GKDE.permute(0, 3, 2, 1).reshape(weight.shape)
-        return of_x_BLC, of_weight, gradient_BLC.sum((0, 1)), None
+            of_weight = _find_gradient_of_weight(gradient_BLC, x_BLC, weight, ctx.groups)
+        of_bias_C = gradient_BLC.sum((0, 1))
+        return of_x_BLC, of_weight, of_bias_C, None
+
+
+def _find_gradient_of_input(gradient_BLC: Tensor, weight: Tensor, groups: int) -> Tensor:
+    """Return the convolution of the gradient by the weights turned around."""
+    taps = weight.shape[2]
+    turned_GEDK = weight.unflatten(0, (groups, -1)).flip(3)
+    weight_GXD = turned_GEDK.permute(0, 3, 1, 2).flatten(1, 2)
+    before = taps - 1 - taps // 2
+    parts = []
+    for chosen, windows_GXK in _windows(gradient_BLC, groups, taps, before):
+        parts.append(torch.bmm(windows_GXK, weight_GXD[chosen]))
+    return _join(parts, gradient_BLC)
+
+
+def _find_gradient_of_weight(
+    gradient_BLC: Tensor, x_BLC: Tensor, weight: Tensor, groups: int
+) -> Tensor:
+    taps = weight.shape[2]
+    gradient_BLGE = gradient_BLC.unflatten(2, (groups, -1))
+    gradient_GXE = gradient_BLGE.permute(2, 0, 1, 3).flatten(1, 2)
+    parts = []
+    for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
+        parts.append(torch.bmm(windows_GXK.mT, gradient_GXE[chosen]))
+    of_weight_GKDE = torch.cat(parts).unflatten(1, (taps, -1))
+    of_weight: Tensor = of_weight_GKDE.permute(0, 3, 2, 1).reshape(weight.shape)
+    return of_weight
 
 
 def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield some groups at a time, and what each frame of theirs sees: (groups, B * L, K * D)."""
-    padded_BPC = F.pad(x_BLC, (0, 0, before, taps - 1 - before))
-    padded_GBPD = padded_BPC.unflatten(2, (groups, -1)).permute(2, 0, 1, 3).contiguous()
-    _, utterances, frames, values = padded_GBPD.shape
+    after = taps - 1 - before
+    padded_BPC = F.pad(x_BLC, (0, 0, before, after))
+    padded_BPGD = padded_BPC.unflatten(2, (groups, -1))
+    padded_GBPD = padded_BPGD.permute(2, 0, 1, 3).contiguous()
+    values = padded_GBPD.shape[3]
     # The frames that one sees lie one behind the other, and overlap those that the next sees.
-    seen_GBLX = padded_GBPD.as_strided(
-        (groups, utterances, x_BLC.shape[1], taps * values),
-        (utterances * frames * values, frames * values, values, 1),
+    seen_GBLDK = padded_GBPD.unfold(2, taps, 1)
+    seen_GBLKD = seen_GBLDK.transpose(3, 4)
+    seen_GBLX = seen_GBLKD.as_strided(
+        (*seen_GBLKD.shape[:3], taps * values),
+        (*seen_GBLKD.stride()[:3], 1),
     )
     together = max(1, _COPIES * groups // taps)
     for start in range(0, groups, together):
@@ -179,9 +227,11 @@ def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tup
         yield chosen, seen_GBLX[chosen].flatten(1, 2)
 
 
-def _join(parts: list[Tensor], x_BLC: Tensor) -> Tensor:
+def _join(parts: list[Tensor], like_BLC: Tensor) -> Tensor:
     """Return (B, L, G * E) of (groups, B * L, E)."""
-    joined_GXE = parts[0] if len(parts) == 1 else torch.cat(parts)
-    joined_GBLE = joined_GXE.unflatten(1, x_BLC.shape[:2])
+    joined_GXE = parts[0]
+    if len(parts) > 1:
+        joined_GXE = torch.cat(parts)
+    joined_GBLE = joined_GXE.unflatten(1, like_BLC.shape[:2])
     joined_BLC: Tensor = joined_GBLE.permute(1, 2, 0, 3).flatten(2)
     return joined_BLC
