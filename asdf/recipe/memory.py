@@ -72,19 +72,21 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     """Describe what each process takes of its GPU, and what would help if that is more than it has.
 
     Raises:
-        AsdfError: with `front_end.weights`: they cannot be read or do not fit, or the network
-            cannot be built with them; the network or the loss fails on noise.
+        UsageError: `network.initial_network` is another network than the settings describe.
+        AsdfError: with `front_end.weights` or an initial network: they cannot be read or do not
+            fit, or the network cannot be built with them; the network or the loss fails on noise.
     """
     trains = settings.recipe.execute_stage(1) and not scores_only(settings.network)
+    named = settings.front_end.weights or settings.network.initial_network
     try:
         look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
         # A dry run fetches nothing.
-        download = folders.describe_download(settings.front_end.weights) if trains else ""
+        download = folders.describe_download(named) if trains else ""
         if download:
-            return [f"not known: not all of the front end is in the hub's cache; {download}"]
+            return [f"not known: not all of the weights are in the hub's cache; {download}"]
         architecture = _front_end_architecture(settings, folders, trains)
     except AsdfError as error:
-        if trains and settings.front_end.weights:
+        if trains and named:
             raise
         return [f"not known: {error}"]
     from asdf.memory import Case, choose_format
@@ -133,7 +135,7 @@ def memory_computed_for_errors(
 
 def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) -> str:
     """Return the front end's architecture: that of the weights, which training opens as well."""
-    weights = settings.front_end.weights
+    weights = settings.front_end.weights or settings.network.initial_network
     is_bundle = weights is not None and weights.startswith(BUNDLE)
     if weights is None or not (trains or is_bundle):
         return settings.front_end.architecture

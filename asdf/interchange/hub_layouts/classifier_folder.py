@@ -62,11 +62,13 @@ class ClassifierFolder:
     Attributes:
         config: Content of its config.json.
         extractor: Content of its preprocessor_config.json; None without one.
+        is_named: whether its configuration names a class; else its layers say what it is.
     """
 
     path: Path
     config: Mapping[str, Any]
     extractor: Mapping[str, Any] | None
+    is_named: bool = True
 
     @property
     def family(self) -> str:
@@ -148,7 +150,7 @@ class ClassifierFolder:
 
 
 def open_classifier(folder: Path) -> ClassifierFolder | None:
-    """Return the folder of a classifier by its configuration; None where it is none.
+    """Return the folder of a classifier by its configuration; None where it is of another class.
 
     Raises:
         AsdfError: its configuration cannot be read, or is for another sampling rate.
@@ -158,14 +160,14 @@ def open_classifier(folder: Path) -> ClassifierFolder | None:
     if not isinstance(family, str) or family not in CLASSIFIERS:
         return None
     named = config.get("architectures")
-    first = named[0] if isinstance(named, list) and named else CLASSIFIERS[family]
-    if first != CLASSIFIERS[family]:
+    is_named = isinstance(named, list) and bool(named)
+    if is_named and named[0] != CLASSIFIERS[family]:
         return None
     path = folder / PREPROCESSOR
     extractor = read_json(path) if path.is_file() else None
     if extractor is not None:
         _check_extractor(extractor, path, family)
-    return ClassifierFolder(folder, config, extractor)
+    return ClassifierFolder(folder, config, extractor, is_named)
 
 
 def _check_extractor(extractor: Mapping[str, Any], path: Path, family: str) -> None:

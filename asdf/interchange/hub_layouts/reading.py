@@ -13,7 +13,9 @@ from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.hub_layouts.classifier_folder import (
     CLASSIFIERS,
+    ClassifierFolder,
     describe_folder,
+    head_size,
     open_classifier,
 )
 from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, read_classifier
@@ -37,7 +39,7 @@ def read_hub_layout(
     folder = folder_of(path) if path.is_dir() or path.name in WEIGHTS else None
     if folder is not None and read_json(folder / CONFIG).get("format") != FORMAT:
         classifier = open_classifier(folder)
-        if classifier is not None:
+        if classifier is not None and _has_head(classifier):
             return read_classifier(classifier, chosen, bona_fide)
     _refuse_classes(path, bona_fide)
     if folder is None or not path.is_dir() or read_json(folder / CONFIG).get("format") == FORMAT:
@@ -55,6 +57,13 @@ def read_hub_layout(
         "If it is an encoder of audio, a network can be trained on its features: "
         f"front_end.weights={path}."
     )
+
+
+def _has_head(folder: ClassifierFolder) -> bool:
+    """Whether a folder is of a classifier: as its configuration says, or else its layers."""
+    if folder.is_named:
+        return True
+    return head_size(read_state(folder.path), folder.family) is not None
 
 
 def _refuse_classes(path: Path, bona_fide: Sequence[str]) -> None:

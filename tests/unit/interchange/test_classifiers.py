@@ -208,6 +208,25 @@ def test_what_is_missing_is_named_as_the_file_names_it(tmp_path):
     assert "front_end.model" not in str(caught.value)
 
 
+def test_a_configuration_without_a_class_is_read_by_its_layers(waveform, tmp_path):
+    model = save_classifier(tmp_path, "hubert")
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    del config["architectures"]
+    path.write_text(json.dumps(config))
+    with torch.no_grad():
+        ours = import_detector(tmp_path).network(waveform[None])[1][0]
+    theirs = logits_of(model, tmp_path, waveform)[0]
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    model.hubert.save_pretrained(tmp_path)
+    path.write_text(json.dumps(config))
+    with pytest.raises(AsdfError) as caught:
+        import_detector(tmp_path)
+    assert "holds a network of the model type 'hubert', which ASDF does not know" in str(
+        caught.value
+    )
+
+
 def test_a_folder_of_another_network_is_described_by_its_own_layers(tmp_path):
     from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
 
