@@ -4,6 +4,7 @@
     python -m asdf export net.pt --format aasist AASIST.pth          # the authors' AASIST, AASIST-L
     python -m asdf export net.pt --format rawnet2 RawNet2.pth        # ASVspoof 2021's RawNet2
     python -m asdf export net.pt --format antideepfake net.ckpt      # AntiDeepfake; or .safetensors
+    python -m asdf export net.pt --format published net.safetensors  # its authors' layout, if any
     python -m asdf export net.pt --format onnx net.onnx              # ONNX, for any language
     python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
@@ -42,7 +43,7 @@ from asdf.errors import UsageError
 from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from asdf.checkpoint.network_file import NetworkFile
 
@@ -51,6 +52,7 @@ FORMATS = (
     "aasist",
     "rawnet2",
     "antideepfake",
+    "published",
     "onnx",
     "torchscript",
     "safetensors",
@@ -165,7 +167,7 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
     from asdf.networks.trained_loss import loss_of
 
     loss = loss_of(network)
-    has_layer = layout == "antideepfake" and has_one_class(network)
+    has_layer = layout in ("antideepfake", "published") and has_one_class(network)
     if loss is not None and not has_layer:
         raise UsageError(
             f"the network was trained by {type(loss).__name__}, which gives its scores and is a "
@@ -187,16 +189,29 @@ def _write_published(args: ExportOptions, network: nn.Module, file: NetworkFile)
 
 
 def _write_antideepfake(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.checkpoint.safetensors import write_safetensors
-    from asdf.checkpoint.weights_file import write_weights_file
     from asdf.interchange import antideepfake_state
 
     state, filled = antideepfake_state(network)
-    if args.out.suffix == ".safetensors":
-        write_safetensors(args.out, state, {"format": "pt"})
-    else:
-        write_weights_file(args.out, state)
+    _write_layers(args.out, state)
     return _describe_filled(filled)
+
+
+def _write_as_published(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import authors_state
+
+    state, filled = authors_state(network)
+    _write_layers(args.out, state)
+    return _describe_filled(filled) if filled else ""
+
+
+def _write_layers(out: Path, state: dict[str, Tensor]) -> None:
+    from asdf.checkpoint.safetensors import write_safetensors
+    from asdf.checkpoint.weights_file import write_weights_file
+
+    if out.suffix == ".safetensors":
+        write_safetensors(out, state, {"format": "pt"})
+    else:
+        write_weights_file(out, state)
 
 
 def _describe_filled(filled: list[str]) -> str:
@@ -299,12 +314,13 @@ def _write_web(args: ExportOptions, network: nn.Module, file: NetworkFile) -> st
     return "\n".join(lines)
 
 
-_PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake")
+_PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake", "published")
 _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
     "aasist": _write_aasist,
     "rawnet2": _write_rawnet2,
     "antideepfake": _write_antideepfake,
+    "published": _write_as_published,
     "onnx": _write_graph,
     "torchscript": _write_graph,
     "safetensors": _write_safetensors,

@@ -207,3 +207,22 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
         else:
             layers[name] = tensor
     return join_attention_layers(layers), left_out
+
+
+def hugging_face_names(
+    layers: Mapping[str, Tensor], architecture: Architecture
+) -> dict[str, Tensor]:
+    """Return layers under Hugging Face's names, from torchaudio's.
+
+    Raises:
+        AsdfError: the network is WavLM, whose attention Hugging Face divides into other layers.
+    """
+    if architecture.relative_positions:
+        raise AsdfError("this layout has no WavLM, so it has no names for these layers.")
+    renamed = {}
+    for name, tensor in layers.items():
+        inside = name.removeprefix("encoder.")
+        if name.startswith("encoder.transformer."):
+            inside = f"encoder.{name.removeprefix('encoder.transformer.')}"
+        renamed[inside] = tensor
+    return renamed

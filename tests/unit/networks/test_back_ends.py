@@ -20,6 +20,8 @@ CLASSES = (
     "SSL_MHFA",
     "SSL_SLS",
     "SSL_Nes2NetX",
+    "SSL_SpectraAASIST",
+    "SSL_SpectraAASIST3",
     "SSL_Linear",
     "SSL_Conformer",
     "SSL_ConformerTCM",
@@ -27,6 +29,7 @@ CLASSES = (
     "SSL_ResNet18",
     "SSL_ECAPA",
     "SSL_Mamba",
+    "SSL_SpectraECAPA",
 )
 
 
@@ -48,6 +51,9 @@ EMBEDDINGS = {
     "SSL_ResNet18": 40,
     "SSL_ECAPA": 192,
     "SSL_Mamba": 16,
+    "SSL_SpectraAASIST": 160,
+    "SSL_SpectraAASIST3": 160,
+    "SSL_SpectraECAPA": 3072,
 }
 
 
