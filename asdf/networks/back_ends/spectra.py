@@ -71,7 +71,12 @@ class Bridge(nn.Module):
 class PlainAttention(nn.Module):
     """AASIST's attention over one graph, with maps of any kind."""
 
-    def __init__(self, dim_in: int, dim_out: int, make_map: Map) -> None:
+    def __init__(
+        self,
+        dim_in: int,
+        dim_out: int,
+        make_map: Map,
+    ) -> None:
         super().__init__()
         self.att_proj = make_map(dim_in, dim_out)
         self.proj_with_att = make_map(dim_in, dim_out)
@@ -95,7 +100,12 @@ class PlainAttention(nn.Module):
 class PlainJointAttention(nn.Module):
     """AASIST's attention over two graphs and a master node, with maps of any kind."""
 
-    def __init__(self, dim_in: int, dim_out: int, make_map: Map) -> None:
+    def __init__(
+        self,
+        dim_in: int,
+        dim_out: int,
+        make_map: Map,
+    ) -> None:
         super().__init__()
         self.proj_type1 = make_map(dim_in, dim_in)
         self.proj_type2 = make_map(dim_in, dim_in)
@@ -116,7 +126,10 @@ class PlainJointAttention(nn.Module):
         self, first_BND: Tensor, second_BSD: Tensor, master_B1D: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         nodes = first_BND.shape[1]
-        joined = [self.proj_type1(first_BND), self.proj_type2(second_BSD)]
+        joined = [
+            self.proj_type1(first_BND),
+            self.proj_type2(second_BSD),
+        ]
         x_BJD = self.input_drop(torch.cat(joined, dim=1))
         scores_BJJ = self._score_edges(x_BJD, nodes) / _JOINT_TEMPERATURE
         attention_BJJ = scores_BJJ.softmax(dim=2)
@@ -128,7 +141,11 @@ class PlainJointAttention(nn.Module):
         second_BSD = normed_BJD[:, nodes:]
         return first_BND, second_BSD, master_B1D
 
-    def _score_edges(self, x_BJD: Tensor, nodes: int) -> Tensor:
+    def _score_edges(
+        self,
+        x_BJD: Tensor,
+        nodes: int,
+    ) -> Tensor:
         """Return the score of each edge, by the weight of its kind."""
         projected_BJJD = self.att_proj(_multiply_pairs(x_BJD))
         edges_BJJD = torch.tanh(projected_BJJD)
@@ -147,7 +164,11 @@ class PlainJointAttention(nn.Module):
         rows = [torch.cat(above, dim=2), torch.cat(below, dim=2)]
         return torch.cat(rows, dim=1).squeeze(3)
 
-    def _gather_into_master(self, x_BJD: Tensor, master_B1D: Tensor) -> Tensor:
+    def _gather_into_master(
+        self,
+        x_BJD: Tensor,
+        master_B1D: Tensor,
+    ) -> Tensor:
         projected_BJD = self.att_projM(x_BJD * master_B1D)
         edges_BJD = torch.tanh(projected_BJD)
         scores_BJ1 = edges_BJD @ self.att_weightM
@@ -182,19 +203,35 @@ class Branch(nn.Module):
     def __init__(self, make_map: Map) -> None:
         super().__init__()
         self.master = nn.Parameter(torch.randn(1, 1, _WIDE))
-        self.HtrgGAT_layer_ST1 = PlainJointAttention(_WIDE, _NARROW, make_map)
-        self.HtrgGAT_layer_ST2 = PlainJointAttention(_NARROW, _NARROW, make_map)
+        self.HtrgGAT_layer_ST1 = PlainJointAttention(
+            _WIDE,
+            _NARROW,
+            make_map,
+        )
+        self.HtrgGAT_layer_ST2 = PlainJointAttention(
+            _NARROW,
+            _NARROW,
+            make_map,
+        )
         self.pool_hS = PlainPool(_NARROW, make_map)
         self.pool_hT = PlainPool(_NARROW, make_map)
         self.drop_way = nn.Dropout(0.2)
 
-    def forward(self, temporal_BND: Tensor, spectral_BSD: Tensor) -> list[Tensor]:
+    def forward(
+        self,
+        temporal_BND: Tensor,
+        spectral_BSD: Tensor,
+    ) -> list[Tensor]:
         """Return temporal and spectral nodes and the master node."""
         parts = self.HtrgGAT_layer_ST1(temporal_BND, spectral_BSD, self.master)
         temporal_BND, spectral_BSD, master_B1D = parts
         spectral_BSD = self.pool_hS(spectral_BSD)
         temporal_BND = self.pool_hT(temporal_BND)
-        before = [temporal_BND, spectral_BSD, master_B1D]
+        before = [
+            temporal_BND,
+            spectral_BSD,
+            master_B1D,
+        ]
         refined = self.HtrgGAT_layer_ST2(*before)
         sums = []
         for first, more in zip(before, refined, strict=True):
@@ -205,7 +242,12 @@ class Branch(nn.Module):
 class PreactivatedBlock(nn.Module):
     """AASIST's residual block with its first batch norm in use."""
 
-    def __init__(self, channels_in: int, channels_out: int, first: bool) -> None:
+    def __init__(
+        self,
+        channels_in: int,
+        channels_out: int,
+        first: bool,
+    ) -> None:
         super().__init__()
         self.bn1 = None if first else nn.BatchNorm2d(channels_in)
         self.conv1 = nn.Conv2d(
@@ -250,7 +292,11 @@ class MapEncoder(nn.Module):
         self.first_bn1 = nn.BatchNorm2d(_CHANNELS[-1])
         blocks = []
         for number, (channels_in, channels_out) in enumerate(pairwise(_CHANNELS)):
-            block = PreactivatedBlock(channels_in, channels_out, first=number == 0)
+            block = PreactivatedBlock(
+                channels_in,
+                channels_out,
+                first=number == 0,
+            )
             blocks.append(nn.Sequential(block))
         self.enc = nn.Sequential(*blocks)
 
@@ -377,7 +423,14 @@ class SpectraECAPA(nn.Module):
         )
         self.bn1 = nn.BatchNorm1d(channels)
         for number, dilation in enumerate(_ECAPA_DILATIONS, start=1):
-            self.add_module(f"layer{number}", Res2NetBlock(channels, _ECAPA_SPLITS, dilation))
+            self.add_module(
+                f"layer{number}",
+                Res2NetBlock(
+                    channels,
+                    _ECAPA_SPLITS,
+                    dilation,
+                ),
+            )
         self.layer5 = nn.Conv1d(
             len(_ECAPA_DILATIONS) * channels,
             _ECAPA_AGGREGATED,
