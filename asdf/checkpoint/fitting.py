@@ -27,7 +27,10 @@ PUBLISHED_FRONT_END = "ssl_model.model."
 ANTIDEEPFAKE_FRONT_END = "m_ssl.model."
 """How they begin in AntiDeepfake's."""
 
-PUBLISHED_FRONT_ENDS = (PUBLISHED_FRONT_END, ANTIDEEPFAKE_FRONT_END)
+SPECTRA_FRONT_END = "ssl_encoder.model."
+"""How they begin in lab260's Spectra files, followed by the names of transformers."""
+
+PUBLISHED_FRONT_ENDS = (PUBLISHED_FRONT_END, ANTIDEEPFAKE_FRONT_END, SPECTRA_FRONT_END)
 
 OTHER_ARCHITECTURE = (
     f"They are of another architecture (front_end.architecture), or of another kind. {READABLE}."

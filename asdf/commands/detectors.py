@@ -188,6 +188,8 @@ def _hardest(detectors: Sequence[KnownDetector]) -> str:
     percents = [
         eer.percent for each in detectors for eer in each.eers if eer.evaluation_set == HARDEST
     ]
+    if not percents:
+        return "\n".join(wrap(f"No source states how they err on {HARDEST}.", _WIDTH))
     return "\n".join(
         wrap(
             f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "

@@ -6,6 +6,7 @@
     python -m asdf export net.pt --format antideepfake net.ckpt      # AntiDeepfake; or .safetensors
     python -m asdf export net.pt --format df_arena model.safetensors  # DF-Arena's layers
     python -m asdf export net.pt --format transformers_classifier folder/  # as it was imported
+    python -m asdf export net.pt --format published net.safetensors  # its authors' layout, if any
     python -m asdf export net.pt --format onnx net.onnx              # ONNX, for any language
     python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
@@ -47,7 +48,7 @@ from asdf.errors import UsageError
 from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from asdf.checkpoint.network_file import NetworkFile
 
@@ -58,6 +59,7 @@ FORMATS = (
     "antideepfake",
     "df_arena",
     "transformers_classifier",
+    "published",
     "onnx",
     "torchscript",
     "safetensors",
@@ -175,7 +177,7 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
     from asdf.networks.trained_loss import loss_of
 
     loss = loss_of(network)
-    has_layer = layout == "antideepfake" and has_one_class(network)
+    has_layer = layout in ("antideepfake", "published") and has_one_class(network)
     if loss is not None and not has_layer:
         raise UsageError(
             f"the network was trained by {type(loss).__name__}, which gives its scores and is a "
@@ -197,15 +199,10 @@ def _write_published(args: ExportOptions, network: nn.Module, file: NetworkFile)
 
 
 def _write_antideepfake(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.checkpoint.safetensors import write_safetensors
-    from asdf.checkpoint.weights_file import write_weights_file
     from asdf.interchange import antideepfake_state
 
     state, filled = antideepfake_state(network)
-    if args.out.suffix == ".safetensors":
-        write_safetensors(args.out, state, {"format": "pt"})
-    else:
-        write_weights_file(args.out, state)
+    _write_layers(args.out, state)
     return _describe_filled(filled)
 
 
@@ -230,6 +227,24 @@ def _write_classifier(args: ExportOptions, network: nn.Module, file: NetworkFile
     numbers = settings.back_end.classifier_bona_fide
     named = ", ".join(settings.back_end.classifier_classes[number] for number in numbers)
     return f"its classes keep their order and names; bona fide: {named}"
+
+
+def _write_as_published(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import authors_state
+
+    state, filled = authors_state(network)
+    _write_layers(args.out, state)
+    return _describe_filled(filled) if filled else ""
+
+
+def _write_layers(out: Path, state: dict[str, Tensor]) -> None:
+    from asdf.checkpoint.safetensors import write_safetensors
+    from asdf.checkpoint.weights_file import write_weights_file
+
+    if out.suffix == ".safetensors":
+        write_safetensors(out, state, {"format": "pt"})
+    else:
+        write_weights_file(out, state)
 
 
 def _describe_filled(filled: list[str]) -> str:
@@ -340,6 +355,7 @@ _PUBLISHED = (
     "antideepfake",
     "df_arena",
     "transformers_classifier",
+    "published",
 )
 _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
@@ -348,6 +364,7 @@ _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "antideepfake": _write_antideepfake,
     "df_arena": _write_df_arena,
     "transformers_classifier": _write_classifier,
+    "published": _write_as_published,
     "onnx": _write_graph,
     "torchscript": _write_graph,
     "safetensors": _write_safetensors,

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from asdf.hub.hub_detectors import DF_ARENA_LICENCE
 from asdf.hub.known_detector import KnownDetector
-from asdf.hub.published_detectors import known_detectors
+from asdf.hub.published_detectors import NOT_STATED, known_detectors
 
 IN_THE_WILD = "In-the-Wild"
 HARDEST = "Deepfake-Eval-2024"
 COMMERCIAL = {
     "MIT": True,
     "Apache-2.0": True,
+    "Apache 2.0": True,
     "CC BY-NC-SA 4.0": False,
     DF_ARENA_LICENCE: False,
 }
@@ -91,7 +92,9 @@ def recommended() -> list[Recommendation]:
     with_size = [each for each in detectors if each.size_bytes is not None]
     smallest = min(with_size, key=lambda each: each.size_bytes or 0)
     best = _lowest(detectors, HARDEST)
-    allowed = [each for each in detectors if allows_commercial_use(each)]
+    # An error rate says nothing where the set may be training data.
+    stated = [each for each in detectors if each.trained_on_short != NOT_STATED]
+    allowed = [each for each in stated if allows_commercial_use(each)]
     commercial = _lowest(allowed, IN_THE_WILD)
     return [
         Recommendation(
@@ -105,7 +108,7 @@ def recommended() -> list[Recommendation]:
         Recommendation(
             "commercial use allowed",
             commercial,
-            f"the lowest EER on {IN_THE_WILD} under such a licence, "
+            f"the lowest EER on {IN_THE_WILD} under such a licence, of known training data, "
             f"{_percent(commercial, IN_THE_WILD):.2f} %",
         ),
     ]

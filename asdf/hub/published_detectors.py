@@ -6,7 +6,8 @@ as not known. None of the numbers was measured with ASDF.
 Sources, read in November 2026: the READMEs and licences of the named repositories on GitHub; for
 AntiDeepfake `protocols/README.md` and the table of EERs in its README up to 16 October 2025
 (commit dca72e0 removed it when the authors corrected how they compute EERs); the model cards and
-result files of the Speech Anti-Spoofing Arena for In-the-Wild; digests are of the files in
+result files of the Speech Anti-Spoofing Arena for In-the-Wild; the model cards of lab260's
+repositories on the hub; digests are of the files in
 clovaai/aasist at commit a04c986.
 """
 
@@ -21,6 +22,9 @@ from asdf.hub.hub_names import PREFIX, HubName
 from asdf.hub.known_detector import KnownDetector, PublishedEer
 from asdf.runs.files import sha256_of
 from asdf.text import did_you_mean
+
+NOT_STATED = "not stated"
+"""What the table shows for training sets that no source names."""
 
 _ORGANISATION = "nii-yamagishilab"
 _ANTI_DEEPFAKE_SETS = (
@@ -195,11 +199,69 @@ _BY_THEIR_AUTHORS = (
 )
 
 
+_LAB260_SETS = (
+    "ASVspoof 2019 LA",
+    "ASVspoof 2021 LA",
+    "ASVspoof 2021 DF",
+    "ASVspoof 5",
+    "ADD 2022",
+    "In-the-Wild",
+)
+_BY_LAB260 = "by its authors, on their model card"
+
+
+def _make_spectra(name: str, percents: tuple[float, ...], parameters: str | None) -> KnownDetector:
+    eers = []
+    for evaluation_set, percent in zip(_LAB260_SETS, percents, strict=True):
+        eers.append(PublishedEer(evaluation_set, percent, _BY_LAB260))
+    return KnownDetector(
+        name=f"lab260/{name}",
+        on_hub=True,
+        trained_on="its card does not say",
+        trained_on_short=NOT_STATED,
+        protocol="first 64,600 samples (4.04 s), pre-emphasised",
+        eers=tuple(eers),
+        parameters=parameters,
+        licence="Apache 2.0",
+        weights=f"https://huggingface.co/lab260/{name}",
+        command=f'asdf.Detector("{PREFIX}lab260/{name}")',
+        paper="none; by the authors of arXiv 2408.17352",
+    )
+
+
+_xlsr_mamba = partial(
+    _of_2019_la,
+    on_hub=True,
+    protocol="first 66,800 samples (4.18 s)",
+    parameters="319 M",
+    licence="MIT",
+    paper="arXiv 2411.10027",
+)
+_ON_HUB_BY_OTHERS = (
+    _xlsr_mamba(
+        name="AustinXiao/XLSR-Mamba-LA",
+        eers=(PublishedEer("ASVspoof 2021 LA", 0.93), PublishedEer("In-the-Wild", 6.71)),
+        weights="https://huggingface.co/AustinXiao/XLSR-Mamba-LA",
+        command=f'asdf.Detector("{PREFIX}AustinXiao/XLSR-Mamba-LA")',
+    ),
+    _xlsr_mamba(
+        name="AustinXiao/XLSR-Mamba-DF",
+        eers=(PublishedEer("ASVspoof 2021 DF", 1.88),),
+        weights="https://huggingface.co/AustinXiao/XLSR-Mamba-DF",
+        command=f'asdf.Detector("{PREFIX}AustinXiao/XLSR-Mamba-DF")',
+    ),
+    _make_spectra("Spectra-0", (0.181, 6.475, 5.410, 14.426, 14.716, 1.026), None),
+    _make_spectra("Spectra-AASIST", (0.159, 5.164, 2.568, 14.056, 15.205, 1.461), None),
+    _make_spectra("Spectra-AASIST3", (0.723, 4.506, 1.998, 13.82, 15.187, 0.961), "318.95 M"),
+)
+
+
 def known_detectors() -> list[KnownDetector]:
     """Return the detectors, those that are downloaded by their names first."""
     detectors = [_make_anti_deepfake(row, "") for row in _ANTI_DEEPFAKE]
     detectors += [_make_anti_deepfake(row, "-nda") for row in _ANTI_DEEPFAKE_NDA]
-    return [*detectors, *df_arena_detectors(), *classifier_detectors(), *_BY_THEIR_AUTHORS]
+    found = [*df_arena_detectors(), *classifier_detectors(), *_ON_HUB_BY_OTHERS]
+    return [*detectors, *found, *_BY_THEIR_AUTHORS]
 
 
 def find_published(named: Path) -> HubName | Path | None:

@@ -14,6 +14,7 @@ from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.interchange.antideepfake import antideepfake_state, has_one_class
+    from asdf.interchange.authors_layouts import authors_state
     from asdf.interchange.bundles import bundle_architecture, download_bundle
     from asdf.interchange.exported_graphs import samples_for, write_torchscript
     from asdf.interchange.hub_layouts.class_names import UnknownPolarityError

@@ -6,12 +6,12 @@ files a norm that is not used.
 
 Source: the state dicts that TakHemlata/SSL_Anti-spoofing, QiShanZhang/SLSforASVspoof-2021-DF,
 Liu-Tianchi/Nes2Net, ErosRos/conformer-based-classifier-for-anti-spoofing, ductuantruong/tcm_add,
-swagshaw/XLSR-Mamba and asvspoof-challenge/2021 publish.
+swagshaw/XLSR-Mamba, asvspoof-challenge/2021 and, on the hub, lab260 publish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from asdf.checkpoint.fitting import (
     PUBLISHED_FRONT_END,
     PUBLISHED_FRONT_ENDS,
+    SPECTRA_FRONT_END,
     by_module,
     load_layers,
 )
@@ -29,9 +30,9 @@ from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
+from asdf.interchange.hugging_face import hugging_face_names
 from asdf.networks.aasist import AASIST
 from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
-from asdf.networks.back_ends.nes2net import SSL_Nes2NetX
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.rawnet2 import RawNet2
@@ -48,6 +49,9 @@ PUBLISHED = (
     "SSL_Conformer",
     "SSL_ConformerTCM",
     "SSL_Mamba",
+    "SSL_SpectraAASIST",
+    "SSL_SpectraAASIST3",
+    "SSL_SpectraECAPA",
 )
 _FRONT_END = "front_end.model."
 _BACK_END = "back_end."
@@ -73,6 +77,9 @@ _PRETRAINING = {
 }
 
 
+FrontEndNames = Callable[[Mapping[str, Tensor], Architecture], dict[str, Tensor]]
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a published layout names the parts of a detector.
@@ -80,16 +87,37 @@ class Layout:
     Attributes:
         name: whose layout it is.
         front_end, back_end: Beginnings of the names of their layers.
+        mask: Name of the vector of masked frames.
+        front_end_names: Function that gives a front end's layers the names that follow.
     """
 
     name: str
     front_end: str
     back_end: str = ""
+    front_end_names: FrontEndNames = fairseq_names
+    mask: str = "mask_emb"
 
 
 _ANTI_SPOOFING = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END)
 # Only Nes2Net-X's authors keep the back end in a module of its own.
 _OF_NES2NET = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END, _NES2NET)
+_OF_SPECTRA = Layout(
+    "Spectra",
+    SPECTRA_FRONT_END,
+    front_end_names=lambda layers, _: hugging_face_names(layers),
+    mask="masked_spec_embed",
+)
+_LAYOUTS = {
+    "SSL_Nes2NetX": _OF_NES2NET,
+    "SSL_SpectraAASIST": _OF_SPECTRA,
+    "SSL_SpectraAASIST3": _OF_SPECTRA,
+    "SSL_SpectraECAPA": _OF_SPECTRA,
+}
+
+
+def layout_of(kind: str) -> Layout:
+    """Return the layout that detectors of the class `kind` are published in."""
+    return _LAYOUTS.get(kind, _ANTI_SPOOFING)
 
 
 def is_published(state: Mapping[str, Tensor]) -> bool:
@@ -151,13 +179,14 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
             f"{type(network).__name__} has no layout of SSL_Anti-spoofing; those that have are "
             f"{kinds}."
         )
-    layout = _OF_NES2NET if isinstance(network, SSL_Nes2NetX) else _ANTI_SPOOFING
+    layout = layout_of(type(network).__name__)
     front_end = front_end_of(network, layout)
     named = name_layers(network.state_dict(), front_end.architecture, layout)
     if isinstance(network.back_end, TCMBackEnd):
         dimension = network.back_end.conformer.fc5.in_features
         named[POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
-    if front_end.architecture != KNOWN["wav2vec2_xlsr_300m"]:
+    of_fairseq = layout.front_end == PUBLISHED_FRONT_END
+    if not of_fairseq or front_end.architecture != KNOWN["wav2vec2_xlsr_300m"]:
         return named, []
     state = {}
     filled = []
@@ -215,7 +244,7 @@ def name_layers(
         if name.startswith(_FRONT_END):
             front_end[name.removeprefix(_FRONT_END)] = tensor
         elif name == _MASK:
-            others[f"{layout.front_end}mask_emb"] = tensor
+            others[layout.front_end + layout.mask] = tensor
         elif name.startswith(_BACK_END):
             others[layout.back_end + name.removeprefix(_BACK_END)] = tensor
         else:
@@ -223,7 +252,7 @@ def name_layers(
                 f"the layout of {layout.name} has no layer for {name}: it has no learned sum "
                 "of layers."
             )
-    layers = fairseq_names(front_end, architecture)
+    layers = layout.front_end_names(front_end, architecture)
     published = {layout.front_end + name: tensor for name, tensor in layers.items()}
     return published | others
 

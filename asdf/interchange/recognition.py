@@ -48,6 +48,7 @@ from asdf.interchange.published import (
     POSITIONS,
     UNUSED_NORM,
     is_published,
+    layout_of,
     rename_published,
     without,
 )
@@ -80,6 +81,9 @@ LAYOUTS = {
     "SSL_Conformer": "wav2vec 2.0 and a Conformer with class token",
     "SSL_ConformerTCM": "TCM: wav2vec 2.0 and a Conformer with temporal-channel modelling",
     "SSL_Mamba": "XLSR-Mamba: wav2vec 2.0 and two columns of Mamba blocks",
+    "SSL_SpectraAASIST": "Spectra-AASIST: wav2vec 2.0 and AASIST with four branches",
+    "SSL_SpectraAASIST3": "Spectra-AASIST3: the same with Kolmogorov-Arnold layers",
+    "SSL_SpectraECAPA": "Spectra-0: wav2vec 2.0 and ECAPA-TDNN",
     "RawNet2": "raw-waveform RawNet2",
     KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
 }
@@ -342,7 +346,7 @@ def _name_class(
     if kind.startswith("SSL_") and not has_front_end:
         raise AsdfError(
             f"{path} holds the back end of {kind} alone; its front end's layers, "
-            f"{PUBLISHED_FRONT_END}*, are missing."
+            f"{layout_of(kind).front_end}*, are missing."
         )
     return kind
 

@@ -33,6 +33,8 @@ def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, 
         kind: the name of the network's class.
         chosen: settings that the user chose, by their full names.
     """
+    if kind.startswith("SSL_Spectra"):
+        return _spectra_length(settings, chosen)
     published = PUBLISHED.min_samples
     if kind == "SSL_SLS":
         published = settings.back_end.sls_samples
@@ -55,6 +57,23 @@ def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, 
     reason = ", as published" if is_published else ""
     names = " and ".join(f"{name} = {value}" for name, value in lengths.items())
     return [f"scored{reason}: {scored.describe()} ({names})"]
+
+
+def _spectra_length(settings: NetworkSections, chosen: Mapping[str, Any]) -> list[str]:
+    """Set what lab260's programs score: the first 64,600 samples after a pre-emphasis.
+
+    They repeat a shorter recording after it, which the network does; so the minimum is a frame.
+    """
+    lengths = {_MIN_SCORED: FRAME_SAMPLES, _MAX_SCORED: PUBLISHED.max_samples}
+    notes = []
+    for name, value in lengths.items():
+        if name not in chosen:
+            assign(settings, {name: value})
+            notes.append(f"{name} = {value}")
+    if not notes:
+        return []
+    words = f"first {PUBLISHED.max_samples:,} samples, shorter ones repeated after the pre-emphasis"
+    return [f"scored, as published: {words} ({' and '.join(notes)})"]
 
 
 def antideepfake_scoring(

@@ -17,6 +17,7 @@ from asdf.errors import AsdfError
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
+from asdf.networks.spline_map import has_even_knots
 from asdf.networks.views import NetworkSections
 
 ARCHITECTURE = "front_end.architecture"
@@ -26,6 +27,54 @@ _BACK_END = "back_end."
 _BLOCK = "back_end.Build_in_Res2Nets."
 _MAMBA_BLOCK = "conformer.forward_layers."
 _CONFORMER_BLOCK = "conformer.encoder_blocks."
+# Layers that show a class, of the more special ones first.
+_MARKS: dict[str, set[str]] = {
+    "AASIST": {
+        "GAT_layer_S.att_proj.weight",
+        "master1",
+    },
+    "SSL_SLS": {
+        "fc0.weight",
+        "fc1.weight",
+        "fc3.weight",
+    },
+    "SSL_Nes2NetX": {
+        "Build_in_Res2Nets.0.conv1.weight",
+    },
+    "SSL_ConformerTCM": {
+        "conformer.class_token",
+        f"{_CONFORMER_BLOCK}0.post_norm.weight",
+        f"{_CONFORMER_BLOCK}0.attn.fn.pos_embed",
+    },
+    "SSL_Conformer": {
+        "conformer.class_token",
+        f"{_CONFORMER_BLOCK}0.post_norm.weight",
+    },
+    "SSL_Mamba": {
+        "conformer.norm_f.weight",
+        f"{_MAMBA_BLOCK}0.mixer.A_log",
+    },
+    "SSL_SpectraAASIST3": {
+        "aasist.branch4.master",
+        "aasist.out_layer.spline_weight",
+    },
+    "SSL_SpectraAASIST": {
+        "aasist.branch4.master",
+        "aasist.out_layer.weight",
+    },
+    "SSL_SpectraECAPA": {
+        "bridge.mlp.0.weight",
+        "ecapa_tdnn.fc6.weight",
+    },
+    "RawNet2": {
+        "bn_before_gru.weight",
+        "fc_attention0.0.weight",
+        "fc2_gru.weight",
+    },
+    "SSL_Linear": {
+        "proj_fc.weight",
+    },
+}
 # As in all base and large networks; larger ones have more, and are known by their shapes.
 _HEAD_SIZE = 64
 
@@ -52,24 +101,15 @@ Sizes = list[SettingFromFile]
 def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
     """Return the class of ours whose layers these are, by its back end's; None if none has them."""
     names = {name.removeprefix(_BACK_END): name for name in state}
-    if {"GAT_layer_S.att_proj.weight", "master1"} <= names.keys():
+    kinds = (kind for kind, marks in _MARKS.items() if names.keys() >= marks)
+    kind = next(kinds, None)
+    if kind == "AASIST":
         # AASIST and AASIST-L have the same names of layers, and differ in their widths.
         width = state[names["master1"]].shape[-1:]
         kind = "AASIST_L" if width == AASIST_L.sizes.gat_dims[:1] else "AASIST"
         # LL takes a front end's features to AASIST's width; raw-waveform AASIST has a sinc filter.
         return f"SSL_{kind}" if "LL.weight" in names else kind
-    if {"fc0.weight", "fc1.weight", "fc3.weight"} <= names.keys():
-        return "SSL_SLS"
-    if "Build_in_Res2Nets.0.conv1.weight" in names:
-        return "SSL_Nes2NetX"
-    if {"conformer.class_token", f"{_CONFORMER_BLOCK}0.post_norm.weight"} <= names.keys():
-        has_head_tokens = f"{_CONFORMER_BLOCK}0.attn.fn.pos_embed" in names
-        return "SSL_ConformerTCM" if has_head_tokens else "SSL_Conformer"
-    if {"conformer.norm_f.weight", f"{_MAMBA_BLOCK}0.mixer.A_log"} <= names.keys():
-        return "SSL_Mamba"
-    if {"bn_before_gru.weight", "fc_attention0.0.weight", "fc2_gru.weight"} <= names.keys():
-        return "RawNet2"
-    return "SSL_Linear" if "proj_fc.weight" in names else None
+    return kind
 
 
 def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:
@@ -185,6 +225,22 @@ def _mamba_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
     ]
 
 
+def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    """Refuse splines whose knots were moved, which no published file has.
+
+    Raises:
+        AsdfError: a layer has such knots.
+    """
+    for name, tensor in state.items():
+        if name.endswith(".grid") and not (tensor.dim() == 2 and has_even_knots(tensor)):
+            raise AsdfError(
+                f"the layer {name.removeprefix(_BACK_END)} has splines whose knots are not evenly "
+                "spaced. Its network cannot be rebuilt: only layers with knots as their authors "
+                "place them are known."
+            )
+    return []
+
+
 def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     embedding, units = state["fc1_gru.weight"].shape
@@ -205,6 +261,7 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_Conformer": _conformer_sizes,
     "SSL_ConformerTCM": _conformer_sizes,
     "SSL_Mamba": _mamba_sizes,
+    "SSL_SpectraAASIST3": _check_knots,
     "RawNet2": _rawnet2_sizes,
 }
 

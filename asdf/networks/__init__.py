@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.pooling import SSL_ASP, ASPBackEnd
     from asdf.networks.back_ends.resnet import ResNet18BackEnd, SSL_ResNet18
     from asdf.networks.back_ends.sls import SSL_SLS, SLSBackEnd
+    from asdf.networks.back_ends.spectra import (
+        SpectraAASIST3BackEnd,
+        SpectraAASISTBackEnd,
+        SpectraECAPABackEnd,
+        SSL_SpectraAASIST,
+        SSL_SpectraAASIST3,
+        SSL_SpectraECAPA,
+    )
     from asdf.networks.back_ends.ssl_aasist import (
         SSL_AASIST,
         SSL_AASIST_L,

@@ -44,8 +44,10 @@ def selective_scan(
     """
     if x_BLD.is_cuda and not is_traced() and _kernel() is not None:
         return _scan_by_kernel(x_BLD, steps_BLD, a_DN, b_BLN, c_BLN)
-    factors_BLDN = (steps_BLD.unsqueeze(3) * a_DN).exp()
-    inputs_BLDN = (steps_BLD * x_BLD).unsqueeze(3) * b_BLN.unsqueeze(2)
+    decays_BLDN = steps_BLD.unsqueeze(3) * a_DN
+    factors_BLDN = decays_BLDN.exp()
+    stepped_BLD = steps_BLD * x_BLD
+    inputs_BLDN = stepped_BLD.unsqueeze(3) * b_BLN.unsqueeze(2)
     scan = _scan_by_doubling if is_traced() else _scan_in_order
     states_BLDN = scan(factors_BLDN, inputs_BLDN)
     return (states_BLDN @ c_BLN.unsqueeze(3)).squeeze(3)

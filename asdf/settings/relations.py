@@ -43,7 +43,10 @@ class Contradiction(NamedTuple):
 _ENABLED = "localisation.enabled"
 # Of the project's back ends those without frames; their classes know it as well, but to ask them
 # would import torch.
-_WITHOUT_TIME = ("aasist", "aasist_l", "sls", "mlp", "classes")
+_WITHOUT_TIME = (
+    *("aasist", "aasist_l", "sls", "mlp", "classes"),
+    *("spectra_aasist", "spectra_aasist3", "spectra_ecapa"),
+)
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
@@ -52,6 +55,9 @@ _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.SSL_AASIST_L",
     "asdf.networks.SSL_Classifier",
     "asdf.networks.SSL_SLS",
+    "asdf.networks.SSL_SpectraAASIST",
+    "asdf.networks.SSL_SpectraAASIST3",
+    "asdf.networks.SSL_SpectraECAPA",
 )
 THAT_KEEP_TIME = ", ".join(name for name in BACK_ENDS if name not in _WITHOUT_TIME)
 

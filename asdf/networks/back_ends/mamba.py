@@ -43,7 +43,8 @@ class RootMeanSquareNorm(nn.Module):
 
     def forward(self, x_BLE: Tensor) -> Tensor:
         mean_square_BL1 = x_BLE.square().mean(dim=-1, keepdim=True)
-        return x_BLE * (mean_square_BL1 + 1e-5).rsqrt() * self.weight
+        factors_BL1 = (mean_square_BL1 + 1e-5).rsqrt()
+        return x_BLE * factors_BL1 * self.weight
 
 
 class MambaMixer(nn.Module):
@@ -55,17 +56,27 @@ class MambaMixer(nn.Module):
         self.rank = math.ceil(dimension / 16)
         self.states = states
         self.in_proj = nn.Linear(dimension, 2 * inside, bias=False)
-        self.conv1d = nn.Conv1d(inside, inside, KERNEL, groups=inside)
+        self.conv1d = nn.Conv1d(
+            inside,
+            inside,
+            KERNEL,
+            groups=inside,
+        )
         self.x_proj = nn.Linear(inside, self.rank + 2 * states, bias=False)
         self.dt_proj = nn.Linear(self.rank, inside)
-        self.A_log = nn.Parameter(torch.arange(1.0, states + 1).log().repeat(inside, 1))
+        decays_N = torch.arange(1.0, states + 1)
+        self.A_log = nn.Parameter(decays_N.log().repeat(inside, 1))
         self.D = nn.Parameter(torch.ones(inside))
         self.out_proj = nn.Linear(inside, dimension, bias=False)
-        nn.init.uniform_(self.dt_proj.weight, -(self.rank**-0.5), self.rank**-0.5)
+        bound = self.rank**-0.5
+        nn.init.uniform_(self.dt_proj.weight, -bound, bound)
         with torch.no_grad():
             # Steps are spread evenly in their logarithm; the bias is softplus's inverse of them.
-            spread_D = math.log(_MIN_STEP) + torch.rand(inside) * math.log(_MAX_STEP / _MIN_STEP)
-            self.dt_proj.bias.copy_(spread_D.exp().expm1().log())
+            lowest = math.log(_MIN_STEP)
+            range_of_steps = math.log(_MAX_STEP) - lowest
+            spread_D = lowest + range_of_steps * torch.rand(inside)
+            first_steps_D = spread_D.exp()
+            self.dt_proj.bias.copy_(first_steps_D.expm1().log())
             # Each block adds to the sum of all before it.
             self.out_proj.weight /= math.sqrt(blocks)
 
@@ -73,22 +84,31 @@ class MambaMixer(nn.Module):
         """Return (batch, frames, dimension)."""
         values_BLD, gates_BLD = self.in_proj(x_BLE).chunk(2, dim=2)
         past_BDL = F.pad(values_BLD.transpose(1, 2), (KERNEL - 1, 0))
-        values_BLD = F.silu(self.conv1d(past_BDL)).transpose(1, 2)
-        sizes = [self.rank, self.states, self.states]
-        steps_BLR, b_BLN, c_BLN = self.x_proj(values_BLD).split(sizes, dim=2)
+        convolved_BDL = self.conv1d(past_BDL)
+        values_BLD = F.silu(convolved_BDL).transpose(1, 2)
+        projected = self.x_proj(values_BLD)
+        sizes = [
+            self.rank,
+            self.states,
+            self.states,
+        ]
+        steps_BLR, b_BLN, c_BLN = projected.split(sizes, dim=2)
         steps_BLD = self.dt_proj(steps_BLR)
         # A recurrence of hundreds of frames adds up what a shorter format rounds off.
         with without_autocast(values_BLD):
             kind = self.A_log.dtype
             values_BLD = values_BLD.to(kind)
+            steps_BLD = F.softplus(steps_BLD.to(kind))
+            gates_BLD = F.silu(gates_BLD.to(kind))
             outputs_BLD = selective_scan(
                 values_BLD,
-                F.softplus(steps_BLD.to(kind)),
+                steps_BLD,
                 -self.A_log.exp(),
                 b_BLN.to(kind),
                 c_BLN.to(kind),
             )
-            gated_BLD = (outputs_BLD + self.D * values_BLD) * F.silu(gates_BLD.to(kind))
+            passed_BLD = self.D * values_BLD
+            gated_BLD = (outputs_BLD + passed_BLD) * gates_BLD
         mixed_BLE: Tensor = self.out_proj(gated_BLD)
         return mixed_BLE
 
@@ -153,7 +173,8 @@ class DualColumn(nn.Module):
 
 def _pool(x_BLE: Tensor, attention: nn.Linear) -> Tensor:
     weights_BL1 = attention(x_BLE).softmax(dim=1)
-    return (weights_BL1 * x_BLE).sum(dim=1)
+    pooled_BE: Tensor = (weights_BL1 * x_BLE).sum(dim=1)
+    return pooled_BE
 
 
 class MambaBackEnd(SizedBackEnd, TimedBackEnd):

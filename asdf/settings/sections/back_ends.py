@@ -36,6 +36,9 @@ BACK_ENDS = {
     "classes": "asdf.networks.ClassesBackEnd",
     "gated_conformer": "asdf.networks.GatedConformerBackEnd",
     "mamba": "asdf.networks.MambaBackEnd",
+    "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
+    "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
+    "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
 }
 
 
@@ -185,3 +188,11 @@ class BackEnd(KnownNames):
         6, "SSL_Mamba: number of blocks of each of two columns", at_least=1, at_most=MAX_BLOCKS
     )
     mamba_states: int = count(16, "SSL_Mamba: states of each channel of a block")
+    spectra_samples: int = setting(
+        64600,
+        "SSL_SpectraAASIST, SSL_SpectraAASIST3, SSL_SpectraECAPA: length that shorter recordings "
+        "are repeated to",
+        unit="samples",
+        at_least=FRAME_SAMPLES,
+        at_most=MAX_CLIP_SAMPLES,
+    )

@@ -38,9 +38,9 @@ def test_one_is_recommended_for_each_need(capsys):
     main(["detectors"])
     out = capsys.readouterr().out
     assert "  offline and small: small\n" in out
-    # By hand: 25.78 is the lowest in the column DFE24, 7.79 the lowest in ITW with MIT.
+    # By hand: 25.78 is the lowest in the column DFE24, 6.71 the lowest in ITW with MIT.
     assert "  best known error rates: xls-r-2b-anti-deepfake-nda\n" in out
-    assert "  commercial use allowed: TCM\n" in out
+    assert "  commercial use allowed: XLSR-Mamba-LA\n" in out
     text = " ".join(out.split())
     assert "0.4 MB" in text
     assert "Its verdict is no evidence by itself" in text
@@ -52,9 +52,13 @@ def test_commercial_use(capsys):
     assert main(["detectors", "--commercial"]) == 0
     out = capsys.readouterr().out
     listed = {detector.short_name for detector in known_detectors()} & set(rows_of(out))
-    published = {"AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"}
-    assert listed == published | {"wav2vec2-deepfake-voice-detector"}
-    assert "commercial use allowed: TCM" in out
+    assert listed == {
+        *("AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"),
+        *("XLSR-Mamba-LA", "XLSR-Mamba-DF", "Spectra-0", "Spectra-AASIST", "Spectra-AASIST3"),
+        "wav2vec2-deepfake-voice-detector",
+    }
+    # The cards of Spectra state lower rates, and not whether In-the-Wild was trained on.
+    assert "commercial use allowed: XLSR-Mamba-LA" in out
     assert "best known error rates" not in out
     assert main(["detectors", "--commercial", "mms-1b-anti-deepfake"]) == 2
     assert "not known to allow commercial use" in capsys.readouterr().err
@@ -143,7 +147,8 @@ def test_json_has_every_fact(tmp_path, capsys):
     assert small["eers"] == [{"evaluation_set": "ASVspoof 2019 LA", "percent": 0.99, "remark": ""}]
     assert entries["SLS"]["licence"] is None
     assert [entries[name]["commercial_use"] for name in ("AASIST", "SLS")] == [True, None]
-    assert entries["TCM"]["recommended_for"] == ["commercial use allowed"]
+    chosen = entries["AustinXiao/XLSR-Mamba-LA"]
+    assert chosen["recommended_for"] == ["commercial use allowed"]
     assert small["approximate_bytes"] == 426_428
     assert 0 < small["cpu_seconds_per_minute"] < entries["TCM"]["cpu_seconds_per_minute"]
     two_billion = entries["nii-yamagishilab/xls-r-2b-anti-deepfake"]
@@ -157,7 +162,7 @@ def test_times_are_of_detectors_that_are_listed():
 def test_names_of_the_hub_are_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = [detector.name for detector in known_detectors() if detector.on_hub]
-    assert len(set(names)) == 14 + 2 + 5
+    assert len(set(names)) == len(names) >= 19
     for name in names:
         assert parse_name(name).repository == name
 

@@ -369,6 +369,7 @@ KINDS = [
     "SSL_ResNet18",
     "SSL_ECAPA",
     "SSL_Mamba",
+    *("SSL_SpectraAASIST", "SSL_SpectraAASIST3", "SSL_SpectraECAPA"),
     "RawNet2",
 ]
 

@@ -29,6 +29,9 @@ def test_parameters_are_the_published_ones():
         "SSL_Mamba",
         "SSL_Nes2NetX",
         "SSL_ResNet18",
+        "SSL_SpectraAASIST",
+        "SSL_SpectraAASIST3",
+        "SSL_SpectraECAPA",
     ]
     assert rows["AASIST"].parameters == rows["AASIST"].back_end_parameters == 297_866
     assert rows["AASIST_L"].parameters == 85_306

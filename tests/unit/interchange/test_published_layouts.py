@@ -14,9 +14,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from asdf.__main__ import main
+from asdf.errors import AsdfError
 from asdf.interchange import import_detector, read_detector
 from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.hugging_face import hugging_face_names
 from asdf.networks.front_ends.architectures import KNOWN
+from asdf.networks.spline_map import SplineMap
 from tests.unit.networks.official import official_case
 
 NARROW = replace(KNOWN["tiny"], dimension=8, layers=1, feed_forward=16)
@@ -33,6 +36,7 @@ class Case:
         settings: what the file cannot say, for these small sizes.
         sizes: what `import` says of its sizes.
         export: Format that gives it back.
+        prefix: Beginning of the names of the front end's layers.
     """
 
     official: str
@@ -41,6 +45,12 @@ class Case:
     export: str
     settings: dict[str, object] = field(default_factory=dict)
     sizes: tuple[str, ...] = ()
+    prefix: str = "ssl_model.model."
+
+
+def spectra(official: str, layout: str) -> Case:
+    settings = {"front_end.architecture": NARROW.to_text(), "back_end.spectra_samples": 8000}
+    return Case(official, layout, 64600, "published", settings, prefix="ssl_encoder.model.")
 
 
 CASES = {
@@ -52,6 +62,9 @@ CASES = {
         {"front_end.architecture": NARROW.to_text()},
         ("mamba_dimension = 20", "mamba_blocks = 3", "mamba_states = 16"),
     ),
+    "Spectra-AASIST": spectra("spectra_aasist", "Spectra-AASIST: wav2vec 2.0 and AASIST with four"),
+    "Spectra-AASIST3": spectra("spectra_aasist3", "Spectra-AASIST3: the same with Kolmogorov"),
+    "Spectra-0": spectra("spectra_ecapa", "Spectra-0: wav2vec 2.0 and ECAPA-TDNN"),
 }
 
 
@@ -63,9 +76,20 @@ def layers_of(case: Case) -> dict[str, Tensor]:
             state[name.replace("running_var", "num_batches_tracked")] = torch.tensor(3)
     if "front_end.architecture" in case.settings:
         torch.manual_seed(0)
-        front_end = fairseq_names(NARROW.build().state_dict(), NARROW)
-        state |= {f"ssl_model.model.{name}": tensor for name, tensor in front_end.items()}
+        rename = fairseq_names if case.prefix == "ssl_model.model." else hugging_face_names
+        front_end = rename(NARROW.build().state_dict(), NARROW)
+        state |= {case.prefix + name: tensor for name, tensor in front_end.items()}
+    if case.official == "spectra_aasist3":
+        add_knots(state)
     return state
+
+
+def add_knots(state: dict[str, Tensor]) -> None:
+    """Add the knots of splines, which files of Spectra-AASIST3 hold for each layer."""
+    for name, tensor in list(state.items()):
+        if name.endswith(".spline_weight"):
+            knots = SplineMap(tensor.shape[1], 1).grid
+            state[name.replace("spline_weight", "grid")] = knots
 
 
 def write(state: dict[str, Tensor], path: Path) -> Path:
@@ -91,7 +115,7 @@ def test_it_is_recognised_by_its_layers_and_scored_as_published(name, form, tmp_
     words = [f"{setting}={value}" for setting, value in case.settings.items()]
     assert main(["import", str(path), str(tmp_path / "net.pt"), *words]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"recognised: {case.layout}\n")
+    assert said.startswith(f"recognised: {case.layout}")
     assert f"scored, as published: first {case.samples:,} samples" in said
     for size in case.sizes:
         assert f"back_end.{size}, by the shapes of the layers\n" in said
@@ -99,10 +123,22 @@ def test_it_is_recognised_by_its_layers_and_scored_as_published(name, form, tmp_
     # By its name, too, without an import before: the same numbers.
     network, file = read_detector(tmp_path / "net.pt")
     scored = file.to_sections().network
-    assert scored.min_evaluation_utterance_length_in_samples == case.samples
+    # Spectra's network repeats a shorter recording itself, after its pre-emphasis.
+    shortest = 400 if case.prefix == "ssl_encoder.model." else case.samples
+    assert scored.min_evaluation_utterance_length_in_samples == shortest
     assert scored.max_evaluation_utterance_length_in_samples == case.samples
     again = import_detector(path, case.settings).network
     torch.testing.assert_close(network.state_dict(), again.state_dict(), rtol=0, atol=0)
+
+
+def test_moved_knots_are_refused_by_the_name_of_the_layer(tmp_path):
+    case = CASES["Spectra-AASIST3"]
+    state = layers_of(case)
+    name = "aasist.branch2.pool_hS.proj.grid"
+    state[name] = state[name].clone()
+    state[name][0, 7] += 0.01
+    with pytest.raises(AsdfError, match=f"the layer {name} has splines whose knots"):
+        import_detector(write(state, tmp_path / "file.pth"), case.settings)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -127,10 +163,10 @@ def test_it_is_trained_further_and_given_back(name, tmp_path, capsys):
     waveforms_BT[2:] = waveforms_BT[2:].cumsum(1) / 30
     labels_B = torch.tensor([0, 0, 1, 1])
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.Adam(trained, lr=1e-3)
+    optimiser = torch.optim.Adam(trained, lr=2e-3)
     network.train()
     losses = []
-    for _ in range(6):
+    for _ in range(3):
         torch.manual_seed(0)
         loss = torch.nn.functional.cross_entropy(network(waveforms_BT)[1], labels_B)
         optimiser.zero_grad()

@@ -21,6 +21,7 @@ def small(tiny) -> Sections:
     tiny.back_end.ecapa_channels = 16
     tiny.back_end.mamba_dimension = 16
     tiny.back_end.mamba_blocks = 2
+    tiny.back_end.spectra_samples = 8000
     return tiny
 
 

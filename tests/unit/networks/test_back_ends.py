@@ -21,6 +21,8 @@ CLASSES = (
     "SSL_SLS",
     "SSL_Nes2NetX",
     "SSL_GatedConformer",
+    "SSL_SpectraAASIST",
+    "SSL_SpectraAASIST3",
     "SSL_Linear",
     "SSL_Classifier",
     "SSL_Conformer",
@@ -29,6 +31,7 @@ CLASSES = (
     "SSL_ResNet18",
     "SSL_ECAPA",
     "SSL_Mamba",
+    "SSL_SpectraECAPA",
 )
 
 
@@ -52,6 +55,9 @@ EMBEDDINGS = {
     "SSL_ResNet18": 40,
     "SSL_ECAPA": 192,
     "SSL_Mamba": 16,
+    "SSL_SpectraAASIST": 160,
+    "SSL_SpectraAASIST3": 160,
+    "SSL_SpectraECAPA": 3072,
 }
 
 

@@ -41,6 +41,7 @@ CLASSES = (
     "SSL_ResNet18",
     "SSL_ECAPA",
     "SSL_Mamba",
+    *("SSL_SpectraAASIST", "SSL_SpectraAASIST3", "SSL_SpectraECAPA"),
 )
 # Large enough that its linear maps are packed.
 LARGE = Architecture(stem(32), "layer_norm", True, 256, 1, 4, 256, True, pos_conv_groups=8)

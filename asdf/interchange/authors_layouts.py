@@ -1,0 +1,35 @@
+"""A network in the layout that its authors publish it in, whichever that is."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.antideepfake import KIND, antideepfake_state
+from asdf.interchange.published import PUBLISHED, published_state
+from asdf.networks.aasist import AASIST
+from asdf.networks.rawnet2 import RawNet2
+
+# Layers of these have the published names.
+_NAMED_AS_PUBLISHED = (AASIST, RawNet2)
+
+
+def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the state dict that the authors' program loads, and names of layers of zeros in it.
+
+    Raises:
+        AsdfError: the network was not published, or has parts that its authors' does not have.
+    """
+    if isinstance(network, _NAMED_AS_PUBLISHED):
+        return network.state_dict(), []
+    kind = type(network).__name__
+    if kind == KIND:
+        return antideepfake_state(network)
+    if kind in PUBLISHED:
+        return published_state(network)
+    classes = [each.__name__ for each in _NAMED_AS_PUBLISHED]
+    known = ", ".join([*classes, *PUBLISHED, KIND])
+    raise AsdfError(
+        f"{kind} has no published layout; those that have are {known}. The formats safetensors and "
+        "hub hold any network."
+    )
