@@ -37,7 +37,7 @@ from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
-from asdf.commands.evaluate_llrs import as_llr, calibration_of, draw_llrs
+from asdf.commands.evaluate_llrs import as_llrs, calibration_of, draw_llrs
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
@@ -358,10 +358,7 @@ def _summarise(
         threshold = threshold_of(args, index, scores)
         if args.calibration:
             calibration = calibration_of(system.path, args.calibration)
-            scores = Scores.of(scores, calibration.llr(scores.scores))
-            # One that is stated is of the ratios already.
-            if threshold and args.threshold is None:
-                threshold = as_llr(threshold, calibration)
+            scores, threshold = as_llrs(scores, threshold, calibration, args.threshold is not None)
         with _bar(system.name) as progress:
             summary = summarise(
                 system.name,

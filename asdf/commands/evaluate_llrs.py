@@ -14,6 +14,7 @@ from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.metrics.summary import Summary
 from asdf.runs.streams import show_error
+from asdf.trials.score_file import Scores
 
 
 class LlrPlots(Protocol):
@@ -69,13 +70,22 @@ def calibration_of(path: Path, network: str) -> Calibration:
     return calibration
 
 
-def as_llr(threshold: Threshold, calibration: Calibration) -> Threshold:
-    """Return a threshold of the network's own scores as one of its likelihood ratios.
+def as_llrs(
+    scores: Scores, threshold: Threshold | None, calibration: Calibration, is_stated: bool
+) -> tuple[Scores, Threshold | None]:
+    """Return a network's scores, and a threshold of them, as likelihood ratios.
 
     Maps rise and bounds cut scores and threshold alike, so decisions stay what they are wherever
     the bounds support the threshold (`Calibration.supports_threshold`).
+
+    Args:
+        is_stated: Whether the threshold is the user's number, which is of ratios already.
     """
-    return replace(threshold, value=float(calibration.llr(threshold.value)))
+    llrs = Scores.of(scores, calibration.llr(scores.scores))
+    if threshold is None or is_stated:
+        return llrs, threshold
+    value = float(calibration.llr(threshold.value))
+    return llrs, replace(threshold, value=value)
 
 
 def draw_llrs(args: LlrPlots, summaries: Sequence[Summary]) -> list[str]:
