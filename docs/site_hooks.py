@@ -1,4 +1,4 @@
-"""What the site needs besides the documents: pages and pictures of other folders, and links.
+"""What the site needs besides the documents: pages and pictures of other files, and links.
 
 A document links to a file of the repository as it lies (`../benchmarks/RESULTS.md`), so that links
 work where the repository is browsed. On the site such a file is a page or a picture, or a name
@@ -15,6 +15,9 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
+# mkdocs loads this file by its path, with this folder on sys.path.
+from notebook_pages import read_notebook
+
 ROOT = Path(__file__).resolve().parents[1]
 # Pages by the files that they are made from.
 PAGES = {
@@ -22,6 +25,8 @@ PAGES = {
     "benchmarks/RESULTS.md": "results.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "docs/notebooks/first_verdict.ipynb": "notebooks/first_verdict.md",
+    "docs/notebooks/first_paper.ipynb": "notebooks/first_paper.md",
 }
 # Pictures of the pages above, by the names that they have on the site.
 PICTURES = {"benchmarks/results.svg": "results.svg"}
@@ -32,6 +37,12 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages and pictures whose files lie in other folders."""
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
+        if source.endswith(".ipynb"):
+            notebook = read_notebook(text, posixpath.basename(source).removesuffix(".ipynb"))
+            text = notebook.markdown
+            for name, content in notebook.pictures.items():
+                path = posixpath.join(posixpath.dirname(page), name)
+                files.append(File.generated(config, path, content=content))
         files.append(File.generated(config, page, content=text))
     for source, picture in PICTURES.items():
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / source)))

@@ -82,7 +82,7 @@ def explanation_svg(explanation: Explanation) -> str:
     # SVG breaks no lines.
     wrapped = []
     for line in key:
-        wrapped += wrap(line, _KEY_CHARACTERS)
+        wrapped += wrap(line, _KEY_CHARACTERS, break_on_hyphens=False)
     panels = [_panel(explanation, found) for found in explanation.maps]
     return heat_maps_svg(panels, wrapped)
 

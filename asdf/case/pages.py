@@ -43,14 +43,10 @@ def case_page(case: Case) -> str:
     sections = [_propositions_section(case)]
     for number, one in enumerate(case.recordings, 1):
         sections.append(_recording_section(one, number, case))
-    sections += [
-        _calibration_section(case),
-        _validation_section(case),
-        Section(
-            "limits", "Limits", lists=[Items("What these results cannot say", "", limits(case))]
-        ),
-        _software_section(case),
-    ]
+    sections.append(_calibration_section(case))
+    sections.append(_validation_section(case))
+    sections.append(_limits_section(case))
+    sections.append(_software_section(case))
     headings = case.headings
     title = headings.title or f"Examination of {_count(len(case.recordings))}"
     facts = []
@@ -66,7 +62,9 @@ def case_page(case: Case) -> str:
 
 
 def _count(recordings: int) -> str:
-    return "a recording" if recordings == 1 else f"{recordings:,} recordings"
+    if recordings == 1:
+        return "a recording"
+    return f"{recordings:,} recordings"
 
 
 def _lead(case: Case) -> list[str]:
@@ -77,28 +75,41 @@ def _lead(case: Case) -> list[str]:
             f"network {Path(case.network).name}; each has a section of its own."
         ]
     (one,) = case.recordings
-    return [f"{_name(one)}: {' '.join(statements(one, case, is_brief=True))}"]
+    name = _name(one)
+    sentences = statements(one, case, is_brief=True)
+    text = " ".join(sentences)
+    return [f"{name}: {text}"]
 
 
 def _name(one: Examined) -> str:
-    return printable(Path(one.name).name, one_line=True)
+    name = Path(one.name).name
+    return printable(name, one_line=True)
 
 
 def _pairs(caption: str, values: Mapping[str, str]) -> PageTable:
-    rows = [[Cell(name), Cell(printable(text, one_line=True))] for name, text in values.items()]
-    return PageTable(caption, [Cell(""), Cell("")], rows, "pairs")
+    rows = []
+    for name, text in values.items():
+        shown = printable(text, one_line=True)
+        row = [Cell(name), Cell(shown)]
+        rows.append(row)
+    headings = [Cell(""), Cell("")]
+    return PageTable(caption, headings, rows, "pairs")
 
 
 def _propositions_section(case: Case) -> Section:
-    return Section("question", "Question", list(propositions(case.calibration).values()))
+    known = propositions(case.calibration)
+    sentences = list(known.values())
+    return Section("question", "Question", sentences)
 
 
 def _recording_section(one: Examined, number: int, case: Case) -> Section:
     tables = []
     if not one.result.error:
-        tables.append(_pairs("Result", _result_rows(one)))
+        rows = _result_rows(one)
+        tables.append(_pairs("Result", rows))
     if one.facts is not None:
-        tables.append(_pairs("File", _file_rows(one)))
+        rows = _file_rows(one)
+        tables.append(_pairs("File", rows))
     return Section(
         f"recording-{number}",
         _name(one),
@@ -118,8 +129,12 @@ def _result_rows(one: Examined) -> dict[str, str]:
         if interval:
             low, high = (_number(log10_llr(bound)) for bound in interval)
             rows["log10, 95 % interval"] = f"{low} to {high}"
-    rows["Score of the network"] = ABSENT if result.raw is None else _number(result.raw)
-    rows["Threshold"] = ABSENT if result.threshold is None else _number(result.threshold)
+    rows["Score of the network"] = ABSENT
+    if result.raw is not None:
+        rows["Score of the network"] = _number(result.raw)
+    rows["Threshold"] = ABSENT
+    if result.threshold is not None:
+        rows["Threshold"] = _number(result.threshold)
     rows["Verdict"] = result.verdict or "none"
     rows["Seconds scored"] = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
     return rows
@@ -152,7 +167,9 @@ def _number(value: float) -> str:
 def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
     if one.outline is None or not one.windows:
         return
-    kind = "LLR" if case.heading.kind == "llr" else "score"
+    kind = "score"
+    if case.heading.kind == "llr":
+        kind = "LLR"
     end_s = max(window.end_s for window in one.windows)
     window_s, hop_s = case.window
     scores = _scores_panel(one.windows, case.heading.threshold, kind, end_s)
@@ -236,6 +253,13 @@ def _time_axis(end_s: float, label: str) -> Axis:
     return Axis(0, end_s, nice_ticks(0, end_s, _TIME_TICKS), label)
 
 
+def _limits_section(case: Case) -> Section:
+    title = "What these results cannot say"
+    sentences = limits(case)
+    items = Items(title, "", sentences)
+    return Section("limits", "Limits", lists=[items])
+
+
 def _calibration_section(case: Case) -> Section:
     calibration = case.calibration
     if calibration is None:
@@ -270,11 +294,13 @@ def _validation_section(case: Case) -> Section:
         )
     figures: list[Figure] = []
     if validation.quality and validation.tippett:
-        sentences.append(f"{validation.quality.describe()}.")
+        tippett = validation.tippett
+        quality = validation.quality.describe()
+        sentences.append(f"{quality}.")
         sentences.append(
-            f"Misleading ratios: {100 * validation.tippett.misleading_bona_fide:.1f} % of the bona "
-            "fide recordings have a ratio below 1, and "
-            f"{100 * validation.tippett.misleading_spoof:.1f} % of the spoofs one above 1."
+            f"Misleading ratios: {100 * tippett.misleading_bona_fide:.1f} % of the bona fide "
+            "recordings have a ratio below 1, and "
+            f"{100 * tippett.misleading_spoof:.1f} % of the spoofs one above 1."
         )
         figures = llr_figures({validation.name: validation.curve})
     return Section("validation", "Validation", sentences, figures=figures)

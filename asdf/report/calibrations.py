@@ -50,13 +50,18 @@ def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
         calibration = _calibration_of(gathered, measured)
         if calibration is None or len(curves) == _MAX_SYSTEMS:
             continue
-        scores = gathered.runs[measured.run].scores(measured.network, set_name)
-        curve = DetCurve.of(calibration.llr(scores.bona_fide), calibration.llr(scores.spoof))
+        run = gathered.runs[measured.run]
+        scores = run.scores(measured.network, set_name)
+        bona_fide = calibration.llr(scores.bona_fide)
+        spoof = calibration.llr(scores.spoof)
+        curve = DetCurve.of(bona_fide, spoof)
         name = gathered.labels[measured.system]
         curves[name] = curve
-        origin = calibration.describe_origin() or "calibrated on a set that its file does not name"
+        origin = calibration.describe_origin()
+        origin = origin or "calibrated on a set that its file does not name"
+        quality = llr_quality(curve)
         sentences.append(f"{name}: {origin}.")
-        sentences.append(f"{name} on {set_name}: {llr_quality(curve).describe()}.")
+        sentences.append(f"{name} on {set_name}: {quality.describe()}.")
         if calibration.set == set_name:
             sentences.append(
                 f"{name} was calibrated on this very set: on others its ratios are worth less."
@@ -67,8 +72,10 @@ def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
 
 
 def _calibration_of(gathered: Gathered, measured: Measurement) -> Calibration | None:
-    layout = gathered.runs[measured.run].layout
-    return read_run_calibration(layout.network_file(NetworkName(measured.network)))
+    run = gathered.runs[measured.run]
+    network = NetworkName(measured.network)
+    path = run.layout.network_file(network)
+    return read_run_calibration(path)
 
 
 def read_run_calibration(path: Path) -> Calibration | None:
@@ -79,7 +86,8 @@ def read_run_calibration(path: Path) -> Calibration | None:
     from asdf.checkpoint.network_reading import read_network_file
 
     try:
-        return read_calibration(read_network_file(path, mapped=True).calibration, path)
+        file = read_network_file(path, mapped=True)
+        return read_calibration(file.calibration, path)
     except AsdfError:
         # A report is of scores, which need no network.
         return None
@@ -89,7 +97,9 @@ def _may_be_calibrated(path: Path) -> bool:
     """Return whether the file of a network names what only calibrations have, without torch."""
     try:
         with zipfile.ZipFile(path) as file:
-            values = [name for name in file.namelist() if name.endswith("/data.pkl")]
-            return any(_SIGN in file.read(name) for name in values)
+            for name in file.namelist():
+                if name.endswith("/data.pkl"):
+                    return _SIGN in file.read(name)
     except (OSError, zipfile.BadZipFile):
         return False
+    return False

@@ -80,6 +80,7 @@ ELSEWHERE = {
     "python -m asdf evaluate scores.txt --protocol trials.csv --by": "no groups of enough trials "
     "here; tests/unit/metrics/test_groups.py",
     "python -m asdf evaluate dev.txt --protocol dev_list.tsv --by": "the same",
+    "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
     "tests/unit/audit/test_rebalancing.py",
     "python -m asdf calibrate network.pt dev.txt --protocol P --where": "the list here has no such "

@@ -30,7 +30,8 @@ def test_every_document_is_a_page(site: Path) -> None:
         page = path.relative_to(ROOT / "docs").with_suffix("")
         folder = page.parent if page.name == "index" else page
         assert (site / folder / "index.html").exists(), page
-    for page in ("recipe", "results", "contributing", "changelog"):
+    notebooks = [f"notebooks/{path.stem}" for path in (ROOT / "docs/notebooks").glob("*.ipynb")]
+    for page in ("recipe", "results", "contributing", "changelog", *notebooks):
         assert (site / page / "index.html").exists()
 
 
