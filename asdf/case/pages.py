@@ -109,6 +109,10 @@ def _result_rows(one: Examined) -> dict[str, str]:
         if interval:
             low, high = (_number(log10_llr(bound)) for bound in interval)
             rows["log10, 95 % interval"] = f"{low} to {high}"
+    if result.distance is not None:
+        rows["Distance from the calibration set"] = (
+            f"{_number(result.distance)} (unlike it above 1)"
+        )
     rows["Score of the network"] = ABSENT if result.raw is None else _number(result.raw)
     rows["Threshold"] = ABSENT if result.threshold is None else _number(result.threshold)
     rows["Verdict"] = result.verdict or "none"

@@ -59,6 +59,8 @@ def statements(one: Examined, case: Case) -> list[str]:
     score = result.score or 0.0
     # First: what a part says must not be read after a ratio that says the opposite.
     sentences = _part_sentences(entry)
+    if result.unlike:
+        sentences.append(_sentence(result.remark))
     if not result.judged:
         sentences.append(f"{_sentence(result.remark)} Its score says nothing.")
     elif result.llr is None:
@@ -70,13 +72,8 @@ def statements(one: Examined, case: Case) -> list[str]:
         sentences += _ratio_sentences(entry, result.llr)
     if result.verdict:
         sentences.append(f"Verdict: {result.verdict} ({case.heading.decision}).")
-    if result.judged and result.remark:
+    if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
-    if entry.get("unlike"):
-        sentences.append(
-            "The recording is unlike those of the calibration set: what the ratio says of such "
-            "recordings is not known."
-        )
     return sentences
 
 
