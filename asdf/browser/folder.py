@@ -20,6 +20,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from torch import nn
 
+from asdf.audio.speech_check import trees_content
 from asdf.browser.runtime import GLUE, WASM, Runtime
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
@@ -50,9 +51,20 @@ _SERVICE = (
     *("service.css", "icon.svg", "recorder.js", "service.js"),
     *(f"{name}.js" for name in _SERVICE_SCRIPTS),
 )
-_LOCAL = ("local.css", "windows.js", "engine.js", *(f"{name}.js" for name in _LOCAL_SCRIPTS))
+_LOCAL = (
+    "local.css",
+    "windows.js",
+    "speech.js",
+    "engine.js",
+    *(f"{name}.js" for name in _LOCAL_SCRIPTS),
+)
 # Of a calibration, what maps scores.
-_MAP = ("scale", "offset", "lowest_llr", "highest_llr", "map_scores", "map_llrs")
+_MAP = (
+    *("scale", "offset", "lowest_llr", "highest_llr", "map_scores", "map_llrs"),
+    *("replicates", "bona_fide", "spoof"),
+)
+# Of replicates, of which there are hundreds: more than an interval's percentiles show.
+_DIGITS = 6
 # A recording is in the browser's memory as a whole: this long, it takes about 2 GB while a stereo
 # file of 48 kHz is decoded.
 _MAX_SECONDS = 3600
@@ -98,6 +110,11 @@ def write_browser_folder(
     contents = {f"runtime/{name}": content for name, content in runtime.files.items()}
     contents[GRAPH] = graph.content
     remarks = [detector.remark] if detector.remark else []
+    if detector.calibration is not None and detector.calibration.home is not None:
+        remarks.append(
+            "whether a recording is unlike those that the calibration was learnt from is not "
+            "checked here: `asdf score` and `asdf serve` check it"
+        )
     if int8:
         effect = graph.words.splitlines()[-1]
         remarks.append(
@@ -140,7 +157,10 @@ def _rules(detector: Detector, search: PartSearch | None) -> dict[str, Any]:
         "threshold": detector.threshold,
         "calibration": None,
         "search": None,
+        "speech_check": None,
     }
+    if detector.speech_check == "built-in":
+        rules["speech_check"] = trees_content()
     if search is not None:
         rules["search"] = {
             "window": search.window,
@@ -150,7 +170,13 @@ def _rules(detector: Detector, search: PartSearch | None) -> dict[str, Any]:
     if detector.calibration is not None:
         content = detector.calibration.content()
         rules["calibration"] = {key: content[key] for key in _MAP if content.get(key) is not None}
+        if "replicates" in content:
+            rules["calibration"]["replicates"] = list(map(_shorten, content["replicates"]))
     return rules
+
+
+def _shorten(row: Sequence[float]) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in row]
 
 
 def _describe(
@@ -171,6 +197,7 @@ def _describe(
         "threshold": heading.threshold,
         "decision": heading.decision,
         "scores": heading.scores,
+        "calibration": heading.calibration,
         "precision": precision,
         "runtime": runtime.version,
         "rules": _rules(detector, heading.part_search),

@@ -129,6 +129,9 @@ def _result_rows(one: Examined) -> dict[str, str]:
         if interval:
             low, high = (_number(log10_llr(bound)) for bound in interval)
             rows["log10, 95 % interval"] = f"{low} to {high}"
+    if result.distance is not None:
+        distance = _number(result.distance)
+        rows["Distance from the calibration set"] = f"{distance} (unlike it above 1)"
     rows["Score of the network"] = ABSENT
     if result.raw is not None:
         rows["Score of the network"] = _number(result.raw)

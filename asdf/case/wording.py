@@ -65,6 +65,8 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     sentences = _part_sentences(entry)
     if is_brief:
         sentences = sentences[:1]
+    if result.unlike:
+        sentences.append(_sentence(result.remark))
     if not result.judged:
         sentences.append(f"{_sentence(result.remark)} Its score says nothing.")
     elif result.llr is None:
@@ -78,13 +80,8 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     if result.verdict:
         decision = "" if is_brief else f" ({case.heading.decision})"
         sentences.append(f"Verdict: {result.verdict}{decision}.")
-    if result.judged and result.remark:
+    if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
-    if entry.get("unlike"):
-        sentences.append(
-            "The recording is unlike those of the calibration set: what the ratio says of such "
-            "recordings is not known."
-        )
     return sentences
 
 

@@ -29,6 +29,10 @@ below the threshold by chance. --windows learns one for them, from genuine recor
 those that are to be judged: 5 % of such recordings then have a window below it. At least 19 are
 needed; `score` states the rate for each recording's number of windows.
 
+A recording that is unlike the set gets a number that does not stand for it. Where the recordings
+of the scores are at hand, up to 300 of each class are heard once more to learn their embeddings,
+and `score` says from then on whether a recording is unlike them (--unlike-rate).
+
 That the scores are of this network is checked by the digest next to them, or else by scoring two of
 their recordings; scores of another network, or with their sign turned, are refused.
 """
@@ -42,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asdf.commands.calibrate_home import check_unlike_rate, learn_unlike
 from asdf.commands.calibrate_text import describe_learnt
 from asdf.commands.calibrate_windows import check_windows, learn_windows
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
@@ -113,6 +118,11 @@ class CalibrateOptions(ProtocolOptions):
         "cost of a spoof taken for bona fide (10)",
         metavar="C",
     )
+    unlike_rate: float | None = option(
+        "proportion of genuine recordings like those of the set that may be called unlike it "
+        "(0.05); 0: recordings are not compared with the set",
+        metavar="P",
+    )
     windows: str | None = option(
         "learn a threshold for the windows of long recordings from genuine ones: a folder or list, "
         "of whose lines those labelled 0 are left out",
@@ -137,6 +147,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     cost = _cost(args)
     check_windows(args.windows, args.windows_rate)
+    check_unlike_rate(args.unlike_rate)
     if args.output:
         check_file(args.output)
     elif parse_name(args.network):
@@ -160,6 +171,13 @@ def main(arguments: list[str]) -> int:
     calibration = learnt.calibration
     read.write(out, calibration)
     show(describe_learnt(path, learnt_from, learnt))
+    if read.is_fused:
+        show("recordings unlike this set will not be recognised: a fused system has no embedding")
+    else:
+        calibration = learn_unlike(
+            network, calibration, path, args.folder, learnt_from, args.unlike_rate
+        )
+        read.write(out, calibration)
     if args.windows:
         calibration = learn_windows(out, calibration, args.windows, args.windows_rate or 0.05)
         read.write(out, calibration)
@@ -214,11 +232,13 @@ class _Read:
         write: Writes it with a calibration.
         evaluations: Records of the evaluations of its training, as far as its file has them.
         remark: Words about the file that is written, after its name.
+        is_fused: Whether it is a fused system.
     """
 
     write: Callable[[Path, Calibration], None]
     evaluations: Sequence[Mapping[str, Any]] = ()
     remark: str = ""
+    is_fused: bool = False
 
 
 def _read_network(network: str, output: Path | None) -> _Read:
@@ -241,7 +261,7 @@ def _read_network(network: str, output: Path | None) -> _Read:
     def write(out: Path, calibration: Calibration) -> None:
         write_fused_file(out, replace(system, calibration=calibration))
 
-    return _Read(write)
+    return _Read(write, is_fused=True)
 
 
 def _read_single(network: str, output: Path | None) -> _Read:

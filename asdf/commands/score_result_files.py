@@ -40,6 +40,8 @@ _COLUMNS_OF_SOURCES = ("source", "source_probability")
 _COLUMNS_OF_PARTS = ("parts", "windows_searched")
 # After these, for calibrated networks.
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
+# After these, where the calibration can tell what is unlike its set.
+_COLUMNS_OF_HOMES = ("unlike", "distance")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class CsvTable:
         self._has_sources = bool(heading.source_column)
         self._has_parts = heading.part_search is not None
         self._has_llrs = heading.kind == "llr"
+        self._has_home = "home" in (heading.calibration or {})
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -78,6 +81,8 @@ class CsvTable:
             columns += _COLUMNS_OF_PARTS
         if self._has_llrs:
             columns += _COLUMNS_OF_LLRS
+        if self._has_home:
+            columns += _COLUMNS_OF_HOMES
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -104,6 +109,9 @@ class CsvTable:
             after += _part_cells(result)
         if self._has_llrs:
             after += _llr_cells(result)
+        if self._has_home:
+            after += ["" if result.unlike is None else str(result.unlike).lower()]
+            after += [_cell(result.distance)]
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]

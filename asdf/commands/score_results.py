@@ -38,6 +38,8 @@ _SAVED_FIELDS = (
     "score",
     "llr_interval",
     "unbounded_llr",
+    "unlike",
+    "distance",
     "raw",
     "error",
     "seconds",

@@ -97,9 +97,9 @@ class Screen:
 
 
 def _describe_strength(line: Line) -> str:
-    """Return an LLR in words, with log10 and its interval; '' where it is not judged."""
+    """Return an LLR in words, with log10 and its interval; '' where it says nothing."""
     result = line.result
-    if result.llr is None or not result.judged:
+    if result.llr is None or not result.judged or result.unlike:
         return ""
     interval = ""
     if result.llr_interval is not None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _check_by_scoring(
 ) -> None:
     """Score two recordings of a score file with a network, and compare."""
     chosen = _two_trials(scores)
-    recordings = _find_recordings([scores.ids[index] for index in chosen], path, folder)
+    recordings = locate_recordings([scores.ids[index] for index in chosen], path, folder)
     reason = "recordings of its trials were not found; --folder says where they lie"
     if recordings is not None:
         computed = _score(network, recordings, path)
@@ -108,7 +108,12 @@ def _two_trials(scores: Scores) -> list[int]:
     return [int(np.argmin(scores.scores)), int(np.argmax(scores.scores))]
 
 
-def _find_recordings(ids: Sequence[str], path: Path, folder: Path | None) -> list[Path] | None:
+def locate_recordings(ids: Sequence[str], path: Path, folder: Path | None) -> list[Path] | None:
+    """Return the recordings of trials of a score file; None where one is missing.
+
+    Args:
+        folder: Folder that the trials are relative to; None: those that they may be relative to.
+    """
     for base in _folders(path, folder):
         recordings = [base / utterance for utterance in ids]
         if all(map(os.path.isfile, recordings)):
@@ -138,23 +143,34 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
 
 def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] | str:
     """Return the raw trial scores of a network, or why there are none."""
-    from asdf.scoring.detector import Detector
-
-    detector: Detector
-    try:
-        detector = Detector(network, "cpu", engine="plain")
-        if not _same_length(detector, path):
-            detector = Detector(network, "cpu", engine="plain", full_length=True)
-            if not _same_length(detector, path):
-                return "it was scored at another length than the network states"
-    except AsdfError as error:
-        return str(error)
+    detector = open_as_scored(network, path, device="cpu", engine="plain")
+    if isinstance(detector, str):
+        return detector
     scores = []
     for result in detector.score_many(recordings):
         if result.raw is None:
             return f"{result.name} cannot be scored: {result.error}"
         scores.append((result.index, result.raw))
     return [score for _, score in sorted(scores)]
+
+
+def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
+    """Open a network at the length that a score file was made with, or return why it cannot be.
+
+    Args:
+        options: Other arguments of `Detector`.
+    """
+    from asdf.scoring.detector import Detector
+
+    try:
+        detector = Detector(network, **options)
+        if not _same_length(detector, path):
+            detector = Detector(network, full_length=True, **options)
+            if not _same_length(detector, path):
+                return "it was scored at another length than the network states"
+    except AsdfError as error:
+        return str(error)
+    return detector
 
 
 def _same_length(detector: Detector, path: Path) -> bool:

@@ -25,6 +25,7 @@ from asdf.errors import AsdfError
 from asdf.metrics.calibration_checks import is_sound
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.detection import as_scores, eer
+from asdf.metrics.home import read_home
 from asdf.metrics.llr_bounds import empirical_bounds
 from asdf.metrics.llr_intervals import INTERVAL_LEVEL, bootstrap_maps
 from asdf.metrics.llr_maps import LlrMap, fit_affine, fit_map
@@ -67,6 +68,8 @@ class Calibration:
         where: Trials of the set that were selected, 'codec=amr, language=fr'; None: all.
         windows: Threshold for windows of long recordings, as plain values
             (`asdf.scoring.window_threshold`); None: not learnt.
+        home: Model of the embeddings of its recordings, as plain values (`asdf.metrics.home`);
+            None: not learnt.
     """
 
     scale: float
@@ -93,6 +96,7 @@ class Calibration:
     chose_network: bool | None = None
     where: str | None = None
     windows: dict[str, Any] | None = field(default=None, compare=False)
+    home: dict[str, Any] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def map(self) -> LlrMap:
@@ -227,15 +231,18 @@ class Calibration:
         if not origin:
             return None
         entries = {"origin": origin}
-        for name, value in self.content().items():
+        for name, value in self.public().items():
             if name not in _MAP_ENTRIES:
                 entries[name] = value
         return entries
 
     def public(self) -> dict[str, Any]:
-        """Return plain values for readers, without the bootstrap's maps."""
+        """Return plain values for readers, without the bootstrap's maps and the home's model."""
         entries = self.content()
         entries.pop("replicates", None)
+        home = read_home(entries.pop("home", None))
+        if home is not None:
+            entries["home"] = home.summary()
         return entries
 
     def content(self) -> dict[str, Any]:

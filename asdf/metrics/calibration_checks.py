@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from asdf.metrics.home import read_home
 from asdf.metrics.llr_maps import METHODS
 
 _COSTS = ("spoof_prior", "miss", "false_alarm")
@@ -19,7 +20,7 @@ _TEXTS = ("set", "trials", "date", "folds_of", "method", "where")
 _ORIGIN_NUMBERS = ("bona_fide", "spoof", "speakers", "eer", "cross_validated_cllr")
 _BOUNDS = ("lowest_llr", "highest_llr")
 _KNOTS = ("map_scores", "map_llrs")
-_OTHERS = ("replicates", "chose_network", "windows")
+_OTHERS = ("replicates", "chose_network", "windows", "home")
 _NAMES = {*_ALWAYS, *_TEXTS, *_ORIGIN_NUMBERS, *_BOUNDS, *_KNOTS, *_OTHERS}
 # Far above what `calibrate` writes: a file that claims more is not ours.
 _MAX_ROWS = 100_000
@@ -34,6 +35,7 @@ def is_sound(entry: Mapping[str, Any]) -> bool:
         and _has_sound_bounds(entry)
         and _has_sound_knots(entry)
         and _has_sound_replicates(entry)
+        and ("home" not in entry or read_home(entry["home"]) is not None)
     )
 
 

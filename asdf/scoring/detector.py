@@ -22,6 +22,7 @@ from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_check import speech_finder
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
+from asdf.metrics.home import read_home
 from asdf.networks.extras import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
@@ -192,10 +193,15 @@ class Detector:
             learnt = self._window_threshold()
             search = make_search(self.length, self.window_samples, self.threshold, learnt)
         extras = opened.scorer.extras
-        summary = Summary(self.calibration, self.threshold, self._trial_samples, extras, search)
+        home = read_home(self.calibration.home) if self.calibration else None
+        # The pass of the score gives the embedding too.
+        wanted = () if home is None else (EMBEDDING,)
+        summary = Summary(
+            self.calibration, self.threshold, self._trial_samples, extras, search, home, wanted
+        )
         # Without verdicts nothing depends on it.
         find_speech = None if self.threshold is None else speech_finder(speech_check)
-        return Hearing(self._scorer, self.settings.sad, summary, find_speech=find_speech)
+        return Hearing(self._scorer, self.settings.sad, summary, wanted, find_speech)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -402,7 +408,10 @@ class Detector:
     def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
         requested = {EMBEDDING: embedding, "frames": frames}
         wanted = tuple(key for key, is_requested in requested.items() if is_requested)
-        return replace(self._hearing, wanted=wanted)
+        summary = self._hearing.summary
+        hidden = tuple(key for key in summary.hidden if key not in wanted)
+        summary = replace(summary, hidden=hidden)
+        return replace(self._hearing, wanted=(*hidden, *wanted), summary=summary)
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)

@@ -106,7 +106,7 @@ class Hearing:
         scorer: Network, or networks, that score.
         sad: Settings of speech activity detection.
         summary: What makes results of scores.
-        wanted: Keys of the extras that results have on request.
+        wanted: Keys of the extras that are computed on request, of this one or of the summary.
         find_speech: Function that says whether there is speech in samples, for the verdicts of
             whole recordings; None: it is supposed.
     """

@@ -105,6 +105,11 @@ class Known:
             None where the calibration has none.
         unbounded_llr: LLR of the calibration's map, where it claims more than the set supports and
             `llr` is its bound; else None. Verdicts are by it.
+        unlike: Whether the recording is unlike those that the calibration was learnt from, so that
+            its LLR does not stand for it; None where the calibration cannot tell, or `judged` is
+            False.
+        distance: Distance of its embedding from those recordings, where `unlike` is known; it is
+            unlike them above 1.
         raw: the network's own score, which a calibrated detector maps to the score; None when the
             recording could not be scored.
         seconds: Seconds of the recording.
@@ -131,6 +136,8 @@ class Known:
     llr: float | None = None
     llr_interval: tuple[float, float] | None = None
     unbounded_llr: float | None = None
+    unlike: bool | None = None
+    distance: float | None = None
     raw: float | None = None
     seconds: float | None = None
     seconds_scored: float | None = None
@@ -215,7 +222,9 @@ class Scored(Known):
         return entry
 
     def _llr_entries(self, llr: float) -> dict[str, Any]:
-        """Return the LLR, to the base of ten too, and its words, interval and unbounded value."""
+        """Return the LLR, to the base of ten too, its words, interval and unbounded value, and
+        whether it stands for the recording.
+        """
         entries: dict[str, Any] = {
             "llr": llr,
             "log10_llr": log10_llr(llr),
@@ -225,6 +234,9 @@ class Scored(Known):
             entries["llr_interval"] = list(self.llr_interval)
         if self.unbounded_llr is not None:
             entries["unbounded_llr"] = self.unbounded_llr
+        if self.unlike is not None:
+            entries["unlike"] = self.unlike
+            entries["distance"] = self.distance
         return entries
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
-from asdf.networks.extras import Extra
+from asdf.metrics.home import Home
+from asdf.networks.extras import EMBEDDING, Extra
 from asdf.scoring.parts import PartSearch
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
@@ -138,6 +139,8 @@ class Summary:
         max_samples: Samples beyond which a trial is not heard.
         extras: What is given besides scores, by key.
         search: How parts of long recordings are searched for; None: they are not.
+        home: Model of the recordings that the calibration was learnt from; None: not known.
+        hidden: Keys of extras that are computed for `home` alone, and are not in results.
     """
 
     calibration: Calibration | None
@@ -145,6 +148,8 @@ class Summary:
     max_samples: int
     extras: Mapping[str, Extra]
     search: PartSearch | None = None
+    home: Home | None = None
+    hidden: tuple[str, ...] = ()
 
     def score_of(self, raw: float, **known: Any) -> Score:
         """Return the score that is shown for the network's, with what is `known` of it.
@@ -176,7 +181,11 @@ class Summary:
         unbounded: float | None = float(self.calibration.unbounded_llr(raw))
         if unbounded == llr:
             unbounded = None
-        remarks = [known.get("remark", ""), self.calibration.describe_limit(raw)]
+        unlike = ""
+        if known.get("unlike"):
+            assert self.home is not None
+            unlike = self.home.describe_unlike(known["distance"])
+        remarks = [known.get("remark", ""), unlike, self.calibration.describe_limit(raw)]
         return {
             **known,
             "llr": llr,
@@ -218,6 +227,7 @@ class Summary:
             judged=not problem,
             extras={**self.describe_extras(outcome.extras, trial.speech), **(over_time or {})},
             **self.describe_parts(searched),
+            **self.compare_with_home(outcome.extras, judged=not problem),
         )
 
     def describe_whole(
@@ -256,7 +266,15 @@ class Summary:
             judged=not problem,
             extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
             **(parts or {}),
+            **self.compare_with_home(tally.extras, judged=not problem),
         )
+
+    def compare_with_home(self, rows: Mapping[str, np.ndarray], judged: bool) -> dict[str, Any]:
+        """Return the fields of `Known` on the set of the calibration, from the rows of extras."""
+        if self.home is None or not judged:
+            return {}
+        distance = self.home.distance(rows[EMBEDDING])
+        return {"distance": distance, "unlike": not distance <= 1}
 
     def describe_parts(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of `Known` on parts, from the windows that were searched."""
@@ -269,6 +287,8 @@ class Summary:
         """Return what results have of the extras of `samples` samples."""
         described = {}
         for key, row in rows.items():
+            if key in self.hidden:
+                continue
             extra = self.extras[key]
             described[key] = extra.describe(extra.fit(row, samples), samples)
         return described

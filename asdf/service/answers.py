@@ -79,6 +79,15 @@ class RecordingAnswer(_Part):
         None,
         description="Value of the calibration's map, where its set supports no more than `llr`.",
     )
+    unlike: bool | None = Field(
+        None,
+        description="Whether the recording is unlike those that the calibration was learnt from, "
+        "so that `llr` does not stand for it; absent where the calibration cannot tell.",
+    )
+    distance: float | None = Field(
+        None,
+        description="Distance of the recording's embedding from those recordings; unlike above 1.",
+    )
     seconds: float = Field(description="Length of the recording.")
     seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
     lowest: WindowAnswer | None = Field(

@@ -50,7 +50,16 @@ pytestmark = [
 WINDOW = 16000
 # What a score may differ by, of ASDF's.
 EXACT = 1e-4
-CALIBRATION = Calibration(scale=3.0, offset=0.4, threshold=0.0)
+CALIBRATION = Calibration(
+    scale=3.0,
+    offset=0.4,
+    threshold=0.0,
+    bona_fide=120,
+    spoof=1200,
+    lowest_llr=-4.0,
+    highest_llr=3.0,
+    replicates=tuple((2.8 + 0.02 * index, 0.6 - 0.01 * index) for index in range(40)),
+)
 ISOLATING = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
@@ -254,6 +263,10 @@ def check_scores(browser, folder, detector, recordings, headers=None):
         lowest = None if expected.lowest is None else expected.lowest.entry()
         assert result.get("lowest") == pytest.approx(lowest, abs=EXACT)
         entry = expected.entry()
+        for key in ("llr", "log10_llr", "llr_interval"):
+            assert result[key] == pytest.approx(entry[key], abs=EXACT), (path.name, key)
+        assert result["llr_words"] == entry["llr_words"]
+        assert ("unbounded_llr" in result) == ("unbounded_llr" in entry)
         assert result.get("searched") == entry.get("searched"), path.name
         for part, expected_part in zip(result.get("parts", []), expected.parts, strict=True):
             assert part == pytest.approx(expected_part.entry(), abs=EXACT)
@@ -304,6 +317,7 @@ def test_a_result_is_shown_and_saved_with_what_made_it(browser, export, recordin
         assert word in find(browser, "verdict").text
         shown = find(browser, "numbers").text
         assert f"{expected.score:.4f}" in shown
+        assert "Interval at 95 %" in shown and CALIBRATION.describe_origin() in shown
         assert sha256_of(path) in shown and sha256_of(folder / "network.onnx") in shown
         assert re.search(r"Measured here: [\d.]+ s per minute .* MB of memory", cost(browser))
         assert len(browser.find_elements(By.CSS_SELECTOR, "#picture svg")) == 2

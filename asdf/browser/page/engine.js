@@ -77,7 +77,7 @@ async function scorePieces(id, samples, pieces, rules) {
     const key = `${start} ${end}`;
     if (scored.has(key)) continue;
     const part = samples.subarray(start, end);
-    scored.set(key, { start, end, silent: isSilent(part), raw: await scorePiece(part, rules) });
+    scored.set(key, { start, end, silent: isSilent(part), speech: hasSpeech(part, rules.speech_check), raw: await scorePiece(part, rules) });
     postMessage({ kind: 'scored', id, done: scored.size, milliseconds: performance.now() - began, memory: memoryBytes() });
     await pause();
     if (cancelled >= id) throw new Error('Cancelled.');

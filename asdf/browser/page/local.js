@@ -1,5 +1,5 @@
 // One recording after the other, scored on this machine: what the page of a service sends away stays in a worker here.
-const WORKER_SCRIPTS = ['runtime/ort.wasm.min.js', 'page/resample.js', 'page/wav.js', 'page/windows.js', 'page/engine.js'];
+const WORKER_SCRIPTS = ['runtime/ort.wasm.min.js', 'page/resample.js', 'page/wav.js', 'page/windows.js', 'page/speech.js', 'page/engine.js'];
 const MAX_THREADS = 8;
 const threads = self.crossOriginIsolated ? Math.min(navigator.hardwareConcurrency || 1, MAX_THREADS) : 1;
 const megabytes = (bytes) => `${bytes < 9.95e6 ? (bytes / 1e6).toFixed(1) : Math.round(bytes / 1e6)} MB`;
@@ -125,10 +125,10 @@ function memoryWords(words) {
 function answerOf({ name, sha256, decoder }, { recording, outline, rate }) {
   const { scores, network, kind, threshold, decision, asdf, network_sha256 } = data;
   const options = { threshold, precision: data.precision, engine: `onnxruntime-web ${data.runtime}`, device: 'wasm', threads, max_samples: data.rules.max_samples,
-    trial: false, window: data.window_s, hop: data.window_s / 2 };
+    trial: false, window: data.window_s, hop: data.window_s / 2, speech_check: data.rules.speech_check ? 'built-in' : 'off' };
   const made = { asdf, network_sha256, graph_sha256: data.files.graph.sha256, runtime: `ONNX Runtime Web ${data.runtime}`, browser: navigator.userAgent,
     date: `${new Date().toISOString().slice(0, 19)}+00:00`, options };
-  return { scores, network, kind, threshold, decision, precision: data.precision, ...(data.part_search ? { part_search: data.part_search } : {}), recordings: [{ path: name, ...recording, sha256, sample_rate: rate, decoded_by: decoder }],
+  return { scores, network, kind, threshold, decision, precision: data.precision, ...(data.calibration ? { calibration: data.calibration } : {}), ...(data.part_search ? { part_search: data.part_search } : {}), recordings: [{ path: name, ...recording, sha256, sample_rate: rate, decoded_by: decoder }],
     complete: true, made_by: made, outline };
 }
 

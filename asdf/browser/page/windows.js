@@ -47,9 +47,10 @@ function countCovered(windows) {
   return covered;
 }
 
-function whyNotJudged(samples, allSilent) {
+function whyNotJudged(samples, allSilent, anySpeech) {
   if (allSilent) return `not judged: digital silence (nothing above ${SILENCE_DB} dB of full scale)`;
   if (samples < MIN_SPEECH_S * RATE) return `not judged: ${(samples / RATE).toFixed(2)} s are too short (under ${MIN_SPEECH_S} s of speech)`;
+  if (!anySpeech) return 'not judged: no speech found';
   return '';
 }
 
@@ -74,22 +75,64 @@ function shownScore(raw, { calibration }) {
 // What is compared with thresholds: bounds limit what is claimed, and no decision.
 const decisiveScore = (raw, { calibration }) => (calibration ? mapped(raw, calibration) : raw);
 
-const shownWindow = ({ start, end, raw }, rules) => ({ start_s: start / RATE, end_s: end / RATE, score: shownScore(raw, rules) });
+// Percentiles of the LLRs by the maps of the bootstrap, within the bounds: 95 %, and the LLR itself is in it.
+function llrInterval(raw, llr, calibration) {
+  const { replicates, map_scores: knots, scale, lowest_llr: lowest, highest_llr: highest } = calibration;
+  if (!replicates) return null;
+  const llrs = replicates.map((row) => mapped(raw, knots ? { scale, map_scores: knots, map_llrs: row } : { scale: row[0], offset: row[1] }));
+  const bounded = [0.025, 0.975].map((share) => Math.min(Math.max(quantile(llrs, share), lowest ?? -Infinity), highest ?? Infinity));
+  return [Math.min(bounded[0], llr), Math.max(bounded[1], llr)];
+}
+
+// The words of the ENFSI guideline of 2015, and the lowest ratio of each.
+const STRENGTHS = [[1e6, 'extremely strong'], [1e4, 'very strong'], [1e3, 'strong'], [100, 'moderately strong'], [10, 'moderate'], [2, 'weak']];
+
+function llrWords(llr) {
+  const found = STRENGTHS.find(([ratio]) => Math.abs(llr) >= Math.log(ratio) - 1e-12);
+  if (!found) return 'no support for one proposition over the other';
+  return `${found[1]} support for ${llr > 0 ? 'bona fide rather than spoof' : 'spoof rather than bona fide'}`;
+}
+
+// What is known of a likelihood ratio, as `score --json` has it; nothing of a score that is none.
+function llrEntries(raw, rules) {
+  const { calibration } = rules;
+  if (!calibration) return {};
+  const llr = shownScore(raw, rules);
+  const unbounded = mapped(raw, calibration);
+  const interval = llrInterval(raw, llr, calibration);
+  return { llr, log10_llr: llr / Math.LN10, llr_words: llrWords(llr), ...(interval ? { llr_interval: interval } : {}),
+    ...(unbounded === llr ? {} : { unbounded_llr: unbounded }) };
+}
+
+function limitWords(raw, rules) {
+  const { calibration } = rules;
+  if (!calibration || shownScore(raw, rules) === mapped(raw, calibration)) return '';
+  const { bona_fide: genuine, spoof } = calibration;
+  const count = (value) => value.toLocaleString('en-US');
+  const size = genuine && spoof ? `${count(genuine)} + ${count(spoof)}` : 'the';
+  return `LLR at the limit of what ${size} recordings support`;
+}
+
+function shownWindow({ start, end, raw }, rules) {
+  const score = shownScore(raw, rules);
+  const unbounded = decisiveScore(raw, rules);
+  return { start_s: start / RATE, end_s: end / RATE, score, ...(unbounded === score ? {} : { unbounded_llr: unbounded }) };
+}
 
 const isSearched = (length, { search }) => Boolean(search) && length > 2 * search.window;
 
 // The parts that sound spoofed by themselves: windows below the threshold, joined where they overlap or touch. What is silent
-// is in none.
+// is in none, nor what has no speech.
 function findParts(windows, rules) {
   const { window, hop, threshold } = rules.search;
-  const judged = windows.filter(({ silent }) => !silent);
+  const judged = windows.filter(({ silent, speech = true }) => !silent && speech);
   const parts = [];
   for (const each of judged) {
     if (!(decisiveScore(each.raw, rules) < threshold)) continue;
-    const { start_s: start, end_s: end, score } = shownWindow(each, rules);
+    const shown = shownWindow(each, rules);
     const last = parts.at(-1);
-    if (last && start <= last.end_s) Object.assign(last, { end_s: end, score: Math.min(last.score, score) });
-    else parts.push({ start_s: start, end_s: end, score });
+    if (last && shown.start_s <= last.end_s) parts.splice(-1, 1, { start_s: last.start_s, end_s: shown.end_s, score: Math.min(last.score, shown.score) });
+    else parts.push(shown);
   }
   return { parts, searched: { windows: judged.length, window_s: window / RATE, hop_s: hop / RATE, threshold, false_alarms: null } };
 }
@@ -109,13 +152,14 @@ function concludeWhole(windows, length, rules, searchedWindows = []) {
   const raw = counted.reduce((sum, window) => sum + window.raw, 0) / counted.length;
   if (!Number.isFinite(raw)) throw new Error('gets a score that is not a finite number: the network has probably diverged.');
   const score = shownScore(raw, rules);
-  const problem = whyNotJudged(length, allSilent);
+  const problem = whyNotJudged(length, allSilent, windows.some(({ speech = true }) => speech));
   const isJudged = !problem && rules.threshold !== null;
   const lowest = counted.reduce((least, window) => (window.raw < least.raw ? window : least));
-  const remark = problem || (silent ? `${silent} of ${windows.length} windows are digital silence and do not count` : '');
+  const about = problem || (silent ? `${silent} of ${windows.length} windows are digital silence and do not count` : '');
+  const remark = [about, limitWords(raw, rules)].filter(Boolean).join('; ');
   const found = searchedWindows.length ? findParts(searchedWindows, rules) : { parts: [] };
   const verdict = isJudged ? verdictOf(decisiveScore(raw, rules), rules.threshold, found.parts) : null;
-  return { score, verdict, raw, seconds: length / RATE, seconds_scored: countCovered(counted) / RATE,
+  return { score, verdict, raw, ...llrEntries(raw, rules), seconds: length / RATE, seconds_scored: countCovered(counted) / RATE,
     ...(windows.length > 1 ? { lowest: shownWindow(lowest, rules) } : {}), ...(found.searched ? found : {}), ...(remark ? { remark } : {}) };
 }
 

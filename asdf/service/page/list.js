@@ -47,11 +47,13 @@ function csvCell(value) {
 
 function asCsv() {
   const columns = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
+  const hasHome = recordings.some(({ answer }) => answer && answer.recordings[0].unlike !== undefined);
+  if (hasHome) columns.push('unlike', 'distance');
   const rows = recordings.filter(({ state }) => state in { done: 1, failed: 1 }).map(({ name, answer, words }) => {
-    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', ''];
-    const { score, verdict, seconds, seconds_scored: scored, remark, sha256, parts = [] } = answer.recordings[0];
+    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', '', ...(hasHome ? ['', ''] : [])];
+    const { score, verdict, seconds, seconds_scored: scored, remark, sha256, parts = [], unlike = '', distance = '' } = answer.recordings[0];
     const { date, asdf, network_sha256: network } = answer.made_by;
-    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ')];
+    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; '), ...(hasHome ? [String(unlike), distance] : [])];
   });
   return [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');
 }

@@ -28,6 +28,7 @@ function llrRows(recording, calibration) {
     rows.push(['Interval at 95 %', `${low} to ${high}`]);
   }
   if (recording.unbounded_llr !== undefined) rows.push(['Without bounds', recording.unbounded_llr.toFixed(2)]);
+  if (recording.distance !== undefined) rows.push(['Distance from its set', `${recording.distance.toFixed(2)} (unlike above 1)`]);
   if (calibration) rows.push(['Calibration', calibration.origin]);
   return rows;
 }

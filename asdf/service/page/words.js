@@ -27,7 +27,16 @@ function mixedWords(parts) {
   return parts.length === 1 ? `Part of this sounds spoofed (${times})` : `Parts of this sound spoofed (${times})`;
 }
 
-function verdictWords({ verdict, remark, parts }, threshold) {
+const UNLIKE = 'it is unlike the recordings that the detector\'s numbers were learnt from';
+
+function verdictWords(recording, threshold) {
+  const words = soundWords(recording, threshold);
+  // No colour of a verdict above a number that does not stand for the recording.
+  if (!recording.unlike || !recording.verdict) return words;
+  return { kind: 'mixed', short: `${words.short}, but unlike its set`, text: `${words.text}. But ${UNLIKE}` };
+}
+
+function soundWords({ verdict, remark, parts }, threshold) {
   if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine has made or changed' };
   if (verdict === 'mixed') return { kind: 'mixed', short: parts.length === 1 ? 'part sounds spoofed' : 'parts sound spoofed', text: mixedWords(parts) };
   if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person who speaks' };
@@ -52,9 +61,10 @@ function likelihoodWords(llr) {
 
 const WHOLE_WORDS = 'The score of the whole recording is that of genuine speech. ';
 
-function scoreWords({ score, verdict }, { kind, threshold }) {
+function scoreWords({ score, verdict, unlike }, { kind, threshold }) {
   // Nothing that was not judged is likelier to be anything.
   if (threshold !== null && !verdict) return `The score is ${number(score)}, and says nothing about this recording.`;
+  if (unlike) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is no likelihood ratio for this recording.`;
   if (verdict === 'mixed') return `${WHOLE_WORDS}${wholeWords(score, kind, threshold)}`;
   return wholeWords(score, kind, threshold);
 }

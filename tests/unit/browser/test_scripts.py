@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -15,8 +16,9 @@ import soundfile
 from asdf.audio import read_audio
 from asdf.audio.recording_sources import Source
 from asdf.audio.sample_rates import resample
+from asdf.audio.speech_check import describe, evidence, has_speech, trees_content
 from asdf.errors import AsdfError
-from asdf.metrics.calibration import Calibration
+from asdf.metrics.calibration import Calibration, calibrate, with_support
 from asdf.scoring.parts import PartSearch
 from asdf.scoring.waveform_scorer import Outcome
 from asdf.scoring.whole_recording import (
@@ -33,7 +35,7 @@ from tests.unit.conftest import sound
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node on this machine")
 
-SCRIPTS = ("resample", "wav", "headers", "windows")
+SCRIPTS = ("resample", "wav", "headers", "windows", "speech")
 PROGRAM = """
 const fs = require('node:fs');
 const given = JSON.parse(fs.readFileSync(0, 'utf8'));
@@ -275,6 +277,105 @@ def test_calibrations_have_knots_and_bounds():
     bent = np.interp(raw, knots["map_scores"], knots["map_llrs"]) + 1.5 * beyond
     expected = [straight, straight.clip(-5.5, 7), bent, bent.clip(-5.5, 7), raw]
     np.testing.assert_allclose(results, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["logistic", "bi-gaussian"])
+def test_likelihood_ratios_have_their_words_intervals_and_limits(method):
+    rng = np.random.default_rng(8)
+    classes = (rng.normal(1.5, 1, 60), rng.normal(-1.5, 2, 90))
+    calibration = with_support(calibrate(*classes, method=method), *classes, replicates=60)
+    calibration = replace(calibration, bona_fide=1060, spoof=90)
+    summary = Summary(calibration, calibration.threshold, 16000, {})
+    rules = {**RULES, "calibration": calibration.content(), "threshold": calibration.threshold}
+    raw = np.linspace(-9, 9, 37)
+    body = """
+      const whole = (raw) => concludeWhole([{ start: 0, end: 16000, raw }], 16000, given.rules);
+      return given.raw.map(whole);
+    """
+    results = run(body, raw=raw.tolist(), rules=rules)
+    limited = 0
+    for value, result in zip(raw, results, strict=True):
+        window = Window(0, 16000, False, Outcome(float(value)))
+        score = summary.describe_whole(tally_windows([window]))
+        entry = name_result(score, "").entry()
+        assert result["verdict"] == entry["verdict"]
+        assert ("unbounded_llr" in result) == ("unbounded_llr" in entry)
+        for key in {"llr", "log10_llr", "llr_interval", "unbounded_llr"} & set(entry):
+            assert result[key] == pytest.approx(entry[key], rel=1e-9, abs=1e-9), key
+        assert result["llr_words"] == entry["llr_words"]
+        assert result.get("remark") == entry.get("remark")
+        limited += "remark" in entry
+    assert 0 < limited < len(raw)
+
+
+def make_sounds() -> dict[str, np.ndarray]:
+    """Sounds of every branch of the check, long and short."""
+    rng = np.random.default_rng(3)
+    time = np.arange(80_000) / 16000
+    pitch = 120 + 30 * np.sin(2 * np.pi * 0.7 * time)
+    phase = 2 * np.pi * np.cumsum(pitch) / 16000
+    voice = sum(np.sin(order * phase) / order for order in range(1, 20))
+    syllables = np.clip(np.sin(2 * np.pi * 3.5 * time), 0, 1)
+    hiss = rng.normal(0, 1, time.size)
+    moved = voice * syllables + 0.3 * np.diff(hiss, prepend=0) * np.roll(syllables, 2300)
+    clicks = np.zeros(time.size)
+    clicks[rng.integers(0, time.size, 40)] = 1
+    return {
+        "voice": 0.1 * moved,
+        "short voice": 0.1 * moved[:20_000],
+        "less than a second": 0.1 * hiss[:15_000],
+        "tone": 0.4 * np.sin(2 * np.pi * 440 * time),
+        "noise": 0.1 * hiss,
+        "clicks": np.convolve(clicks, np.exp(-np.arange(200) / 30))[: time.size],
+        "tone, then voice": np.concatenate([np.sin(5000 * time[:64_000]), 0.1 * moved]),
+        "walk": sound(70_000),
+        "almost silence": 1e-4 * np.sign(np.sin(40 * time)),
+    }
+
+
+def test_speech_is_found_where_asdf_finds_it():
+    sounds = {name: waveform.astype(np.float32) for name, waveform in make_sounds().items()}
+    body = """
+      return given.waveforms.map((each) => {
+        const samples = floats(each);
+        const segment = samples.subarray(0, SEGMENT);
+        const numbers = describeSegment(segment);
+        return [hasSpeech(samples, given.trees), speechEvidence(segment, given.trees), numbers];
+      });
+    """
+    waveforms = list(map(floats, sounds.values()))
+    results = run(body, waveforms=waveforms, trees=trees_content())
+    found = {}
+    for (name, waveform), (speech, sum_of_trees, numbers) in zip(
+        sounds.items(), results, strict=True
+    ):
+        segment = waveform[:64_000]
+        expected = np.nan_to_num(describe(segment))
+        # Of what does not change, how it changes is rounding alone.
+        if name not in ("tone", "tone, then voice", "almost silence"):
+            np.testing.assert_allclose(numbers, expected, rtol=2e-3, atol=2e-3, err_msg=name)
+            assert sum_of_trees == pytest.approx(evidence(segment), abs=1e-6), name
+        assert speech == has_speech(waveform), name
+        found[name] = speech
+    assert found["voice"] and found["tone, then voice"] and found["less than a second"]
+    assert not found["tone"] and not found["noise"]
+    assert run("return hasSpeech(floats(given.tone), null);", tone=waveforms[3]) is True
+
+
+def test_what_has_no_speech_is_not_judged_and_in_no_part():
+    rules = {**RULES, "search": {"window": 8000, "hop": 4000, "threshold": 9.0}}
+    body = """
+      const windows = (speech) => [0, 16000].map((start, index) => (
+        { start, end: start + 16000, silent: false, speech: speech[index], raw: 1 }));
+      const parts = (speech) => windows(speech);
+      return [[true, false], [false, false]].map((speech) =>
+        concludeWhole(windows(speech), 32000, given.rules, parts(speech)));
+    """
+    some, none = run(body, rules=rules)
+    assert some["verdict"] == "mixed" and "remark" not in some
+    assert some["searched"]["windows"] == 1 and some["parts"][0]["end_s"] == 1.0
+    assert none["verdict"] is None and none["remark"] == "not judged: no speech found"
+    assert none["searched"]["windows"] == 0 and none["parts"] == []
 
 
 def test_short_windows_are_repeated_and_silence_is_found():

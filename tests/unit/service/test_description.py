@@ -11,6 +11,7 @@ import asdf
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.metrics.calibration import Calibration
+from asdf.metrics.home import learn_home
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import TESTS, as_file, running
 
@@ -23,11 +24,19 @@ def judging(network, tmp_path_factory):
     file = read_network_file(network)
     # Bounds so narrow that each ratio is at one of them.
     learnt = {"set": "dev", "bona_fide": 80, "spoof": 120, "lowest_llr": -1e-6, "highest_llr": 1e-6}
-    calibration = Calibration(1.0, 0.0, 0.0, replicates=((1.0, 0.0), (1.1, 0.1)), **learnt)
+    plain = asdf.Detector(network, "cpu", network_folder=TESTS)
+    size = plain.score(sound(9000), 16000, embedding=True).embedding.size
+    values = np.random.default_rng(0).normal(size=(60, size))
+    home = learn_home(values, np.arange(60) % 2, np.arange(60) % 5, 0.05, "trials").content()
+    calibration = Calibration(
+        1.0, 0.0, 0.0, replicates=((1.0, 0.0), (1.1, 0.1)), home=home, **learnt
+    )
     file.calibration = calibration.content()
     calibrated = tmp_path_factory.mktemp("calibrated") / "net.pt"
     write_network_file(calibrated, file)
-    detector = asdf.Detector(calibrated, "cpu", network_folder=TESTS, threads=1, threshold=1e6)
+    detector = asdf.Detector(
+        calibrated, "cpu", network_folder=TESTS, threads=1, threshold=1e6, speech_check="off"
+    )
     with running(detector) as service:
         yield service
 

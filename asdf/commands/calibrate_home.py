@@ -1,0 +1,169 @@
+"""What `calibrate` learns to tell recordings by that are unlike its set: their embeddings.
+
+Invariant: a network that gives no embedding, and a set whose recordings are not at hand, are
+calibrated all the same; that nothing was learnt is said, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.commands.outputs import input_name, show
+from asdf.commands.whose_scores import locate_recordings, open_as_scored
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.progress import track
+from asdf.runs.seeds import generator
+
+if TYPE_CHECKING:
+    from asdf.commands.learn_calibration import CalibrationSet
+    from asdf.metrics.calibration import Calibration
+    from asdf.metrics.home import Home
+
+RATE = 0.05
+# Of a class: more take as much longer, and say little more of a rate of 5 %.
+_MOST = 300
+# Speakers, or trials, are held out in so many portions at most.
+_FOLDS = 20
+
+
+def check_unlike_rate(rate: float | None) -> None:
+    """Refuse a rate that is none.
+
+    Raises:
+        UsageError: it is not from 0 to below 1.
+    """
+    if rate is not None and not 0 <= rate < 1:
+        raise UsageError(
+            f"--unlike-rate {rate:g}: give a proportion between 0 and 1, or 0 to learn nothing."
+        )
+
+
+def learn_unlike(
+    network: str,
+    calibration: Calibration,
+    path: Path,
+    folder: Path | None,
+    learnt_from: CalibrationSet,
+    rate: float | None,
+) -> Calibration:
+    """Return a calibration that can tell recordings unlike its set, or as it is, with the reason.
+
+    Args:
+        network: The network, as it was named.
+        path: Score file whose recordings are taken.
+        folder: Folder of the recordings; None: where they are looked for.
+        rate: Requested rate; 0: nothing is learnt; None: 5 %, where it can be learnt.
+
+    Raises:
+        AsdfError: it cannot be learnt, and a rate was requested.
+    """
+    if rate == 0:
+        return calibration
+    try:
+        home = _learn(network, path, folder, learnt_from, RATE if rate is None else rate)
+    except AsdfError as error:
+        if rate is not None:
+            raise
+        show(f"recordings unlike this set will not be recognised: {error}")
+        return calibration
+    show(home.describe())
+    return replace(calibration, home=home.content())
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Trials of a set that were drawn, of either class by chance.
+
+    Attributes:
+        speakers: Speaker of each; None: not known.
+    """
+
+    ids: list[str]
+    labels: np.ndarray
+    speakers: list[str] | None
+
+    def select(self, indices: Sequence[int]) -> _Drawn:
+        """Return the trials at `indices`."""
+        speakers = self.speakers
+        return _Drawn(
+            [self.ids[index] for index in indices],
+            self.labels[list(indices)],
+            None if speakers is None else [speakers[index] for index in indices],
+        )
+
+
+def _draw(learnt_from: CalibrationSet) -> _Drawn:
+    scores = learnt_from.scores
+    speakers = learnt_from.speakers
+    everything = _Drawn(
+        list(scores.ids), scores.labels, None if speakers is None else list(speakers)
+    )
+    drawn: list[int] = []
+    for label in (1, 0):
+        trials = np.flatnonzero(scores.labels == label)
+        order = generator(0, f"home {label}").permutation(len(trials))
+        drawn += trials[order[:_MOST]].tolist()
+    return everything.select(sorted(drawn))
+
+
+def _learn(
+    network: str, path: Path, folder: Path | None, learnt_from: CalibrationSet, rate: float
+) -> Home:
+    """Learn the home of a network from the recordings of a score file.
+
+    Raises:
+        AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
+    """
+    from asdf.metrics.home import MAX_NUMBERS, check_enough, learn_home
+    from asdf.tasks.fusion.trial_folds import make_folds
+
+    drawn = _draw(learnt_from)
+    # Before anything is heard.
+    check_enough(int((drawn.labels == 1).sum()), rate)
+    recordings = locate_recordings(drawn.ids, path, folder)
+    if recordings is None:
+        raise AsdfError(
+            f"recordings of {input_name(path)} were not found. --folder says where they lie."
+        )
+    embeddings = _embed(network, path, recordings)
+    scored = sorted(embeddings)
+    if len(scored) < len(recordings):
+        show(f"{len(recordings) - len(scored)} recordings of the set cannot be scored")
+    known = drawn.select(scored)
+    sizes = {row.size for row in embeddings.values()}
+    if len(sizes) != 1 or max(sizes) > MAX_NUMBERS:
+        raise AsdfError(
+            "embeddings of one length for all recordings, of up to "
+            f"{MAX_NUMBERS:,} values, are needed, and this network gives others."
+        )
+    rows = np.stack([embeddings[index].reshape(-1) for index in scored])
+    folds_of = "trials" if known.speakers is None else "speakers"
+    try:
+        folds = make_folds(known.ids, known.labels, known.speakers, _FOLDS)
+    except AsdfError:
+        # As of a class that has but one speaker.
+        folds_of = "trials"
+        folds = make_folds(known.ids, known.labels, None, _FOLDS)
+    return learn_home(rows, known.labels, folds, rate, folds_of)
+
+
+def _embed(network: str, path: Path, recordings: Sequence[Path]) -> dict[int, np.ndarray]:
+    """Return the trial embedding of each recording that can be scored, by its index.
+
+    Raises:
+        AsdfError: the network cannot be opened as it was for the scores, or gives none.
+    """
+    opened = open_as_scored(network, path)
+    if isinstance(opened, str):
+        raise AsdfError(opened)
+    embeddings = {}
+    results = opened.score_many(recordings, embedding=True)
+    for result in track(results, len(recordings), "learning the set", unit="recordings"):
+        if result.embedding is not None:
+            embeddings[result.index] = result.embedding
+    return embeddings

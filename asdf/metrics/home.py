@@ -1,0 +1,349 @@
+"""Whether a recording is like those that a calibration was learnt from, by the embedding.
+
+Invariant: the limit is that of recordings that the model was not fitted to, of other speakers where
+speakers are known; and what is said of its rate was counted on recordings that chose neither the
+model nor the limit.
+
+Distances are to the nearer of two classes, the bona fide and the spoofed recordings of the set: an
+ordinary spoof is far from all genuine speech, since that is what a detector is trained for, and its
+likelihood ratio stands. Each class is a normal distribution around its mean, with the variances of
+its first few principal directions and one variance for all others.
+
+Sources: Lee et al., "A simple unified framework for detecting out-of-distribution samples and
+adversarial attacks", NeurIPS, 2018: Mahalanobis distance to the nearest class; Tipping and Bishop,
+"Probabilistic principal component analysis", Journal of the Royal Statistical Society B 61, 1999:
+the covariance. The limit is a rank, so that its rate holds of any distribution (Vovk, Gammerman and
+Shafer, Algorithmic Learning in a Random World, Springer, 2005).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from asdf.arrays import Floats, Integers
+from asdf.errors import AsdfError
+from asdf.metrics.intervals import beta_quantile
+
+MAX_NUMBERS = 4096
+"""Longest embedding: of a longer one the model would be larger than many a network."""
+
+_DIRECTIONS = 8
+# A direction that fewer recordings than these define is chance.
+_RECORDINGS_PER_DIRECTION = 6
+_LEVEL = 0.95
+# Far more digits than distances have, and half the size in JSON.
+_DIGITS = 7
+# Of a class whose recordings are all alike.
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """The embeddings of a class, as a normal distribution.
+
+    Attributes:
+        mean: (numbers,).
+        directions: Principal directions, (directions, numbers), orthonormal.
+        variances: Variances along them, (directions,).
+        rest: Variance along each other direction.
+    """
+
+    mean: Floats
+    directions: Floats
+    variances: Floats
+    rest: float
+
+    def distances(self, embeddings: Floats) -> Floats:
+        """Return the Mahalanobis distances of embeddings (N, numbers), (N,)."""
+        centred = embeddings - self.mean
+        along = (centred @ self.directions.T) ** 2
+        total = (centred**2).sum(axis=1)
+        # Rounding may leave less than nothing.
+        across = np.maximum(total - along.sum(axis=1), 0)
+        squares = (along / self.variances).sum(axis=1)
+        squares += across / self.rest
+        distances: Floats = np.sqrt(squares)
+        return distances
+
+    def content(self) -> dict[str, Any]:
+        """Return plain values for a network file."""
+        return {
+            "mean": _plain(self.mean),
+            "directions": list(map(_plain, self.directions)),
+            "variances": _plain(self.variances),
+            "rest": self.rest,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """Where the embeddings of a calibration's set lie, and from where on one is unlike them.
+
+    Attributes:
+        limit: Mahalanobis distance beyond which a recording is unlike the set's.
+        rate: Proportion of genuine recordings that it was chosen for.
+        bona_fide, spoof: Numbers of the set's recordings that it was learnt from.
+        bona_fide_beyond, spoof_beyond: Numbers of those that are unlike the others of the set.
+        folds_of: 'speakers' or 'trials', which were held out together.
+        clusters: Bona fide and spoofed recordings.
+    """
+
+    limit: float
+    rate: float
+    bona_fide: int
+    bona_fide_beyond: int
+    spoof: int
+    spoof_beyond: int
+    folds_of: str
+    clusters: tuple[Cluster, Cluster]
+
+    def distance(self, embedding: np.ndarray) -> float:
+        """Return the distance of an embedding, as a multiple of the limit: above 1 it is unlike.
+
+        Raises:
+            AsdfError: it has another number of values than those that this was learnt from.
+        """
+        row = np.asarray(embedding, np.float64).reshape(1, -1)
+        expected = self.clusters[0].mean.size
+        if row.size != expected:
+            raise AsdfError(
+                f"the network gives embeddings of {row.size:,} values, and its calibration was "
+                f"learnt from ones of {expected:,}: calibrate it again."
+            )
+        return float(_nearest(self.clusters, row)[0]) / self.limit
+
+    def describe_unlike(self, distance: float) -> str:
+        """Return what is to be said of a recording at this distance; '' of one that is like it."""
+        # Not `distance <= 1`: what is no number is like nothing.
+        if distance <= 1:
+            return ""
+        return (
+            "unlike the recordings that the calibration was learnt from (distance "
+            f"{distance:.2f}, where 1 is the limit; {self.describe_rate()}): its likelihood ratio "
+            "does not stand for it"
+        )
+
+    def describe_rate(self) -> str:
+        """Return how often genuine recordings of the set are called unlike it, in words."""
+        low, high = exact_interval(self.bona_fide_beyond, self.bona_fide)
+        share = 100 * self.bona_fide_beyond / self.bona_fide
+        return (
+            f"of their genuine ones {share:.1f} % are called so, 95 % interval {100 * low:.1f} to "
+            f"{100 * high:.1f} %"
+        )
+
+    def describe(self) -> str:
+        """Return in words what it was learnt from, and how often the set's own are beyond it."""
+        bona_fide = _count(self.bona_fide_beyond, self.bona_fide)
+        spoof = _count(self.spoof_beyond, self.spoof)
+        return (
+            "recordings unlike these are recognised by their embedding: of the set's own, held out "
+            f"by {self.folds_of}, {bona_fide} genuine and {spoof} spoofed ones are called unlike "
+            "the others"
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return plain values for a network file."""
+        entry = self.summary()
+        entry["clusters"] = [cluster.content() for cluster in self.clusters]
+        return entry
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain values for readers, without the model."""
+        entry = asdict(self)
+        del entry["clusters"]
+        rate = self.bona_fide_beyond / self.bona_fide
+        interval = exact_interval(self.bona_fide_beyond, self.bona_fide)
+        entry["measured_rate"] = [rate, *interval]
+        return entry
+
+
+def _plain(values: Floats) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
+
+
+def _count(beyond: int, total: int) -> str:
+    low, high = exact_interval(beyond, total)
+    return (
+        f"{beyond} of {total} ({100 * beyond / total:.1f} %, 95 % interval {100 * low:.1f} to "
+        f"{100 * high:.1f})"
+    )
+
+
+def exact_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % interval of a proportion, of Clopper and Pearson."""
+    tail = (1 - _LEVEL) / 2
+    others = total - count
+    low = 0.0
+    high = 1.0
+    if count:
+        low = beta_quantile(tail, count, others + 1)
+    if others:
+        high = beta_quantile(1 - tail, count + 1, others)
+    return low, high
+
+
+def check_enough(genuine: int, rate: float) -> None:
+    """Refuse to learn a rate from fewer genuine recordings than it takes.
+
+    Raises:
+        AsdfError: states how many it takes.
+    """
+    # Not 20 for 0.05 by the last digit of a quotient.
+    needed = math.ceil(1 / rate - 1e-9) - 1
+    if genuine < needed:
+        raise AsdfError(
+            f"{genuine} genuine recordings are too few: a limit that {100 * rate:g} % of them "
+            f"exceed takes {needed}."
+        )
+
+
+def learn_home(
+    embeddings: Floats, labels: Integers, folds: Integers, rate: float, folds_of: str
+) -> Home:
+    """Learn where the embeddings of a set lie, and the limit for genuine recordings like its own.
+
+    The limit is the smallest distance of a held-out genuine recording that at most `rate` of such
+    recordings exceed: the ceil((1 - rate) (n + 1))-th smallest of n.
+
+    Args:
+        embeddings: (N, numbers).
+        labels: (N,), 1 for bona fide and 0 for spoof.
+        folds: Fold of each, (N,): those of a fold are held out together.
+        rate: Proportion of genuine recordings that may be called unlike.
+
+    Raises:
+        AsdfError: the genuine recordings are too few for the rate, or all alike, or a class is
+            missing without a fold.
+    """
+    values = np.asarray(embeddings, np.float64)
+    genuine = np.asarray(labels) == 1
+    spoofed = ~genuine
+    check_enough(int(genuine.sum()), rate)
+    held_out = np.empty(len(values))
+    for fold in np.unique(folds):
+        rest = folds != fold
+        clusters = _fit(values[rest], genuine[rest])
+        held_out[~rest] = _nearest(clusters, values[~rest])
+    beyond = np.zeros(len(values), bool)
+    for fold in np.unique(folds):
+        others = held_out[genuine & (folds != fold)]
+        mine = folds == fold
+        limit = _limit(others, rate)
+        beyond[mine] = held_out[mine] > limit
+    limit = _limit(held_out[genuine], rate)
+    if not 0 < limit < math.inf:
+        raise AsdfError("the network gives all genuine recordings the same embedding, or none.")
+    genuine_beyond = beyond[genuine]
+    spoof_beyond = beyond[spoofed]
+    return Home(
+        limit=limit,
+        rate=rate,
+        bona_fide=len(genuine_beyond),
+        bona_fide_beyond=int(genuine_beyond.sum()),
+        spoof=len(spoof_beyond),
+        spoof_beyond=int(spoof_beyond.sum()),
+        folds_of=folds_of,
+        clusters=_fit(values, genuine),
+    )
+
+
+def _limit(distances: Floats, rate: float) -> float:
+    """Return the limit by the distances of held-out genuine recordings."""
+    count = len(distances)
+    rank = math.ceil((1 - rate) * (count + 1) - 1e-9)
+    # Without a fold there may be one too few for the rate.
+    rank = min(rank, count)
+    return float(np.sort(distances)[rank - 1])
+
+
+def _nearest(clusters: Sequence[Cluster], embeddings: Floats) -> Floats:
+    """Return the distance of each embedding to the nearer class, (N,)."""
+    distances: Floats = np.min([each.distances(embeddings) for each in clusters], axis=0)
+    return distances
+
+
+def _fit(embeddings: Floats, genuine: np.ndarray) -> tuple[Cluster, Cluster]:
+    classes = (embeddings[genuine], embeddings[~genuine])
+    if min(map(len, classes)) < 2:
+        raise AsdfError("without one of its folds the set has no two recordings of a class.")
+    return fit_cluster(classes[0]), fit_cluster(classes[1])
+
+
+def fit_cluster(embeddings: Floats) -> Cluster:
+    """Fit a normal distribution to embeddings (N, numbers), N of 2 and more.
+
+    Variances are those of the maximum likelihood: that of the other directions is the mean of what
+    is left in each of them.
+    """
+    count, numbers = embeddings.shape
+    mean = embeddings.mean(axis=0)
+    _, singular, directions = np.linalg.svd(embeddings - mean, full_matrices=False)
+    supported = count // _RECORDINGS_PER_DIRECTION
+    kept = min(_DIRECTIONS, supported, numbers - 1)
+    variances = singular**2 / count
+    total = float(variances.sum())
+    least = _LEAST * max(1.0, total)
+    left = float(variances[kept:].sum())
+    rest = left / max(1, numbers - kept)
+    own = np.maximum(variances[:kept], least)
+    return Cluster(mean, directions[:kept], own, max(rest, least))
+
+
+def read_home(entry: Any) -> Home | None:
+    """Return the home of an entry of `Home.content`; None where it is none."""
+    if not isinstance(entry, Mapping):
+        return None
+    try:
+        clusters = tuple(map(_read_cluster, entry["clusters"]))
+        numbers = {name: int(entry[name]) for name in _COUNTS}
+        home = Home(
+            limit=float(entry["limit"]),
+            rate=float(entry["rate"]),
+            folds_of=str(entry["folds_of"]),
+            clusters=clusters,  # type: ignore[arg-type]
+            **numbers,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    sizes = {cluster.mean.size for cluster in clusters}
+    if len(clusters) != 2 or len(sizes) != 1:
+        return None
+    if not 0 < home.limit < math.inf or not 0 < home.rate < 1:
+        return None
+    if home.folds_of not in ("speakers", "trials"):
+        return None
+    if not 0 <= home.bona_fide_beyond <= home.bona_fide != 0:
+        return None
+    if not 0 <= home.spoof_beyond <= home.spoof != 0:
+        return None
+    return home
+
+
+_COUNTS = ("bona_fide", "bona_fide_beyond", "spoof", "spoof_beyond")
+
+
+def _read_cluster(entry: Mapping[str, Any]) -> Cluster:
+    """Return the cluster of an entry.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    mean = np.array(entry["mean"], np.float64)
+    variances = np.array(entry["variances"], np.float64)
+    directions = np.array(entry["directions"], np.float64)
+    directions = directions.reshape(len(variances), len(mean))
+    rest = float(entry["rest"])
+    if not 0 < mean.size <= MAX_NUMBERS:
+        raise ValueError("no mean")
+    for values in (mean, variances, directions, rest):
+        if not np.isfinite(values).all():
+            raise ValueError("not finite")
+    if not rest > 0 or not (variances > 0).all():
+        raise ValueError("no variances")
+    return Cluster(mean, directions, variances, rest)
