@@ -303,7 +303,7 @@ def _of_distillation(
     relation = "makes one graph of a step, in which the teacher is not, and contradicts"
     if computing.compile:
         yield Contradiction("computing.compile", relation, teacher)
-    if computing.cuda_graphs:
+    if computing.cuda_graphs is True:
         yield Contradiction("computing.cuda_graphs", relation, teacher)
     if not distillation.score_weight and not distillation.embedding_weight:
         relation = "is 0 as distillation.embedding_weight is: nothing would be learnt from"

@@ -10,6 +10,7 @@ from torch.nn.functional import cosine_similarity
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import UsageError
 from asdf.networks.interface import Outputs, as_outputs
+from asdf.networks.watched import is_plain
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections
 from asdf.tasks.distillation.task import Distillation
@@ -80,6 +81,11 @@ def test_the_teacher_hears_the_clips_in_eval_mode_and_stays_as_it_is(tmp_path):
     # The student's file is that of any network.
     assert set(student.state_dict()) == names
     assert not outputs.extras[KEY].requires_grad
+
+
+def test_a_student_with_a_teacher_is_never_made_a_graph_by_itself(tmp_path):
+    _, student, _ = distilled(tmp_path)
+    assert not is_plain(student)
 
 
 def test_a_teacher_that_is_not_there_and_what_contradicts_it_are_named(tmp_path):
