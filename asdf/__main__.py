@@ -62,6 +62,7 @@ GROUPS = {
     "exchange": {
         "import": "turn a published or older detector into a network of ASDF",
         "export": "write a network as other systems load it: ONNX, TorchScript, a hub folder",
+        "prune": "remove the parts of a network's front end that matter least",
         "publish": "push a network with its model card to a repository of the hub",
         "networks": "the networks of ASDF, with their sizes and costs",
         "corpora": "the corpora that are known by name, and whether one of them is whole",

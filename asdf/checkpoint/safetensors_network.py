@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from asdf.checkpoint.network_file import FORMAT, NetworkFile, OtherLayoutError
 from asdf.checkpoint.plain_values import check_plain, read_json
@@ -22,7 +23,11 @@ CARD = "README.md"
 # The entry of a safetensors file's metadata that says how to build the network.
 _ENTRY = "asdf"
 # transformers reads only files that are marked so.
-_MARK = {"format": "pt"}
+MARK = {"format": "pt"}
+MODEL_TYPE = "asdf_detector"
+"""Type of a folder that transformers loads, with the network's code."""
+TRANSFORMERS_PREFIX = "network."
+"""What precedes the names of weights there."""
 
 
 def is_hub_folder(path: Path) -> bool:
@@ -39,7 +44,7 @@ def write_hub_folder(folder: Path, file: NetworkFile, card: str) -> None:
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
     # The weights first: a folder counts as a network once it has its configuration.
-    write_safetensors(folder / WEIGHTS, file.state, _MARK)
+    write_safetensors(folder / WEIGHTS, file.state, MARK)
     config = json.dumps(file.description(), indent=2, ensure_ascii=False)
     write_text(folder / CONFIG, config + "\n")
     write_text(folder / CARD, card)
@@ -52,6 +57,8 @@ def read_hub_folder(folder: Path) -> NetworkFile:
         AsdfError: the folder holds another program's network, or is incomplete or damaged.
     """
     config = read_json(folder / CONFIG)
+    if config.get("model_type") == MODEL_TYPE and isinstance(config.get("asdf"), dict):
+        return _read_transformers_folder(folder, config["asdf"])
     if config.get("format") != FORMAT:
         raise OtherLayoutError(
             f"{folder} holds no detector of ASDF, but a network of the type "
@@ -63,6 +70,20 @@ def read_hub_folder(folder: Path) -> NetworkFile:
     return NetworkFile.from_description(config, state, folder)
 
 
+def _read_transformers_folder(folder: Path, description: dict[str, Any]) -> NetworkFile:
+    """Read a folder of `export --format transformers`, also after transformers trained it."""
+    tensors, _ = read_safetensors(folder / WEIGHTS)
+    fixed = description.get("fixed")
+    left_out = fixed if isinstance(fixed, list) else []
+    state = {}
+    for name, tensor in tensors.items():
+        own_name = name.removeprefix(TRANSFORMERS_PREFIX)
+        # Filters and tables, which follow from the settings.
+        if own_name not in left_out:
+            state[own_name] = tensor
+    return NetworkFile.from_description(description, state, folder)
+
+
 def write_safetensors_network(path: Path, file: NetworkFile) -> None:
     """Write one safetensors file whose metadata say how to build the network.
 
@@ -70,7 +91,7 @@ def write_safetensors_network(path: Path, file: NetworkFile) -> None:
         AsdfError: it cannot be written.
     """
     description = json.dumps(file.description(), ensure_ascii=False)
-    write_safetensors(path, file.state, {**_MARK, _ENTRY: description})
+    write_safetensors(path, file.state, {**MARK, _ENTRY: description})
 
 
 def read_safetensors_network(path: Path) -> NetworkFile:

@@ -11,8 +11,10 @@
     python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
     python -m asdf export net.pt --format torchscript net.ts --samples 48000  # of 3 s
+    python -m asdf export net.pt --format triton repository/           # Triton and KServe
     python -m asdf export net.pt --format safetensors net.safetensors  # ASDF loads it as well
     python -m asdf export net.pt --format hub folder/                # for Hugging Face's uploader
+    python -m asdf export net.pt --format transformers folder/        # transformers loads it
     python -m asdf export net.pt --format web folder/                # a page that scores by itself
 
 ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embeddings and logits
@@ -24,9 +26,19 @@ and onnxruntime.
 A folder of transformers_classifier is what transformers' audio classifiers are, and what `import`
 reads of them: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
 
+A triton folder is a model repository: the ONNX graph with a config.pbtxt for Triton Inference
+Server, which batches requests of one length, and inferenceservice.yaml, a manifest for KServe.
+Lengths and score are in the model's parameters: clients cut or repeat recordings as they say.
+
 A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the
 settings and the error rates that the network's file, or the results of its run, state.
 `python -m asdf score folder/ ...` scores with it.
+
+A transformers folder is the same for programs without ASDF: `pipeline("audio-classification",
+model="folder/", trust_remote_code=True)` and `AutoModelForAudioClassification` load it. The code of
+the network is taken out of ASDF, only what this network needs, run and compared before it is
+written; it learns as well. ASDF reads the folder, too. Front ends of transformers' own, networks of
+classes that are not ASDF's, and low-rank updates that are not merged are refused by name.
 
 A web folder holds a page that scores recordings in the browser, as `score` does, and sends nothing
 anywhere: any server of static files is enough, also `python -m http.server` on one machine. What
@@ -36,15 +48,18 @@ fetched by npm. docs/browser.md says more.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.export_transformers import scoring_rule, write_transformers
 from asdf.commands.import_network import check_new
 from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:
@@ -62,12 +77,14 @@ FORMATS = (
     "published",
     "onnx",
     "torchscript",
+    "triton",
     "safetensors",
     "hub",
+    "transformers",
     "web",
 )
-GRAPHS = ("onnx", "torchscript")
-QUANTISED = ("onnx", "web")
+GRAPHS = ("onnx", "torchscript", "triton")
+QUANTISED = ("onnx", "triton", "web")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +95,16 @@ class ExportOptions(WeightsOptions):
     named: Path | None = argument("the file to write", "OUT", default=None, hidden=True)
     format: str = option(", ".join(FORMATS), "FORMAT", default=MISSING, choices=FORMATS)
     output: Path | None = option(
-        "the file to write; for transformers_classifier, hub and web the folder",
+        "the file to write; the folder for transformers_classifier, triton, hub, transformers, web",
         "OUT",
         short="-o",
         needed=True,
     )
     samples: int | None = option(
-        "onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)", "N"
+        "onnx, torchscript, triton: the only length (torchscript: 64600; others: any)",
+        "N",
     )
-    int8: bool = flag("onnx, web: quantise the weights of large linear layers")
+    int8: bool = flag("onnx, triton, web: quantise the weights of large linear layers")
     runtime: Path | None = option(
         "web: the folder dist of the npm package onnxruntime-web (default: npm fetches it)",
         "FOLDER",
@@ -117,11 +135,11 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     if args.samples is not None and args.format not in GRAPHS:
         raise UsageError(
-            f"--samples is for {' and '.join(GRAPHS)}; {args.format} has no fixed length."
+            f"--samples is for {', '.join(GRAPHS)}; {args.format} has no fixed length."
         )
     if args.int8 and args.format not in QUANTISED:
         raise UsageError(
-            f"--int8 is for {' and '.join(QUANTISED)}; {args.format} has weights as the network "
+            f"--int8 is for {', '.join(QUANTISED)}; {args.format} has weights as the network "
             "has them."
         )
     if args.runtime is not None and args.format != "web":
@@ -148,9 +166,9 @@ def main(arguments: list[str]) -> int:
     show(f"written to {args.out}: {kind}, {parameters:,} parameters, as {args.format}")
     if remark:
         show(remark)
-    if args.format in (*GRAPHS, "web"):
+    if args.format in (*GRAPHS, "transformers", "web"):
         for output in _heads_of(network).values():
-            show(f"its graph scores utterances; {output} are not in it")
+            show(f"what was written scores utterances; {output} are not in it")
     return 0
 
 
@@ -280,6 +298,23 @@ def _write_graph(args: ExportOptions, network: nn.Module, file: NetworkFile) -> 
     return write_torchscript(network, args.out, samples_for(network, args.samples))
 
 
+def _write_triton(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import write_triton_repository
+
+    rule = scoring_rule(network, file)
+    facts = {
+        "sampling_rate": SAMPLE_RATE,
+        "labels": "spoof,bonafide",
+        "min_samples": rule.min_samples,
+        "max_samples": rule.max_samples,
+        "score": rule.score,
+    }
+    if rule.calibration is not None:
+        facts.update({"calibration": json.dumps(rule.calibration), "threshold": rule.threshold})
+    name = (file.network_class or type(network).__name__).rpartition(".")[2]
+    return write_triton_repository(args.out, name, network, facts, args.samples, args.int8)
+
+
 def _write_safetensors(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.checkpoint.safetensors_network import write_safetensors_network
 
@@ -329,6 +364,10 @@ def write_card_and_weights(
     return len(eers)
 
 
+def _write_transformers(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
+    return write_transformers(args.network, args.out, network, file)
+
+
 def _write_web(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     from asdf.browser import find_runtime, write_browser_folder
     from asdf.scoring.detector import Detector
@@ -367,7 +406,9 @@ _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "published": _write_as_published,
     "onnx": _write_graph,
     "torchscript": _write_graph,
+    "triton": _write_triton,
     "safetensors": _write_safetensors,
     "hub": _write_hub,
+    "transformers": _write_transformers,
     "web": _write_web,
 }

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
         rawnet2_state,
     )
     from asdf.interchange.recognition import Recognised, recognise
+    from asdf.interchange.transformers_folder import (
+        ScoringRule,
+        WrittenFolder,
+        write_transformers_folder,
+    )
+    from asdf.interchange.triton_repository import write_triton_repository
     from asdf.interchange.weights_digest import digest_in_memory, network_digest, note_file
 
 __all__, __getattr__ = open_door(

@@ -23,7 +23,7 @@ from asdf.trials.how_scored import described_set, in_precision
 Eers = dict[str, float]
 
 _HEAD = """---
-{licence}library_name: asdf
+{licence}library_name: {library}
 pipeline_tag: audio-classification
 tags:
 - anti-spoofing
@@ -48,7 +48,7 @@ detector.score("recording.wav")
 ```
 
 or `python -m asdf score {address} recording.wav`.
-"""
+{further_use}"""
 # Where a network was made is no matter of those who use it.
 _LEFT_OUT = ("paths.", "computing.", "recipe.")
 
@@ -62,23 +62,24 @@ def model_card_text(
     eers: Eers,
     address: str = "this/folder",
     licence: str = "",
+    further_use: str = "",
 ) -> str:
     """Return the card in Markdown.
 
     Args:
         address: Name that its users write in commands.
+        further_use: Paragraphs on its use with transformers; '': the folder is ASDF's alone.
         licence: its name on the hub, such as 'cc-by-4.0'; empty: not stated.
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """
     settings = file.to_sections()
-    head = _HEAD.format(
-        name=name,
-        network_class=settings.network.network_class,
-        parameters=parameters,
-        address=address,
-        licence=f"license: {licence}\n" if licence else "",
-    )
-    parts = [head]
+    facts = {"name": name, "parameters": parameters, "address": address, "licence": ""}
+    facts["network_class"] = settings.network.network_class
+    facts["further_use"] = further_use
+    facts["library"] = "transformers" if further_use else "asdf"
+    if licence:
+        facts["licence"] = f"license: {licence}\n"
+    parts = [_HEAD.format(**facts)]
     training_data = "Not stated in the file that this was made from."
     # Without either the file was imported, and its training sets are defaults that nobody chose.
     if file.progress is not None or eers:

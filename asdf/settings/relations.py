@@ -19,8 +19,8 @@ from asdf.settings.sections import (
     Augmentation,
     BackEnd,
     Computing,
+    Distillation,
     FrontEnd,
-    Localisation,
     Lora,
     Loss,
     Network,
@@ -130,7 +130,10 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     yield from _of_ends(network, front_end, sections.back_end)
     yield from _of_clips(network, sections.back_end)
     yield from _of_scores(network, sections.loss)
-    yield from _of_sources(network, sections.source, sections.loss, sections.localisation)
+    has_terms = has_frames or sections.distillation.teacher is not None
+    yield from _of_sources(network, sections.source, sections.loss, has_terms)
+    if sections.distillation.teacher is not None:
+        yield from _of_distillation(sections.distillation, computing, front_end)
     yield from _of_vocoding(sections.vocoding)
     if has_frames:
         yield from _of_trained_frames(network, sections.back_end, augmentation)
@@ -287,16 +290,34 @@ def _of_graphs(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterato
 
 
 def _of_sources(
-    network: Network, source: Source, loss: Loss, localisation: Localisation
+    network: Network, source: Source, loss: Loss, has_terms: bool
 ) -> Iterator[Contradiction]:
     if source.column is not None:
         return
     if network.validation_metric in SOURCE_METRICS:
         relation = "is of traced sources, and none are traced by"
         yield Contradiction("network.validation_metric", relation, "source.column")
-    if not (loss.detection_weight or localisation.enabled):
+    if not (loss.detection_weight or has_terms):
         relation = "leaves nothing to learn without"
         yield Contradiction("loss.detection_weight", relation, "source.column")
+
+
+def _of_distillation(
+    distillation: Distillation, computing: Computing, front_end: FrontEnd
+) -> Iterator[Contradiction]:
+    """Yield what contradicts `distillation.teacher`, which hears the waveforms of each step."""
+    teacher = "distillation.teacher"
+    relation = "leaves no waveforms for the teacher to hear, and contradicts"
+    if front_end.cache_features:
+        yield Contradiction("front_end.cache_features", relation, teacher)
+    relation = "makes one graph of a step, in which the teacher is not, and contradicts"
+    if computing.compile:
+        yield Contradiction("computing.compile", relation, teacher)
+    if computing.cuda_graphs is True:
+        yield Contradiction("computing.cuda_graphs", relation, teacher)
+    if not distillation.score_weight and not distillation.embedding_weight:
+        relation = "is 0 as distillation.embedding_weight is: nothing would be learnt from"
+        yield Contradiction("distillation.score_weight", relation, teacher)
 
 
 def _of_scores(network: Network, loss: Loss) -> Iterator[Contradiction]:

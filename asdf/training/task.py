@@ -34,7 +34,11 @@ from asdf.training.terms import Term
 from asdf.trials.trial_list import TrialList
 
 SETTING = "network.tasks"
-OURS = ("asdf.tasks.tracing.task.SourceTracing", "asdf.tasks.localisation.task.Localisation")
+OURS = (
+    "asdf.tasks.tracing.task.SourceTracing",
+    "asdf.tasks.localisation.task.Localisation",
+    "asdf.tasks.distillation.task.Distillation",
+)
 """Class paths of the tasks of ASDF, in the order of their terms."""
 
 

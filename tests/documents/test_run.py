@@ -30,7 +30,16 @@ PAGES_OF_MINUTES = (
         f"docs/{name}.md"
         for name in (
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
-            *("localisation", "reproduce", "sasv", "source_tracing", "start", "student", "sweeps"),
+            *(
+                "localisation",
+                "reproduce",
+                "sasv",
+                "small_networks",
+                "source_tracing",
+                "start",
+                "student",
+                "sweeps",
+            ),
         )
     ),
 )
@@ -73,6 +82,10 @@ ELSEWHERE = {
     "python -m asdf publish": "no network; tests/unit/hub has a local hub",
     "python -m asdf serve": "tests/unit/service has the page's own test",
     "python -m asdf export network.pt --format web": "no npm; tests/unit/browser",
+    "python -m asdf export net.pt --format transformers": "tests/unit/interchange",
+    "python -m asdf export net.pt --format triton": "tests/unit/interchange",
+    "python -m asdf prune": "tests/unit/pruning",
+    "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",
     "curl": "tests/unit/service",
     "python -m asdf evaluate studio.txt": "tests/unit/tasks/test_cross_testing.py",

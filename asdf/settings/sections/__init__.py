@@ -57,7 +57,7 @@ from asdf.settings.sections.runs import (
     Recipe,
     Tracking,
 )
-from asdf.settings.sections.tasks import SOURCE_HEADS, Localisation, Source
+from asdf.settings.sections.tasks import SOURCE_HEADS, Distillation, Localisation, Source
 from asdf.settings.sections.training import (
     CALLBACKS,
     LOSSES,
@@ -86,6 +86,7 @@ class Sections(KnownNames):
     moments: Moments = field(default_factory=Moments)
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
+    distillation: Distillation = field(default_factory=Distillation)
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
     rawboost: RawBoost = field(default_factory=RawBoost)

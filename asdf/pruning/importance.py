@@ -1,0 +1,151 @@
+"""How much the parts of a front end matter for the scores of some recordings.
+
+Invariant: nothing of the network changes; importance is a sum over recordings, each heard as it is
+scored, and depends on no random number.
+
+A channel of the convolutions and a unit of a feed-forward network matter as much as the loss would
+change, to first order, if they gave 0: the mean of |sum over time of activation * gradient|. A
+layer matters as much as it turns what enters it: 1 less the mean cosine between its input and its
+output.
+
+Source: Molchanov et al., "Importance Estimation for Neural Network Pruning", CVPR 2019, for
+activations; Men et al., "ShortGPT: Layers in Large Language Models are More Redundant Than You
+Expect", 2024, for layers.
+
+Shapes: B utterances, T samples, L frames, C channels or values, F units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.networks.interface import as_outputs
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much each part matters; larger numbers matter more.
+
+    Attributes:
+        channels: (channels,) of each convolution of the stem.
+        units: (units,) of the feed-forward network of each encoder layer.
+        layers: (layers,).
+        utterances: Number of utterances that it was measured on.
+    """
+
+    channels: list[Tensor]
+    units: list[Tensor]
+    layers: Tensor
+    utterances: int
+
+
+def prunable_front_end(network: nn.Module) -> Wav2Vec2FrontEnd:
+    """Return the front end whose parts can be removed.
+
+    Raises:
+        UsageError: the network has none; the message says which it has.
+    """
+    front_end = getattr(network, "front_end", None)
+    if type(front_end) is Wav2Vec2FrontEnd:
+        return front_end
+    has = f"the front end {type(front_end).__name__}" if front_end is not None else "no front end"
+    raise UsageError(
+        f"{type(network).__name__} has {has}: parts are removed from wav2vec 2.0, HuBERT and "
+        "WavLM, where most of a large detector's numbers are. Teach a small network instead: "
+        "docs/small_networks.md."
+    )
+
+
+def measure_importance(network: nn.Module, trials: Iterable[tuple[Tensor, int]]) -> Importance:
+    """Measure the parts of a network in eval mode.
+
+    Args:
+        trials: Waveforms (samples,), as they are scored, and labels, 1 bona fide and 0 spoof.
+
+    Raises:
+        UsageError: the network has no front end whose parts can be removed; there are no trials.
+    """
+    front_end = prunable_front_end(network)
+    encoder = front_end.model.encoder.transformer
+    stem = front_end.model.feature_extractor.conv_layers
+    channels = [torch.zeros(layer.conv.out_channels) for layer in stem]
+    denses = [layer.feed_forward.intermediate_dense for layer in encoder.layers]
+    units = [torch.zeros(dense.out_features) for dense in denses]
+    cosines = torch.zeros(len(encoder.layers))
+    count = 0
+    with _all_learning(network, front_end), ExitStack() as hooks:
+        for number, layer in enumerate(stem):
+            hook = _adding(channels[number], (2,), lambda output: output[0])
+            hooks.callback(layer.register_forward_hook(hook).remove)
+        for number, layer in enumerate(encoder.layers):
+            hook = _adding(units[number], (1,), None)
+            dense = layer.feed_forward.output_dense
+            hooks.callback(dense.register_forward_hook(hook).remove)
+            hooks.callback(layer.register_forward_hook(_turning(cosines, number)).remove)
+        for waveform_T, label in trials:
+            logits_12 = as_outputs(network(waveform_T.unsqueeze(0))).logits_B2
+            F.cross_entropy(logits_12.float(), torch.tensor([label])).backward()
+            count += 1
+    if not count:
+        raise UsageError("the list has no trials with labels, by which importance is measured.")
+    channels = [each / count for each in channels]
+    units = [each / count for each in units]
+    return Importance(channels, units, 1 - cosines / count, count)
+
+
+def _adding(total: Tensor, time: tuple[int, ...], choose: Any) -> Any:
+    """Return a hook that adds the change of the loss if a layer's values were 0.
+
+    Args:
+        total: (C,), which is added to.
+        time: Dimension of time of the values.
+        choose: Function that takes the values of an output; None: they are the layer's input.
+    """
+
+    def hook(module: nn.Module, inputs: Any, outputs: Any) -> None:
+        values = inputs[0] if choose is None else choose(outputs)
+        held = values.detach()
+
+        def add(gradient: Tensor) -> None:
+            total.add_((held * gradient).sum(dim=time).abs().sum(dim=0).cpu())
+
+        values.register_hook(add)
+
+    return hook
+
+
+def _turning(cosines: Tensor, number: int) -> Any:
+    """Return a hook that adds the mean cosine between a layer's input and its output."""
+
+    def hook(module: nn.Module, inputs: Any, outputs: Any) -> None:
+        before_BLC = inputs[0].detach()
+        after_BLC = outputs[0].detach()
+        cosines[number] += F.cosine_similarity(before_BLC, after_BLC, dim=2).mean().cpu()
+
+    return hook
+
+
+@contextmanager
+def _all_learning(network: nn.Module, front_end: Wav2Vec2FrontEnd) -> Iterator[None]:
+    """Let gradients reach every value of the network, which is otherwise left as it was."""
+    required = [(each, each.requires_grad) for each in network.parameters()]
+    frozen = front_end.frozen
+    front_end.frozen = False
+    network.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        front_end.frozen = frozen
+        for parameter, before in required:
+            parameter.requires_grad_(before)
+            parameter.grad = None

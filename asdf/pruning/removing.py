@@ -1,0 +1,194 @@
+"""A network with fewer channels, units and layers, in an ordinary network file.
+
+Invariant: what is left has the numbers that it had, so a network of which nothing is removed gives
+the scores that it gave. The settings describe the smaller architecture: nothing is masked, and
+every program that reads networks of ASDF reads it.
+
+The sizes of a layer's heads are not removed: torchaudio's attention, and transformers', has heads
+that together are as wide as a frame.
+
+Shapes: C channels, F units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.build import build_network
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.pruning.importance import Importance, prunable_front_end
+from asdf.settings.sections import Sections
+
+# Processors compute sizes that are multiples of it fastest.
+_MULTIPLE = 8
+_STEM = "front_end.model.feature_extractor.conv_layers."
+_PROJECTION = "front_end.model.encoder.feature_projection."
+_LAYERS = "front_end.model.encoder.transformer.layers."
+# Weights of layers that a back end or the front end learnt, one per state: the input of the first
+# layer, and the output of each.
+_PER_STATE = ("front_end.layer_sum.weights", "back_end.weights_k", "back_end.weights_v")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is left.
+
+    Attributes:
+        channels: Numbers of the channels that stay, of each convolution.
+        units: Numbers of the units that stay, of each layer that stays.
+        layers: Numbers of the layers that stay.
+    """
+
+    channels: tuple[Tensor, ...]
+    units: tuple[Tensor, ...]
+    layers: tuple[int, ...]
+
+
+def choose_sizes(
+    importance: Importance, architecture: Architecture, channels: float, units: float, layers: int
+) -> Sizes:
+    """Return the parts that matter most.
+
+    Args:
+        channels, units: Proportions of them that stay, above 0 and up to 1; sizes are multiples of
+            8 where there are as many.
+        layers: Number of layers that stay.
+
+    Raises:
+        UsageError: there are not so many layers.
+    """
+    if not 1 <= layers <= architecture.layers:
+        raise UsageError(
+            f"--layers {layers}: the front end has {architecture.layers} layers; keep 1 to "
+            f"{architecture.layers} of them."
+        )
+    order = importance.layers.clone()
+    if architecture.relative_positions:
+        # The first has the biases of positions for all.
+        order[0] = torch.inf
+    chosen = order.argsort(descending=True, stable=True)[:layers].sort().values.tolist()
+    return Sizes(
+        tuple(_most_important(each, channels) for each in importance.channels),
+        tuple(_most_important(importance.units[number], units) for number in chosen),
+        tuple(chosen),
+    )
+
+
+def _most_important(values: Tensor, proportion: float) -> Tensor:
+    count = max(1, round(proportion * len(values)))
+    if count >= _MULTIPLE and count < len(values):
+        count = round(count / _MULTIPLE) * _MULTIPLE
+    return values.argsort(descending=True, stable=True)[:count].sort().values
+
+
+def pruned_network(
+    network: nn.Module, file: NetworkFile, sizes: Sizes
+) -> tuple[nn.Module, NetworkFile]:
+    """Return the network with what `sizes` leaves, in eval mode, and its file.
+
+    The file has no calibration, error rates and state of training, which are those of another
+    network.
+
+    Raises:
+        UsageError: the network has no front end whose parts can be removed, or takes an inner layer
+            of it while layers are to be removed.
+        AsdfError: it has parts that this does not know.
+    """
+    front_end = prunable_front_end(network)
+    settings = file.to_sections()
+    before = front_end.architecture
+    if len(sizes.layers) < before.layers and isinstance(settings.front_end.layer, int):
+        raise UsageError(
+            f"--layers: the network takes layer {settings.front_end.layer} of its front end "
+            "(front_end.layer), which would be another one. Leave --layers out."
+        )
+    after = _architecture(before, sizes)
+    smaller = _with_architecture(settings, after)
+    made = build_network(smaller)
+    state = _chosen_state(network.state_dict(), sizes)
+    missing = [name for name in made.state_dict() if name not in state]
+    extra = [name for name in state if name not in made.state_dict()]
+    if missing or extra:
+        raise AsdfError(
+            f"parts of the network are not known to pruning: {', '.join((missing + extra)[:4])}. "
+            "Heads of tasks and losses with numbers of their own cannot come along yet: train "
+            "without them, or export the network as it is."
+        )
+    try:
+        made.load_state_dict(state)
+    except RuntimeError as error:
+        raise AsdfError(
+            f"parts of {type(network).__name__} depend on sizes that were to be removed: "
+            f"{str(error).splitlines()[-1].strip()}"
+        ) from error
+    made.eval()
+    return made, NetworkFile.from_network(made, smaller)
+
+
+def _architecture(before: Architecture, sizes: Sizes) -> Architecture:
+    conv_layers = []
+    for (_, kernel, stride), channels in zip(before.conv_layers, sizes.channels, strict=True):
+        conv_layers.append((len(channels), kernel, stride))
+    return replace(
+        before,
+        conv_layers=tuple(conv_layers),
+        feed_forward=len(sizes.units[0]),
+        layers=len(sizes.layers),
+    )
+
+
+def _with_architecture(settings: Sections, architecture: Architecture) -> Sections:
+    # All numbers are in the file: no pretrained weights fit the smaller network.
+    front_end = replace(settings.front_end, architecture=architecture.to_text(), weights=None)
+    return replace(settings, front_end=front_end)
+
+
+def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
+    """Return the numbers of what stays, by their names in the smaller network."""
+    positions = {number: position for position, number in enumerate(sizes.layers)}
+    states = torch.tensor([0, *(number + 1 for number in sizes.layers)])
+    chosen = {}
+    for name, tensor in state.items():
+        if name.startswith(_STEM):
+            number, _, rest = name.removeprefix(_STEM).partition(".")
+            tensor = _of_stem(tensor, rest, int(number), sizes)
+        elif name.startswith(_PROJECTION):
+            rest = name.removeprefix(_PROJECTION)
+            if rest.startswith("layer_norm."):
+                tensor = tensor[sizes.channels[-1]]
+            elif rest == "projection.weight":
+                tensor = tensor[:, sizes.channels[-1]]
+        elif name.startswith(_LAYERS):
+            number, _, rest = name.removeprefix(_LAYERS).partition(".")
+            position = positions.get(int(number))
+            if position is None:
+                continue
+            name = f"{_LAYERS}{position}.{rest}"
+            tensor = _of_layer(tensor, rest, sizes.units[position])
+        elif name in _PER_STATE and len(tensor) > len(states):
+            tensor = tensor[states]
+        chosen[name] = tensor.clone()
+    return chosen
+
+
+def _of_stem(tensor: Tensor, rest: str, number: int, sizes: Sizes) -> Tensor:
+    """Return the numbers of a convolution, or of its norm, that stay."""
+    tensor = tensor[sizes.channels[number]]
+    # The first takes the waveform.
+    if rest == "conv.weight" and number:
+        tensor = tensor[:, sizes.channels[number - 1]]
+    return tensor
+
+
+def _of_layer(tensor: Tensor, rest: str, units_F: Tensor) -> Tensor:
+    """Return the numbers of an encoder layer that stay."""
+    if rest.startswith("feed_forward.intermediate_dense."):
+        return tensor[units_F]
+    if rest == "feed_forward.output_dense.weight":
+        return tensor[:, units_F]
+    return tensor
