@@ -44,8 +44,8 @@ from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
 from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
 from asdf.commands.evaluate_one_class import (
-    are_of_one_class,
     check_one_class_options,
+    check_one_class_systems,
     decide_systems,
     one_class_outputs,
     one_class_texts,
@@ -102,7 +102,7 @@ from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
-from asdf.trials.score_file import Scores
+from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
@@ -237,7 +237,8 @@ def main(arguments: list[str]) -> int:
     columns = _columns(args.by, protocol.trials)
     asv = _read_asv_scores(args)
     scored = _read_scores(args, systems, protocol)
-    if are_of_one_class(args, systems, scored):
+    if _has_one_class(scored):
+        check_one_class_systems(args, systems, scored)
         check_one_class_options(_of_both_classes(args))
         sets = decide_systems(args, systems, scored, protocol, columns, args.audio)
         write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))
@@ -567,6 +568,11 @@ def _check_cross_test(args: EvaluateOptions) -> None:
         raise UsageError(
             f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
         )
+
+
+def _has_one_class(scored: Sequence[Scores]) -> bool:
+    """Whether the trials of a system are of one class."""
+    return any(missing_class(scores.labels) for scores in scored)
 
 
 def _of_both_classes(args: EvaluateOptions) -> Mapping[str, object]:
