@@ -44,8 +44,8 @@ from asdf.commands.evaluate_cross_test import check_cross_test, run_cross_test
 from asdf.commands.evaluate_groups import with_groups, write_groups
 from asdf.commands.evaluate_llrs import calibrate_file, draw_llrs
 from asdf.commands.evaluate_one_class import (
-    are_of_one_class,
     check_one_class_options,
+    check_one_class_systems,
     decide_systems,
     one_class_outputs,
     one_class_texts,
@@ -96,6 +96,7 @@ from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
+from asdf.trials.score_file import missing_class
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
@@ -131,7 +132,9 @@ def main(arguments: list[str]) -> int:
         return 0
     columns = _columns(args.by, protocol.trials)
     judged = _read_scores(args, systems, protocol)
-    if are_of_one_class(args, systems, each(judged, "scores")):
+    scored = each(judged, "scores")
+    if any(missing_class(scores.labels) for scores in scored):
+        check_one_class_systems(args, systems, scored)
         check_one_class_options(_of_both_classes(args))
         sets = decide_systems(systems, judged, protocol, columns, args.audio)
         write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))

@@ -37,12 +37,12 @@ NO_THRESHOLD = (
 """What to do with a set of one class."""
 
 
-def are_of_one_class(
+def check_one_class_systems(
     args: ThresholdOptions,
     systems: Sequence[System],
     scored: Sequence[Scores],
-) -> bool:
-    """Whether the trials of a system, and then of all, are of one class.
+) -> None:
+    """Check that all systems are of one class where one is, and that there is a threshold.
 
     Raises:
         AsdfError: a set has one class and there is no threshold, or others have both classes.
@@ -61,7 +61,6 @@ def are_of_one_class(
                 f"{system.name} has trials of both classes, and others have one: evaluate it by "
                 "itself."
             )
-    return any(missing)
 
 
 def check_one_class_options(others: Mapping[str, object]) -> None:

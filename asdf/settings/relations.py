@@ -109,7 +109,6 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     network = sections.network
     computing = sections.computing
     front_end = sections.front_end
-    augmentation = sections.augmentation
     has_frames = sections.localisation.enabled
     yield from _of_computing(computing, front_end)
     yield from _of_tuning(front_end, sections.adapter, sections.lora, network)
@@ -118,12 +117,22 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
         yield from _of_sharding(computing, front_end)
     if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora)
-    yield from _of_chain(augmentation)
+    yield from _of_chain(sections.augmentation)
     if has_frames:
         yield from _of_frames(network, sections.sad)
     # What only training minds does not keep a command that only scores from running.
     if not sections.recipe.execute_stage(1):
         return
+    yield from _of_training(sections)
+
+
+def _of_training(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what contradicts each other in training alone."""
+    network = sections.network
+    computing = sections.computing
+    front_end = sections.front_end
+    augmentation = sections.augmentation
+    has_frames = sections.localisation.enabled
     if network.rate_test_steps is not None and sections.recipe.end_stage > 1:
         relation = "saves no network for the stages after 1, and contradicts"
         yield Contradiction("network.rate_test_steps", relation, "recipe.end_stage")
