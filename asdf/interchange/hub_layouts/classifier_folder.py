@@ -160,8 +160,9 @@ def open_classifier(folder: Path) -> ClassifierFolder | None:
     if not isinstance(family, str) or family not in CLASSIFIERS:
         return None
     named = config.get("architectures")
-    is_named = isinstance(named, list) and bool(named)
-    if is_named and named[0] != CLASSIFIERS[family]:
+    names = named if isinstance(named, list) else []
+    is_named = bool(names)
+    if is_named and names[0] != CLASSIFIERS[family]:
         return None
     path = folder / PREPROCESSOR
     extractor = read_json(path) if path.is_file() else None
