@@ -99,7 +99,7 @@ class _Synchronised(Function):
         eps: float,
         momentum: float,
     ) -> Tensor:
-        x_BC = x_BC.contiguous()
+        x_BC = _as_laid_out(x_BC)
         mean_C, invstd_C = _statistics(x_BC, eps)
         # The count travels as a float with the rest: a second exchange would cost as much again.
         count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
@@ -122,7 +122,7 @@ class _Synchronised(Function):
     @staticmethod
     def backward(ctx: Any, grad_BC: Tensor) -> Any:
         x_BC, weight_C, mean_C, invstd_C, counts_R = ctx.saved_tensors
-        grad_BC = grad_BC.contiguous()
+        grad_BC = _as_laid_out(grad_BC)
         sum_C, product_C, weight_grad_C, bias_grad_C = _reduce(
             grad_BC, x_BC, mean_C, invstd_C, weight_C
         )
@@ -147,6 +147,14 @@ def _gather(local_S: Tensor) -> Tensor:
     all_RS = local_S.new_empty(size, len(local_S))
     _gather_into_one(all_RS, local_S)
     return all_RS
+
+
+def _as_laid_out(x_BC: Tensor) -> Tensor:
+    """Return a tensor without gaps; on a GPU channels may stay last, for which it has kernels."""
+    is_map = x_BC.is_cuda and x_BC.dim() == 4
+    if is_map and x_BC.is_contiguous(memory_format=torch.channels_last):
+        return x_BC
+    return x_BC.contiguous()
 
 
 # CUDA has a kernel for each of the five functions below; for other devices their formulas are

@@ -210,7 +210,7 @@ def check_one_process(computing: Computing, processes: int) -> None:
     Raises:
         UsageError: the run has several.
     """
-    if computing.cuda_graphs and processes > 1:
+    if computing.cuda_graphs is True and processes > 1:
         raise UsageError(
             f"computing.cuda_graphs = True and {processes} processes do not go together: where one "
             "process fails, the others would wait without end inside a graph. Set "

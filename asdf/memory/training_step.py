@@ -117,8 +117,11 @@ def scoring_peak(case: Case, scoring: ScoringMemory, training: TrainingMemory | 
     activations = scoring.worst.activations + WORKSPACE
     if training is None:
         return scoring.weights + activations
-    # What graphs compute in is theirs alone: it is held between two steps as well.
-    held = training.peak if case.settings.computing.cuda_graphs else training.between
+    # What graphs compute in is theirs alone: it is held between two steps as well. By themselves
+    # they are used only where that leaves room.
+    held = training.between
+    if case.settings.computing.cuda_graphs is True:
+        held = training.peak
     if case.divides:
         # Scoring has a whole copy of a divided network.
         held += scoring.weights

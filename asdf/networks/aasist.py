@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
+from asdf.networks.back_ends.residual_blocks import normalize_map
 from asdf.networks.cpu_gradients import largest_magnitudes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
@@ -61,7 +62,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
         masks_filters = self.training and self.frequency_masking
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
-        x_B1FT = self.first_bn(self.pool_magnitudes(x_BFT))
+        x_B1FT = normalize_map(self.first_bn, self.pool_magnitudes(x_BFT))
         x_BCFT = self.encoder(self.selu(x_B1FT))
         spectral_BCF, temporal_BCT = largest_magnitudes(x_BCFT, dims=(3, 2))
         return self.readout(spectral_BCF.transpose(1, 2), temporal_BCT.transpose(1, 2))

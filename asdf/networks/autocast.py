@@ -13,6 +13,9 @@ from threading import local
 import torch
 from torch import Tensor, nn
 
+from asdf.networks.cpu_gradients import is_on_cpu
+from asdf.networks.traced_sizes import is_traced
+
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
     """Return a block without autocast on the device of `x`."""
@@ -87,3 +90,13 @@ def is_autocast_on(device: torch.device) -> bool:
     """Return whether autocast chooses number formats on `device`."""
     # The meta device, on which networks are measured without weights, knows no autocast.
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
+
+
+def is_short_on_gpu(x: Tensor) -> bool:
+    """Return whether a GPU computes what follows `x` in 16 bits, operation by operation.
+
+    There an order in memory, or other operations for the same numbers, decide how long it takes.
+    """
+    if torch.compiler.is_compiling() or is_traced() or is_on_cpu(x):
+        return False
+    return is_autocast_on(x.device)

@@ -242,17 +242,37 @@ class _Cast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        groups = []
+        parts: list[Tensor] = []
         for gradient, rows in zip(gradients, ctx.rows, strict=True):
             if gradient is not None:
-                groups += [[part] for part in gradient.split(rows)]
-        copies = iter(_copy_together(groups, torch.float32))
+                parts += gradient.split(rows)
+        copies = iter(_lengthen(parts))
         # The first are the gradients of `dtype` and `sizes`.
         results: list[Tensor | None] = [None, None]
         for gradient, rows in zip(gradients, ctx.rows, strict=True):
             for _ in rows:
                 results.append(None if gradient is None else next(copies))
         return tuple(results)
+
+
+def _lengthen(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Return gradients in float32, in the order in memory of parameters.
+
+    Those of convolutions whose channels are last come in another order.
+    """
+    copies = []
+    alike: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for gradient in gradients:
+        copy = gradient.new_empty(gradient.shape, dtype=torch.float32)
+        copies.append(copy)
+        if copy.stride() == gradient.stride():
+            alike[0].append(copy)
+            alike[1].append(gradient)
+        else:
+            copy.copy_(gradient)
+    if alike[0]:
+        torch._foreach_copy_(*alike)
+    return copies
 
 
 def _split(tensors: Sequence[Tensor], sizes: Sequence[int]) -> list[Sequence[Tensor]]:

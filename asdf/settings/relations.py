@@ -109,7 +109,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     yield from _of_compiling(computing, front_end, sections.lora)
     if computing.shard_network:
         yield from _of_sharding(computing, front_end)
-    if computing.cuda_graphs:
+    if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora)
     yield from _of_chain(augmentation)
     if has_frames:

@@ -19,6 +19,7 @@ import gc
 import random
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import UsageError
+from asdf.networks.watched import is_plain
 from asdf.runs.log import LOG
 from asdf.training.compiling import compile_network
 from asdf.training.exchange import exchange_gradients
@@ -39,6 +41,8 @@ from asdf.training.training_sections import TrainingSections
 # These build what a capture must find: handles of libraries, the loss scale, the optimiser's
 # moments.
 EAGER_STEPS = 3
+# Packages whose layers wait for nothing and draw nothing on the host in training.
+_KNOWN = ("asdf", "torch", "torchaudio")
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,15 @@ class GraphedPasses:
 
     Args:
         whole: the utterances of a whole minibatch.
+        gives_up: Whether passes that cannot be captured, or for which there is no room, are
+            computed without graphs.
     """
 
-    def __init__(self, eager: Passes, whole: int) -> None:
+    def __init__(self, eager: Passes, whole: int, gives_up: bool = False) -> None:
         self._eager = eager
         self._whole = whole
+        self._gives_up = gives_up
+        self._gave_up = False
         self._steps = 0
         self._pairs: dict[bool, _Pair] = {}
         self._gradients: list[tuple[nn.Parameter, Tensor]] = []
@@ -77,7 +85,7 @@ class GraphedPasses:
                 return self._eager
         self._steps += 1
         self._adds = False
-        if self._steps <= EAGER_STEPS:
+        if self._steps <= EAGER_STEPS or self._gave_up:
             return self._eager
         return self
 
@@ -87,10 +95,12 @@ class GraphedPasses:
         Raises:
             UsageError: the passes cannot be captured.
         """
-        if not self._pairs:
+        if not self._pairs and not self._gave_up:
             self._prepare(clips, targets)
-        if self._adds not in self._pairs:
-            self._pairs[self._adds] = self._capture_checked()
+        if self._adds not in self._pairs and not self._gave_up:
+            self._capture_or_give_up()
+        if self._gave_up:
+            return self._eager.forward(clips, targets)
         self._clips.copy_(clips)
         _copy_targets(targets, self._targets)
         pair = self._pairs[self._adds]
@@ -100,6 +110,9 @@ class GraphedPasses:
 
     def backward(self, losses_B: Tensor, factor: float) -> None:
         """Add the gradient of the last minibatch, as `Passes.backward`."""
+        if self._gave_up:
+            self._eager.backward(losses_B, factor)
+            return
         self._factor.fill_(factor)
         self._pairs[self._adds].backward.replay()
         if not self._adds:
@@ -110,12 +123,32 @@ class GraphedPasses:
         self._adds = True
 
     def _prepare(self, clips: Tensor, targets: Targets) -> None:
+        if self._gives_up and not _has_room(clips.device):
+            self._give_up("the GPU has too little memory left for them")
+            return
         LOG.info("the passes over a minibatch are captured as CUDA graphs")
         self._clips = torch.empty_like(clips)
         self._targets = _empty_like(targets)
         self._factor = torch.empty((), device=clips.device)
         self._stream = _capturing_stream(clips.device)
         self._pool = torch.cuda.graph_pool_handle()
+
+    def _capture_or_give_up(self) -> None:
+        if not self._gives_up:
+            self._pairs[self._adds] = self._capture_checked()
+            return
+        before = _host_generators()
+        try:
+            self._pairs[self._adds] = self._capture_checked()
+        except (UsageError, torch.OutOfMemoryError) as error:
+            _set_host_generators(before)
+            self._give_up(str(error).partition("\n")[0])
+
+    def _give_up(self, reason: str) -> None:
+        LOG.info("CUDA graphs not used: %s", reason)
+        self._gave_up = True
+        self._pairs.clear()
+        torch.cuda.empty_cache()
 
     def _capture_checked(self) -> _Pair:
         # A step before this one must have left nothing of its own autograd graph.
@@ -191,6 +224,27 @@ def _copy_targets(source: Targets, destination: Targets) -> None:
         destination.weights_B.copy_(source.weights_B)
 
 
+def _has_room(device: torch.device) -> bool:
+    """Return whether graphs leave a quarter of the memory, which a batch of scoring may take."""
+    free, total = torch.cuda.mem_get_info(device)
+    held = torch.cuda.memory_allocated(device)
+    cached = torch.cuda.memory_reserved(device) - held
+    # They compute in memory of their own: as much as a step took so far.
+    step = torch.cuda.max_memory_allocated(device) - held
+    return free + cached - step >= total / 4
+
+
+def _host_generators() -> tuple[Tensor, Any, Any]:
+    return torch.get_rng_state(), np.random.get_state(), random.getstate()
+
+
+def _set_host_generators(states: tuple[Tensor, Any, Any]) -> None:
+    of_torch, of_numpy, of_python = states
+    torch.set_rng_state(of_torch)
+    np.random.set_state(of_numpy)
+    random.setstate(of_python)
+
+
 def _host_draws() -> tuple[object, ...]:
     """Return the states of the host's random numbers, to be compared."""
     # As text: the state is a dictionary with an array, and comparing those gives an array.
@@ -226,9 +280,42 @@ def prepare_passes(
         model = compile_network(model, settings.computing.compile, whole_minibatch)
     model = exchange_gradients(model, world)
     passes = Passes(model, precision, scaler, objective)
-    if not settings.computing.cuda_graphs:
+    wanted = settings.computing.cuda_graphs
+    if not wanted:
         return passes
     if world.device.type != "cuda":
-        LOG.info("CUDA graphs not used: no GPU")
+        if wanted is True:
+            LOG.info("CUDA graphs not used: no GPU")
         return passes
-    return GraphedPasses(passes, whole_minibatch)
+    if wanted == "auto" and not _suits_graphs(network, settings, world, objective):
+        return passes
+    return GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")
+
+
+def _suits_graphs(
+    network: nn.Module, settings: TrainingSections, world: World, objective: Objective
+) -> bool:
+    """Return whether a run that does not ask for graphs has all that they need.
+
+    What is not ASDF's may do anything in a pass, and a graph repeats only what the device did.
+    """
+    computing, front_end = settings.computing, settings.front_end
+    if world.size > 1 or computing.compile or computing.profile_steps:
+        return False
+    masks = (front_end.time_mask_proportion, front_end.channel_mask_proportion)
+    if any(masks) or front_end.layer_drop:
+        return False
+    if front_end.gradient_checkpointing and front_end.dropout:
+        return False
+    loss = type(objective.loss)
+    if loss.is_joint or loss.columns:
+        return False
+    if not all(path.startswith("asdf.") for path in settings.network.callbacks):
+        return False
+    parts = [*network.modules(), *objective.loss.modules(), *objective.terms]
+    return all(_is_known(part) for part in parts)
+
+
+def _is_known(part: object) -> bool:
+    known = type(part).__module__.partition(".")[0] in _KNOWN
+    return known and (not isinstance(part, nn.Module) or is_plain(part))

@@ -35,7 +35,7 @@ class StepObserver:
         needs = callbacks.needs
         step.measures_gradient = needs.gradient_norm
         if needs.outputs:
-            if step.settings.computing.cuda_graphs:
+            if step.settings.computing.cuda_graphs is True:
                 raise UsageError(
                     f"{SETTING}: a callback wants the network's outputs (needs_outputs), which "
                     "computing.cuda_graphs = True does not give. Switch one of them off."

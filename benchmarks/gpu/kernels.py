@@ -1,11 +1,10 @@
-"""What this GPU reaches, which attention it takes, where a step's time goes, and graphs' bits.
+"""What this GPU reaches, which attention it takes, and where a step's time goes.
 
 The other groups say how long a step takes; these numbers say why.
 """
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -36,13 +35,6 @@ _KINDS = (
     ("sums", ("reduce", "sum")),
 )
 _TOP = 5
-_STEPS = 8
-_GRAPHS = "computing.cuda_graphs"
-_GRAPHED: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "with dropout": {"front_end.dropout": 0.1},
-    "clipped, averaged": {"network.gradient_clip_norm": 1.0, "network.ema_decay": 0.99},
-}
 
 
 def ceilings(setup: Setup) -> Iterable[Line]:
@@ -126,30 +118,6 @@ def kinds(setup: Setup) -> Iterable[Line]:
         yield measured(f"kernel {rank} of a step", microseconds / 1e3, "ms", name[:80])
 
 
-def graphs(setup: Setup) -> Iterable[Line]:
-    """Whether weights after steps with CUDA graphs are those without, to the bit."""
-    for name, settings in _GRAPHED.items():
-        weights = []
-        for graphed in (False, True):
-            case = case_of(setup, {**settings, _GRAPHS: graphed})
-            weights.append(_weights_after_steps(case))
-            gc.collect()
-            torch.cuda.empty_cache()
-        pairs = zip(*weights, strict=True)
-        same = all(torch.equal(eager, replayed) for eager, replayed in pairs)
-        what = f"weights after {_STEPS} steps with graphs, {name}"
-        yield equal(what, "same bits" if same else "other bits", "same bits")
-
-
-def _weights_after_steps(case: Any) -> list[Tensor]:
-    torch.manual_seed(0)
-    settings = settings_of(case)
-    step = make_step(case, settings, World(device=torch.device("cuda", 0)))
-    for _ in range(_STEPS):
-        step()
-    return [weight.detach().cpu() for weight in step.network.parameters()]
-
-
 def _seconds_of(function: Callable[[], Any], times: int) -> tuple[float, float]:
     """Return the seconds of a call with the device's work, and those in which the host is busy."""
     torch.cuda.synchronize()
@@ -190,5 +158,4 @@ CHECKS: dict[str, Check] = {
     "ceilings": ceilings,
     "attention": attention,
     "kinds": kinds,
-    "graphs": graphs,
 }

@@ -32,8 +32,9 @@ WARM_UP = 4
 
 
 def settings_of(case: Case) -> Sections:
-    """The settings of a case."""
+    """The settings of a case; without CUDA graphs, unless it asks for them."""
     settings = make_settings(case.architecture, case.minibatch, case.samples, "auto")
+    settings.computing.cuda_graphs = False
     return apply(settings, case.settings)
 
 

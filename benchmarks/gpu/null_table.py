@@ -30,16 +30,11 @@ AASIST on 2 GPUs could not be counted: torch's SyncBatchNorm looks at values the
 benchmarks gpu-counts --write` writes this.
 """
 _NOT_MEASURED_ABOUT = """
-No GPU has run this code yet. `python -m benchmarks gpu` measures these lines on a GPU (see
+What one GPU has measured stands above. `python -m benchmarks gpu` measures these lines (see
 CONTRIBUTING.md).
 """
 NOT_MEASURED = (
-    "ms per step, utterances/s, MFU and busy share of XLS-R 300M + AASIST: bf16, fp16, fp32, "
-    "compiled, 14 to 64 clips",
-    "ms per step beside a plain PyTorch loop and Hugging Face's Trainer, on a GPU",
-    "peak memory of a step with cuDNN's workspaces",
     "trials/s of scoring in fp32, TF32 and bf16; the EER in each beside the CPU's",
-    "the bits of a resumed run on a GPU, and what deterministic kernels cost",
     "utterances/s of several GPUs, and their score files beside one GPU's",
 )
 

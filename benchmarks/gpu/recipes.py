@@ -73,8 +73,8 @@ class QuickstartRuns:
         results = read_results(self.output / system / "results" / "results.json")
         if not results:
             raise RuntimeError(f"the run '{system}' has no results")
-        # A report names the number format after the set where it is not fp32.
-        return {result.set.partition(", in ")[0]: result.eer for result in results}
+        # A report says after a set's name that it chose the network, and any format but fp32.
+        return {result.set.partition(", ")[0]: result.eer for result in results}
 
     def networks(self, system: str) -> Path:
         """The folder of its networks."""

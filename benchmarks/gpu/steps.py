@@ -118,21 +118,37 @@ def cuda_graphs(setup: Setup) -> Iterable[Line]:
         yield not_run(what, missing(name))
 
 
-def compiled(setup: Setup) -> Iterable[Line]:
-    """computing.compile, which takes a minute before its first step."""
-    case = case_of(setup, {"computing.compile": True})
-    what = f"{case.minibatch} clips, compiled"
-    if setup.quick:
-        yield not_run(what, "not with --quick")
+def norms(setup: Setup) -> Iterable[Line]:
+    """Norms in bf16, of which nothing is kept in float32; alone and with CUDA graphs."""
+    name = "computing.norms"
+    if not has_setting(name):
+        yield not_run("norms in bf16", missing(name))
         return
-    result = measure(case)
-    yield from lines_of(what, result)
-    yield measured(f"{what}: the first step", result.first_s, "s")
+    cases = {
+        f"{size} clips, norms in bf16": case_of(setup, {name: "bf16"}, size)
+        for size in setup.sizes.minibatches[::2]
+    }
+    graphed = case_of(setup, {name: "bf16", "computing.cuda_graphs": True})
+    cases[f"{graphed.minibatch} clips, norms in bf16, CUDA graphs"] = graphed
+    yield from all_lines(cases)
+
+
+def compiled(setup: Setup) -> Iterable[Line]:
+    """computing.compile, which takes a minute before its first step where it takes the whole."""
+    size = setup.sizes.minibatches[0]
+    for what, value in (("compiled by layers", "layers"), ("compiled", True)):
+        if setup.quick:
+            yield not_run(f"{size} clips, {what}", "not with --quick")
+            continue
+        result = measure(case_of(setup, {"computing.compile": value}))
+        yield from lines_of(f"{size} clips, {what}", result)
+        yield measured(f"{size} clips, {what}: the first step", result.first_s, "s")
 
 
 CHECKS: dict[str, Check] = {
     "precisions": precisions,
     "sizes": sizes,
     "CUDA graphs": cuda_graphs,
+    "norms": norms,
     "compiled": compiled,
 }

@@ -43,6 +43,8 @@ def settings_of(case: dict[str, object]) -> Sections:
     settings.network.train_clip_size = 64600
     settings.network.optimizer = "adam"
     settings.network.minibatch_size = 2
+    # Counted are the operations that a graph would replay.
+    settings.computing.cuda_graphs = False
     assign(settings, case)
     return settings
 

@@ -88,6 +88,8 @@ CASES: list[dict[str, object]] = [
     {"network.optimizer_step_interval": 3},
     {"network.network_class": f"{__name__}.Drawing"},
     {"network.network_class": f"{__name__}.Waiting"},
+    {"computing.cuda_graphs": "auto"},
+    {"computing.cuda_graphs": "auto", "network.network_class": f"{__name__}.Drawing"},
 ]
 
 

@@ -48,7 +48,9 @@ def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
 def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_front_end_learns(
     on_null_gpu,
 ):
-    unfrozen, three_minibatches, drawing, waiting, streams = on_null_gpu("replay_steps")
+    unfrozen, three_minibatches, drawing, waiting, chosen, own, streams = on_null_gpu(
+        "replay_steps"
+    )
     assert streams == 1
     # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
     assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
@@ -58,6 +60,9 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
     # The first minibatch writes the gradient, the others add to that of each parameter.
     (_, once, learning), (_, thrice, _) = unfrozen[-1], three_minibatches[-1]
     assert thrice == 3 * once + 2 * learning
+    # By themselves they are used for networks of ASDF, not for one's own.
+    assert [replays for replays, _, _ in chosen] == [0, 0, 0, 2, 2, 2, 0, 2, *6 * [2], 0, 2]
+    assert [replays for replays, _, _ in own] == 16 * [0]
     assert drawing.startswith("computing.cuda_graphs = True: in training the network draws random")
     reason = "cannot be captured: CUDA error: operation not permitted when stream is capturing. "
     assert reason in waiting

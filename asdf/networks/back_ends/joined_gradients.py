@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from asdf.networks.products import multiply
+from asdf.networks.products import multiply, multiply_long
 
 
 class LinearMaps(torch.autograd.Function):
@@ -262,7 +262,7 @@ def _unmap(gradient: Tensor, x: Tensor, weight_GRC: Tensor) -> tuple[Tensor, Ten
 
 
 def _of_weights(gradient_GXR: Tensor, x_GXC: Tensor) -> tuple[Tensor, Tensor]:
-    of_weight_GRC = multiply(gradient_GXR.mT, x_GXC)
+    of_weight_GRC = multiply_long(gradient_GXR.mT, x_GXC)
     of_bias_G1R = gradient_GXR.sum(1, keepdim=True)
     return of_weight_GRC, of_bias_G1R
 
@@ -281,7 +281,7 @@ def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tenso
     gradient_GXK = gradient.flatten(1, -2)
     of_edges = multiply(gradient_GXK, column_GKD).view_as(edges)
     torch.ops.aten.tanh_backward.grad_input(of_edges, edges, grad_input=of_edges)
-    of_column = multiply(gradient_GXK.mT, edges.flatten(1, -2))
+    of_column = multiply_long(gradient_GXK.mT, edges.flatten(1, -2))
     return of_edges, of_column
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
+from asdf.networks.back_ends.residual_blocks import normalize_map
 from asdf.networks.casting import weights_cast_together
 from asdf.networks.cpu_gradients import LearningSELU, softmax_mean
 from asdf.networks.front_ends.front_end import FrontEnd
@@ -62,7 +63,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         with weights_cast_together(self.LL, features_BLF.device):
             x_BPL = self.LL(features_BLF).transpose(1, 2)
         pooled_B1SN = F.max_pool2d(x_BPL.unsqueeze(1), POOL)
-        x_B1SN = self.selu(self.first_bn(pooled_B1SN))
+        x_B1SN = self.selu(normalize_map(self.first_bn, pooled_B1SN))
         x_BCSN = self.selu(self.first_bn1(self.encoder(x_B1SN)))
         with weights_cast_together(self.attention, x_BCSN.device):
             scores_BCSN = self.attention(x_BCSN)

@@ -22,6 +22,7 @@ from torchaudio.models.wav2vec2.components import Transformer
 
 from asdf.networks.autocast import is_autocast_on, norms_are_short
 from asdf.networks.casting import weights_cast_together
+from asdf.networks.front_ends.gpu_convolutions import encode_positions
 from asdf.networks.front_ends.wavlm import position_bias
 
 _LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
@@ -100,7 +101,7 @@ def encoder_states(
     """
     short = norms_are_short()
     run = _run_compiled if _CALLS.compiled else _run_layer
-    x_BLC = x_BLC + transformer.pos_conv_embed(x_BLC)
+    x_BLC = x_BLC + encode_positions(transformer.pos_conv_embed, x_BLC)
     if not norm_first:
         x_BLC = run_cast(transformer.layer_norm, x_BLC, short)
     x_BLC = transformer.dropout(x_BLC)

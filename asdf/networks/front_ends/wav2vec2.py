@@ -22,6 +22,7 @@ from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import encoder_states, run_cast
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.gpu_convolutions import computes_frames_first, convolve_frames
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -135,7 +136,10 @@ class Wav2Vec2FrontEnd(FrontEnd):
 
     def _stem(self, waveforms_BT: Tensor, short_norms: bool) -> Tensor:
         stem = self.model.feature_extractor
+        frames_first = computes_frames_first(stem, waveforms_BT)
         with weights_cast_together(stem, waveforms_BT.device, short_norms):
+            if frames_first:
+                return convolve_frames(stem, waveforms_BT, short_norms)
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
         return features_BLC
 

@@ -125,11 +125,12 @@ class Computing(KnownNames):
         "divide weights, gradients and moments over the processes, which gather one layer at a "
         "time: for networks that one GPU cannot hold",
     )
-    cuda_graphs: bool = setting(
-        False,
-        "one process with a GPU: capture the passes over a minibatch and replay them, so that a "
-        "step is a few launches instead of thousands; not with masks or layer_drop; takes "
-        "additional memory; ignored on the CPU",
+    cuda_graphs: bool | Literal["auto"] = setting(
+        "auto",
+        "capture the passes over a minibatch and replay them, so that a step is a few launches "
+        "instead of thousands; one process with a GPU; not with masks or layer_drop; takes as much "
+        "memory again as a step; ignored on the CPU; auto: for networks and losses of ASDF, where "
+        "the GPU has room for it; the numbers are the same",
     )
     profile_steps: tuple[int, int] | None = setting(
         None,

@@ -181,9 +181,9 @@ def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
     reasons = []
     if kind.is_joint and computing.compile:
         reasons.append("computing.compile: the two passes of its steps may draw other numbers")
-    if kind.is_joint and computing.cuda_graphs:
+    if kind.is_joint and computing.cuda_graphs is True:
         reasons.append("computing.cuda_graphs: its steps have two passes")
-    if kind.columns and computing.cuda_graphs:
+    if kind.columns and computing.cuda_graphs is True:
         reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
     if reasons:
         raise UsageError(

@@ -11,8 +11,9 @@ import torch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.devices import check_one_process
 from asdf.errors import UsageError
-from asdf.settings.sections import Computing
-from asdf.training.captured_passes import GraphedPasses
+from asdf.settings.sections import Computing, assign
+from asdf.training import captured_passes
+from asdf.training.captured_passes import GraphedPasses, _suits_graphs
 from tests.unit.training.test_step import SIZE, make, take
 
 
@@ -53,3 +54,60 @@ def test_too_little_memory_for_a_capture_is_not_blamed_on_the_network(monkeypatc
     monkeypatch.setattr(passes, "_capture", capture)
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 2 GiB"):
         passes._capture_checked()
+
+
+def suits(changes: dict[str, object] | None = None, watched: bool = False) -> bool:
+    step = make()
+    assign(step.settings, changes or {})
+    network = step.network
+    if watched:
+        next(network.children()).register_forward_hook(lambda *_: None)
+    return _suits_graphs(network, step.settings, step.world, step.objective)
+
+
+def test_of_themselves_graphs_are_used_where_nothing_of_a_pass_is_on_the_host():
+    # The network of these tests is theirs, not ASDF's.
+    assert not suits()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"computing.compile": True},
+        {"computing.profile_steps": (3, 4)},
+        {"front_end.layer_drop": 0.1},
+        {"front_end.time_mask_proportion": 0.1},
+        {"front_end.channel_mask_proportion": 0.1},
+        {"front_end.gradient_checkpointing": True, "front_end.dropout": 0.1},
+        {"network.callbacks": ("my.Callback",)},
+    ],
+)
+def test_what_graphs_cannot_repeat_leaves_them_out(changes, monkeypatch):
+    monkeypatch.setattr(captured_passes, "_KNOWN", ("asdf", "torch", "torchaudio", "tests"))
+    assert suits() and suits({"front_end.dropout": 0.1}) and not suits(watched=True)
+    assert suits({"network.callbacks": ("asdf.training.trackers.TensorBoard",)})
+    assert not suits(changes)
+
+
+def test_passes_that_cannot_be_captured_are_computed_without(monkeypatch, caplog):
+    step, plain = make(), make()
+    window = next(TrainingPlan(SIZE, 4).windows(1))
+    take(step, TrainingPlan(SIZE, 4))
+    passes = GraphedPasses(step._passes, len(window.shares[0].utterances), gives_up=True)
+
+    def fail():
+        torch.rand(1)
+        raise UsageError("computing.cuda_graphs = True: no.")
+
+    monkeypatch.setattr(captured_passes, "_has_room", lambda device: True)
+    monkeypatch.setattr(captured_passes, "_capturing_stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(passes, "_capture", fail)
+    step._passes = passes
+    plain_gradients = [take(plain, TrainingPlan(SIZE, 4)) for _ in range(6)][1:]
+    with caplog.at_level(logging.INFO):
+        gradients = [take(step, TrainingPlan(SIZE, 4)) for _ in range(5)]
+    said = [record.getMessage() for record in caplog.records]
+    assert said[-1] == "CUDA graphs not used: computing.cuda_graphs = True: no."
+    for gradient, expected in zip(gradients, plain_gradients, strict=True):
+        assert all(bool((gradient[name] == expected[name]).all()) for name in gradient)
