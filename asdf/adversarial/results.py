@@ -211,7 +211,7 @@ def lead(study: Study) -> list[str]:
 
 def _search_words(search: Any) -> str:
     starts = "one random start" if search.restarts == 1 else f"{search.restarts} random starts"
-    return f"PGD: {search.steps} steps of {search.share:g} radii from {starts}."
+    return f"PGD: {search.steps} steps of {search.share:.3g} radii from {starts}."
 
 
 def notes(study: Study) -> list[str]:

@@ -30,7 +30,6 @@ from asdf.commands.outputs import show
 from asdf.commands.study_files import (
     check_labels,
     check_workers,
-    facts_of,
     made_by,
     open_rivals,
     write_results,
@@ -39,7 +38,7 @@ from asdf.errors import UsageError
 from asdf.text import aligned
 
 if TYPE_CHECKING:
-    from asdf.robustness import Chosen, Material, Rival, Study
+    from asdf.robustness import Chosen, Material, Rival
     from asdf.trials.trial_list import TrialList
 
 _MB = 1_000_000
@@ -128,7 +127,7 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.robustness import Plan, run_study
+    from asdf.robustness import Plan, run_study, study_files
 
     assert args.output is not None
     plan = Plan(
@@ -143,32 +142,11 @@ def _run(
         say=lambda sentence: show(sentence, sys.stderr),
     )
     study = run_study(plan, rivals)
-    _write(args.output, study, chosen, made_by("robustness", arguments, rivals))
+    contents = study_files(study, chosen, made_by("robustness", arguments, rivals))
+    write_results(args.output, contents)
+    show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
-
-
-def _write(folder: Path, study: Study, chosen: Chosen, made: dict[str, str]) -> None:
-    """Write all results, and show the text."""
-    from asdf.robustness import (
-        study_csv,
-        study_json,
-        study_latex,
-        study_page,
-        study_text,
-    )
-
-    text = "\n\n".join([study_text(study, chosen.left_out).rstrip("\n"), *chosen.notes]) + "\n"
-    facts = [*facts_of(made), *chosen.notes]
-    contents = {
-        "results.json": study_json(study, chosen.left_out, made),
-        "results.csv": study_csv(study),
-        "results.tex": study_latex(study),
-        "results.txt": text,
-        "report.html": study_page(study, chosen.left_out, facts),
-    }
-    write_results(folder, contents)
-    show(text.rstrip("\n"))
 
 
 def _material(args: RobustnessOptions, trials: TrialList) -> Material:

@@ -110,6 +110,7 @@ def settings_failures(
         checks.append(partial(check_work, settings, stages))
     checks.append(partial(check_choices, settings))
     checks.append(partial(left_out_of, settings.recipe))
+    checks.append(partial(check_robustness, settings))
     return failures(checks)
 
 
@@ -137,6 +138,26 @@ def check_choices(settings: Sections) -> None:
             f"{what} chooses among networks by their validation, but recipe.validation_sets is "
             "empty: name one."
         )
+
+
+def check_robustness(settings: Sections) -> None:
+    """Refuse sets that are not evaluated, and degradations that are not known.
+
+    Raises:
+        UsageError: names the first one.
+    """
+    robustness = settings.robustness
+    for name in robustness.sets:
+        if name not in settings.recipe.evaluation_sets:
+            raise UsageError(
+                f"robustness.sets names '{name}', which is not among recipe.evaluation_sets "
+                f"({', '.join(settings.recipe.evaluation_sets)})."
+            )
+    if robustness.sets:
+        # Imported where it is needed: most runs measure none.
+        from asdf.robustness import Material, choose_conditions
+
+        choose_conditions(Material(("one", "another")), robustness.only)
 
 
 def check_processes(settings: Sections, processes: int) -> None:

@@ -199,6 +199,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     """Compute the metrics of the score files; log them as a table, and write them and a page."""
     from asdf.metrics.run_results import results_table, write_results
     from asdf.metrics.validation import ChosenMetric
+    from asdf.recipe.robustness_report import measure_robustness
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
     from asdf.training.task import find_tasks
@@ -218,6 +219,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     for sentence in describe_stale(read_evaluations(run.folders.layout)):
         LOG.warning("warning: %s", sentence)
     _report_tasks(run, tasks, networks, sets)
+    measure_robustness(run, networks)
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])

@@ -57,6 +57,7 @@ _COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
 _PARTS = {
     "sources": "Source tracing",
     "localisation": "Localisation",
+    "robustness": "Robustness",
     "embeddings": "Embeddings",
 }
 
@@ -117,6 +118,7 @@ def report_page(
         "left_out": left_out_sections(gathered.left_out),
         "sources": source_sections(gathered.tasks.traced),
         "localisation": localisation_tables(gathered.tasks.located),
+        "robustness": gathered.tasks.robustness,
         "embeddings": embeddings,
     }
     style = read_page_text("style.css")

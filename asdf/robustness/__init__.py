@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         judging_sentence,
         left_out_notes,
         study_csv,
+        study_files,
         study_json,
         study_latex,
         study_page,

@@ -11,7 +11,7 @@ from typing import Any
 
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
-from asdf.robustness.conditions import CLEAN, Condition
+from asdf.robustness.conditions import CLEAN, Chosen, Condition
 from asdf.robustness.measuring import METRICS, Compared, Judging, Measured
 from asdf.robustness.running import Study
 from asdf.tables.booktabs import PACKAGES, as_latex
@@ -26,6 +26,23 @@ from asdf.text import lines_and_more, p_value_text
 _SHOWN = 5
 _PANEL = (340, 240)
 _WORST = 3
+
+
+def study_files(study: Study, chosen: Chosen, made_by: Mapping[str, str]) -> dict[str, str]:
+    """Return the contents of all files of a study, by their names.
+
+    Args:
+        made_by: What made it: versions, command, digests.
+    """
+    facts = [f"{name}: {value}" for name, value in made_by.items()]
+    text = "\n\n".join([study_text(study, chosen.left_out).rstrip("\n"), *chosen.notes]) + "\n"
+    return {
+        "results.json": study_json(study, chosen.left_out, made_by),
+        "results.csv": study_csv(study),
+        "results.tex": study_latex(study),
+        "results.txt": text,
+        "report.html": study_page(study, chosen.left_out, [*facts, *chosen.notes]),
+    }
 
 
 def study_text(study: Study, left_out: Mapping[str, str]) -> str:

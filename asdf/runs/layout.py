@@ -87,6 +87,8 @@ class Layout:
     localisation_json = _Below("results", "localisation.json")
     """How well frame scores locate what is spoofed."""
     localisation_text = _Below("results", "localisation.txt")
+    robustness = _Below("results", "robustness")
+    """What degraded copies of evaluation sets cost the networks: a folder per set."""
     launch_log = _Below("launch.log")
     """Everything that a launched run prints, of all its starts."""
     launch_state = _Below("launch.json")
@@ -106,6 +108,10 @@ class Layout:
     def score_files(self) -> list[Path]:
         """Return the existing score files of all networks, sorted by path."""
         return sorted(self.scores.glob("*/*.txt"))
+
+    def robustness_records(self) -> list[Path]:
+        """Return the results of the existing studies of robustness, sorted by path."""
+        return sorted(self.robustness.glob(f"*/{RESULTS_JSON}"))
 
     def trials_file(self, corpus: str) -> Path:
         """Return the path of the trials' labels and columns, for results by attack and the like."""

@@ -55,6 +55,7 @@ from asdf.settings.sections.runs import (
     Computing,
     Paths,
     Recipe,
+    Robustness,
     Tracking,
 )
 from asdf.settings.sections.tasks import SOURCE_HEADS, Distillation, Localisation, Source
@@ -94,6 +95,7 @@ class Sections(KnownNames):
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     tracking: Tracking = field(default_factory=Tracking)
+    robustness: Robustness = field(default_factory=Robustness)
     recipe: Recipe = field(default_factory=Recipe)
     declared: dict[str, Any] = field(default_factory=dict)
     """The sections that classes of the user's declare, by their names: `settings.my_section.x`

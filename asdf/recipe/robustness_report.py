@@ -1,0 +1,105 @@
+"""What degraded copies of evaluation sets cost the networks of a run, next to its other results.
+
+Invariant: the trials follow from the set and the seed; what a stopped start has measured is not
+measured again. One process measures, since the others would wait for it in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from asdf.recipe.run import Run
+from asdf.robustness import (
+    Material,
+    Plan,
+    Rival,
+    choose_conditions,
+    run_study,
+    study_files,
+)
+from asdf.runs.files import write_text
+from asdf.runs.log import LOG
+from asdf.runs.seeds import generator
+from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
+
+
+def measure_robustness(run: Run, networks: Sequence[str]) -> None:
+    """Measure the networks on degraded copies of the sets of `robustness.sets`, and write results.
+
+    Raises:
+        AsdfError: a class is missing, a network has other weights elsewhere that are gone, or an
+            output cannot be written.
+        UsageError: a degradation is not known.
+    """
+    settings = run.settings.robustness
+    if not settings.sets:
+        return
+    if run.world.size > 1:
+        LOG.info(
+            "robustness is measured by one process alone: start the config again as one, with "
+            "recipe.start_stage=3"
+        )
+        return
+    for name in settings.sets:
+        utterances, _ = run.evaluation_utterances(name)
+        trials = draw_trials(utterances, settings.max_trials, run.settings.recipe.seed)
+        _measure(run, networks, trials, run.evaluated_name(name))
+
+
+def draw_trials(utterances: TrialList, count: int | None, seed: int) -> TrialList:
+    """Return up to `count` trials in the order of the list, half of them of each class.
+
+    A class that has fewer leaves its turns to the other; None: all trials.
+    """
+    if count is None or count >= len(utterances):
+        return utterances
+    order = generator(seed, "robustness trials", utterances.name).permutation(len(utterances))
+    labels = utterances.labels[order]
+    bona_fide = order[labels == 1]
+    spoof = order[labels == 0]
+    of_bona_fide = min(len(bona_fide), max(count // 2, count - len(spoof)))
+    chosen = [bona_fide[:of_bona_fide], spoof[: count - of_bona_fide]]
+    return utterances.select(np.sort(np.concatenate(chosen)))
+
+
+def _measure(run: Run, networks: Sequence[str], trials: TrialList, name: str) -> None:
+    settings = run.settings.robustness
+    paths = tuple(str(trials.path(index)) for index in range(len(trials)))
+    material = Material(paths)
+    chosen = choose_conditions(material, settings.only)
+    folder = run.folders.layout.robustness / name
+    LOG.info(
+        "robustness on %s: %d trials, %d conditions", name, len(trials), len(chosen.conditions)
+    )
+    plan = Plan(
+        trials=trials,
+        conditions=chosen.conditions,
+        material=material,
+        folder=folder,
+        seed=run.settings.recipe.seed,
+        workers=settings.workers,
+        say=LOG.info,
+    )
+    rivals = [_open(run, network) for network in networks]
+    study = run_study(plan, rivals)
+    made_by = {"ASDF": VERSION, "config": run.config}
+    for rival in rivals:
+        made_by[f"SHA-256 of {rival.name}"] = rival.digest
+    for file, content in study_files(study, chosen, made_by).items():
+        write_text(folder / file, content)
+    LOG.info("written to %s: report.html, results.*, scores/", folder)
+
+
+def _open(run: Run, network: str) -> Rival:
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.made_by import network_digest
+
+    path = run.folders.networks / network
+    weights = run.folders.weights(run.settings.front_end.weights)
+    # Weights that are left out of the file are where training found them.
+    detector = Detector(path, run.world.device, run.recipe_folder, base=weights)
+    return Rival(Path(network).stem, detector, network_digest(path))
