@@ -86,6 +86,20 @@ def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
     return text
 
 
+def numbered(names: Sequence[str]) -> list[str]:
+    """Return the names, each but the first of equal ones with its number: 'net', 'net #2'."""
+    result: list[str] = []
+    for name in names:
+        other = name
+        number = 1
+        # Not a count of equal names: a system may itself be called 'net #2'.
+        while other in result:
+            number += 1
+            other = f"{name} #{number}"
+        result.append(other)
+    return result
+
+
 def quoted_and_more(names: Sequence[str], shown: int) -> str:
     """Return the first names in quotation marks, and '...' for others: "'a', 'b', ..."."""
     quoted = list(map(repr, names[:shown]))

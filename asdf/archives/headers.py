@@ -166,7 +166,10 @@ def _headers(path: Path) -> Iterator[tuple[tarfile.TarInfo, int]]:
     with (
         path.open("rb", buffering=_READ_AHEAD) as file,
         tarfile.open(
-            fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape"
+            fileobj=file,
+            mode="r:",
+            encoding="utf-8",
+            errors="surrogateescape",
         ) as archive,
     ):
         while (member := archive.next()) is not None:

@@ -34,6 +34,8 @@ from asdf.text import AnyPath
 # A tar may stand for the folder of its name; a parquet file is named itself.
 _SUFFIXES = (".tar", PARQUET)
 _MISSING = (FileNotFoundError, NotADirectoryError)
+# Without O_NONBLOCK the opening of a pipe waits for someone to write to it, maybe for ever.
+_READ = os.O_RDONLY | open_flags("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
 
 
 def find_folder(folder: AnyPath) -> FolderInArchive | None:
@@ -131,9 +133,7 @@ def open_file(path: AnyPath) -> BinaryIO:
 
 
 def _open_ordinary(path: AnyPath) -> int:
-    # Without O_NONBLOCK the opening of a pipe waits for someone to write to it, maybe for ever.
-    flags = open_flags("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
-    descriptor = os.open(path, os.O_RDONLY | flags)
+    descriptor = os.open(path, _READ)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor

@@ -227,7 +227,10 @@ class _Passes:
         self._progress = progress
 
     def occlude(
-        self, chosen: Iterable[Flags], score: float, what: str = "replacing cells"
+        self,
+        chosen: Iterable[Flags],
+        score: float,
+        what: str = "replacing cells",
     ) -> Floats:
         """Return by how much the score falls for each choice of replaced cells."""
         all_chosen = list(chosen)

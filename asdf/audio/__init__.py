@@ -3,9 +3,15 @@
 torch is imported only where it is needed, to resample and for Silero VAD.
 """
 
-from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.reading import audio_length, decoded_length, read_audio
-from asdf.audio.speech import cut_to_speech, measure_speech, read_speech, speech_mask
+from asdf.audio.speech import (
+    crop_start,
+    cut_to_speech,
+    measure_speech,
+    read_speech,
+    repeat_to,
+    speech_mask,
+)
 
 __all__ = [
     "audio_length",

@@ -65,7 +65,10 @@ class BlockPlan:
 
 
 def draw_notches(
-    settings: RawBoost, lowest_db: np.ndarray, highest_db: np.ndarray, rng: Generator
+    settings: RawBoost,
+    lowest_db: np.ndarray,
+    highest_db: np.ndarray,
+    rng: Generator,
 ) -> Notches:
     """Draw K filters, with gains between `lowest_db` and `highest_db` (K,).
 

@@ -130,7 +130,10 @@ def _opened(path: AnySource, containers: str) -> Iterator[tuple[BinaryIO, Any]]:
 
 
 def _decode_container(
-    container: Any, file: BinaryIO, path: AnySource, max_bytes: int | None
+    container: Any,
+    file: BinaryIO,
+    path: AnySource,
+    max_bytes: int | None,
 ) -> Decoded:
     """Decode the first sound track of an open container, which lies in `file`."""
     if not container.streams.audio:

@@ -132,7 +132,9 @@ def last_opened() -> AnySource | None:
 
 
 def _inspect_container(
-    file: soundfile.SoundFile, opened: FileBytes, path: AnySource
+    file: soundfile.SoundFile,
+    opened: FileBytes,
+    path: AnySource,
 ) -> _Inspection:
     """Look at what libsndfile does not in a file of its format."""
     if file.format == "FLAC":

@@ -1,4 +1,5 @@
-"""The speech of a recording: the samples that count in training, in measuring and in scoring.
+"""The speech of a recording: the samples that count in training, in measuring and in scoring, and
+brought to the length that a batch needs.
 
 Invariant: whoever reads a recording through this file gets the same samples for the same settings.
 Without speech activity detection the speech is the whole recording, of which a part can be read by
@@ -8,6 +9,10 @@ loudest one, which may be the last.
 Energy is judged in relation to the loudest frame of the recording itself, so the result does not
 depend on the level. A recording in which nothing is speech (digital silence) is left whole: a trial
 list needs a score of every trial, and an empty waveform has none.
+
+No sample is made up. A long waveform is cut; a short one is repeated from its start, as the
+published recipes of the field do, instead of padded with zeros, which a network learns to
+recognise.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from asdf.audio.reading import audio_length, decoded_length, read_audio
 from asdf.audio.recording_sources import AnySource
@@ -192,3 +198,33 @@ def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
     first = speech[0]
     last = speech[-1]
     return waveform[first : last + 1]
+
+
+def crop_start(length: int, samples: int, rng: Generator) -> int:
+    """Draw where a crop of `samples` out of `length` begins; 0 when there is no choice.
+
+    All positions are equally likely.
+    """
+    latest = max(length - samples, 0)
+    return int(rng.integers(latest, endpoint=True))
+
+
+def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
+    """Repeat `waveform` (T,) whole and cut it to exactly (samples,); return it if it is as long.
+
+    Raises:
+        ValueError: the waveform is empty.
+    """
+    if len(waveform) >= samples:
+        return waveform
+    if len(waveform) == 0:
+        raise ValueError("a waveform without samples cannot be repeated")
+    repeated = np.empty(samples, waveform.dtype)
+    done = len(waveform)
+    repeated[:done] = waveform
+    # What is done is a whole number of repetitions, so it can be repeated in its turn.
+    while done < samples:
+        more = min(done, samples - done)
+        repeated[done : done + more] = repeated[:more]
+        done += more
+    return repeated

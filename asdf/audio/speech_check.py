@@ -324,7 +324,10 @@ def _window_correlation() -> np.ndarray:
 
 
 def _describe_voice(
-    active: np.ndarray, peaks: Floats, pitch: Floats, seconds: float
+    active: np.ndarray,
+    peaks: Floats,
+    pitch: Floats,
+    seconds: float,
 ) -> list[float]:
     """Return how much is voiced, and how the pitch moves: voices glide, and begin and end."""
     voiced = active & (peaks > _VOICED)

@@ -116,7 +116,9 @@ def attacks_of_one_language(rows: Sequence[Row]) -> list[Group]:
 
 
 def contradicted_labels(
-    results: Sequence[Result], labels: Flags, rows: Sequence[Row]
+    results: Sequence[Result],
+    labels: Flags,
+    rows: Sequence[Row],
 ) -> list[Group]:
     """Find recordings whose label most of the shortcuts contradict."""
     shortcuts = [

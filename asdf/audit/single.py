@@ -172,10 +172,18 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
         are_codes.append(is_word)
     matrix = np.stack(inputs, axis=1)
     model = HistGradientBoostingClassifier(
-        categorical_features=are_codes, max_iter=60, early_stopping=False, random_state=0
+        categorical_features=are_codes,
+        max_iter=60,
+        early_stopping=False,
+        random_state=0,
     )
     shares = cross_val_predict(
-        model, matrix, labels, groups=folds, cv=LeaveOneGroupOut(), method="predict_proba"
+        model,
+        matrix,
+        labels,
+        groups=folds,
+        cv=LeaveOneGroupOut(),
+        method="predict_proba",
     )
     probabilities = np.clip(shares[:, 1], 1e-6, 1 - 1e-6)
     scores: Floats = np.log(probabilities) - np.log1p(-probabilities)
@@ -183,7 +191,10 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
 
 
 def separate(
-    scores: Floats, labels: Flags, groups: Sequence[str] | None, replicates: int
+    scores: Floats,
+    labels: Flags,
+    groups: Sequence[str] | None,
+    replicates: int,
 ) -> Separation:
     """Return how well scores tell the classes apart.
 
@@ -198,7 +209,10 @@ def separate(
 
 
 def permutation_tests(
-    codes: Sequence[Indices], labels: Flags, groups: Sequence[str] | None, permutations: int
+    codes: Sequence[Indices],
+    labels: Flags,
+    groups: Sequence[str] | None,
+    permutations: int,
 ) -> list[float]:
     """Return, for each feature, how likely chance ties it to the labels as closely.
 

@@ -75,7 +75,11 @@ class Written:
 
 
 def write_browser_folder(
-    folder: Path, network: nn.Module, detector: Detector, runtime: Runtime, int8: bool = False
+    folder: Path,
+    network: nn.Module,
+    detector: Detector,
+    runtime: Runtime,
+    int8: bool = False,
 ) -> Written:
     """Write the page of a network, which is also open as `detector`.
 
@@ -150,7 +154,10 @@ def _rules(detector: Detector, search: PartSearch | None) -> dict[str, Any]:
 
 
 def _describe(
-    detector: Detector, runtime: Runtime, contents: Mapping[str, bytes], precision: str
+    detector: Detector,
+    runtime: Runtime,
+    contents: Mapping[str, bytes],
+    precision: str,
 ) -> dict[str, Any]:
     """Return what the page knows of the network, as plain values."""
     heading = make_heading(detector, Path(detector.source).name, are_trials=False)

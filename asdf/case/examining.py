@@ -83,7 +83,9 @@ class Examined:
 
 
 def examine(
-    detector: Detector, names: list[str], window: tuple[float, float]
+    detector: Detector,
+    names: list[str],
+    window: tuple[float, float],
 ) -> Iterator[Examined]:
     """Yield what is known of each recording, in their order.
 

@@ -68,7 +68,11 @@ def print_page(page: str, path: Path, date: str = "") -> None:
         command = [browser, *_OPTIONS, profile, f"--print-to-pdf={printed}", source.as_uri()]
         try:
             ended = subprocess.run(
-                command, capture_output=True, timeout=_TIMEOUT_S, check=False, text=True
+                command,
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+                text=True,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise AsdfError(f"{browser} cannot print the page: {error}.") from None

@@ -96,7 +96,10 @@ def resting_layers(network: nn.Module, frozen: bool) -> list[str]:
 
 
 def check_base(
-    network: nn.Module, state: Mapping[str, Tensor], entry: Any, path: Path | None
+    network: nn.Module,
+    state: Mapping[str, Tensor],
+    entry: Any,
+    path: Path | None,
 ) -> None:
     """Make sure that the layers that a file leaves out have the numbers that it was trained with.
 

@@ -48,7 +48,9 @@ _ALLOWED: list[Any] = [
 
 
 def read_weights_file(
-    path: str | Path, kind: str = "weights from", mapped: bool = True
+    path: str | Path,
+    kind: str = "weights from",
+    mapped: bool = True,
 ) -> dict[str, Any]:
     """Return the dictionary that a file of `torch.save` holds, on the CPU.
 
@@ -108,7 +110,10 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
         with torch.serialization.safe_globals(_ALLOWED):
             # The legacy format cannot be mapped, and torch raises an error if it is to be.
             content = torch.load(
-                path, map_location="cpu", weights_only=True, mmap=mapped and zipped
+                path,
+                map_location="cpu",
+                weights_only=True,
+                mmap=mapped and zipped,
             )
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(_reason_of(error)) from None

@@ -33,8 +33,8 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
 from asdf.runs.streams import is_stdout
-from asdf.tables.labels import numbered
 from asdf.tables.table import each
+from asdf.text import numbered
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION

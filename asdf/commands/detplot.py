@@ -130,7 +130,9 @@ def curves_of(
 
 
 def _condition_curves(
-    scores: Scores, trials: TrialList | None, column: str
+    scores: Scores,
+    trials: TrialList | None,
+    column: str,
 ) -> dict[str, ThinnedCurve]:
     """Return the curve of each condition of a column, of the trials that `evaluate` takes."""
     from asdf.metrics.detection import DetCurve

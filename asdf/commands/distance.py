@@ -11,10 +11,9 @@ give. A detector that is far from home may be wrong more often than its error ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -80,7 +79,12 @@ def main(arguments: list[str]) -> int:
 
     training = _read(args.training, args.only)
     new = _read(args.new, args.only)
-    _check_same_network(args, training.how, new.how)
+    for name in ("sha256", "scored", "sad", "precision"):
+        if training.how.get(name) != new.how.get(name):
+            raise AsdfError(
+                f"{args.training} and {args.new} were not computed alike: they differ in "
+                f"{name!r}. Embed both lists with the same network and options."
+            )
     distance = measure_distance(
         training.embeddings_NE,
         new.embeddings_NE,
@@ -122,14 +126,3 @@ def _speakers(embeddings: Embeddings) -> list[str] | None:
     if speakers is None or not all(speakers):
         return None
     return list(speakers)
-
-
-def _check_same_network(
-    args: DistanceOptions, training: Mapping[str, Any], new: Mapping[str, Any]
-) -> None:
-    for name in ("sha256", "scored", "sad", "precision"):
-        if training.get(name) != new.get(name):
-            raise AsdfError(
-                f"{args.training} and {args.new} were not computed alike: they differ in "
-                f"{name!r}. Embed both lists with the same network and options."
-            )

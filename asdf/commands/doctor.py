@@ -53,7 +53,9 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"--wait {args.wait:g}: more than 0 seconds are needed.")
     stream = text_stream([args.json])
     findings = show_findings(examine(args.folder, args.wait), stream)
-    write_outputs([(args.json, lambda path: write_text(path, _to_json(findings)))])
+    record = {"version": describe_version(), "findings": [asdict(finding) for finding in findings]}
+    text = json.dumps(record, indent=1) + "\n"
+    write_outputs([(args.json, lambda path: write_text(path, text))])
     return int(any(finding.status == MISSING for finding in findings))
 
 
@@ -62,18 +64,14 @@ def show_findings(findings: Iterable[Finding], stream: TextIO) -> list[Finding]:
     shown = []
     for finding in findings:
         shown.append(finding)
-        _show_finding(finding, stream)
+        lines = _wrap(f"{finding.status:<{len(_INDENT)}}{finding.name}: {finding.text}")
+        if finding.mend:
+            lines += _wrap(f"{_INDENT}-> {finding.mend}")
+        show("\n".join(lines), stream)
+        # The next one may take a while.
+        stream.flush()
     show(_summary(shown), stream)
     return shown
-
-
-def _show_finding(finding: Finding, stream: TextIO) -> None:
-    lines = _wrap(f"{finding.status:<{len(_INDENT)}}{finding.name}: {finding.text}")
-    if finding.mend:
-        lines += _wrap(f"{_INDENT}-> {finding.mend}")
-    show("\n".join(lines), stream)
-    # The next one may take a while.
-    stream.flush()
 
 
 def _wrap(text: str) -> list[str]:
@@ -92,8 +90,3 @@ def _summary(findings: Sequence[Finding]) -> str:
     warnings = statuses.count(WARNING)
     missing = statuses.count(MISSING)
     return f"{len(findings)} looked at: {missing} missing, {warnings} with a warning"
-
-
-def _to_json(findings: Sequence[Finding]) -> str:
-    record = {"version": describe_version(), "findings": [asdict(finding) for finding in findings]}
-    return json.dumps(record, indent=1) + "\n"

@@ -50,7 +50,9 @@ def draw_picture(path: Path, embeddings: Embeddings, args: PictureOptions) -> No
 
     picture = embedding_picture(embeddings, args.by, args.method)
     if path.suffix == ".svg":
-        write_text(path, picture.svg())
+        from asdf.report import points_svg
+
+        write_text(path, points_svg(picture))
     else:
         from asdf.report.plots import write_embedding_plot
 

@@ -29,167 +29,64 @@ from __future__ import annotations
 
 import importlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
-from asdf.commands.evaluate_cross_test import cross_test_files, read_cross_test
+from asdf.commands.evaluate_cross_test import check_cross_test, run_cross_test
+from asdf.commands.evaluate_groups import with_groups, write_groups
 from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
+from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import (
     UNDIVIDED,
     Protocol,
-    ScoreFilesOptions,
     System,
-    ThresholdOptions,
     check_thresholds,
     named_systems,
     read_protocol_option,
     read_system_scores,
     threshold_of,
 )
-from asdf.commands.options import Command, option, replicates_option
+from asdf.commands.options import Command
 from asdf.commands.outputs import (
-    check_file,
     check_inputs,
     check_overwriting,
     output_name,
+    replicates_bar,
     show,
     text_stream,
     write_outputs,
 )
-from asdf.errors import AsdfError, UsageError
-from asdf.metrics.groups import compare_groups
-from asdf.metrics.results import FEW, JOINED, joined_columns
+from asdf.errors import UsageError
+from asdf.metrics.results import JOINED
 from asdf.metrics.several_systems import (
     different_lengths,
     different_trials,
-    leaders,
+    leading_systems,
     mixed_precisions,
-    speakers_of,
 )
-from asdf.metrics.summary import Progress, Summary, known_columns, summarise
+from asdf.metrics.summary import Summary, summarise
 from asdf.report import (
-    cross_test_page,
     csv_with_seeds,
-    file_configurations,
-    groups_page,
     json_with_seeds,
+    latex_with_seeds,
     over_seeds_of,
-    seeds_to_latex,
     summary_text,
     systems_text,
-    to_csv,
-    to_latex,
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
-from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
-    """Options of the command."""
-
-    asv_scores: Path | None = option(
-        "'SOURCE KEY SCORE' of an ASV system, for t-DCF",
-        metavar="F",
-    )
-    asv_keys: Path | None = option(
-        "keys of ASV scores that have none (ASVspoof 2021)",
-        metavar="F",
-    )
-    by: str | None = option(
-        "columns of P to break results down by (attack), whose groups are compared where both"
-        " classes have them; gender+language: both together",
-        metavar="C,C",
-    )
-    cross_test: str | None = option(
-        "columns that tell sets of spoofs and sets of genuine speech apart, each pair of which gets"
-        " an EER, such as attack,language; `file` is the score file",
-        metavar="S,G",
-    )
-    replicates: int = replicates_option(
-        "replicates of the bootstrap (%(default)s); 0: no intervals"
-    )
-    set: str = option(
-        "name of the set in the output",
-        metavar="NAME",
-        default="",
-    )
-    scored_length: str | None = option(
-        "how much of each recording was scored, where the file does not say it: published (64,600"
-        " samples), whole, or a number of samples",
-        metavar="L",
-    )
-    json: Path | None = option(
-        "write everything with all digits",
-        metavar="OUT",
-    )
-    csv: Path | None = option(
-        "write a row for each system and condition",
-        metavar="OUT",
-    )
-    latex: Path | None = option(
-        "write tables for a paper (booktabs)",
-        metavar="OUT",
-    )
-    html: Path | None = option(
-        "write a page of --cross-test, or of the groups of --by",
-        metavar="OUT",
-    )
-    plot: Path | None = option(
-        "draw the DET curves, of one system also by the columns of --by: .pdf, .png, .svg",
-        metavar="OUT",
-        check=check_file,
-    )
-    calibration: str | None = option(
-        "turn scores of this calibrated network into its likelihood ratios first",
-        metavar="NETWORK",
-    )
-    tippett: Path | None = option(
-        "draw for both classes how large the likelihood ratios are; of scores that are natural-log"
-        " ratios, as those of a calibrated network",
-        metavar="OUT",
-        check=check_file,
-    )
-    ece: Path | None = option(
-        "draw the empirical cross-entropy of likelihood ratios over the prior odds, as they are and"
-        " after PAV",
-        metavar="OUT",
-        check=check_file,
-    )
-    reliability: Path | None = option(
-        "draw how often recordings are bona fide by what likelihood ratios state",
-        metavar="OUT",
-        check=check_file,
-    )
-    title: str = option(
-        "above the plots",
-        metavar="TEXT",
-        default="",
-    )
-    # `submission` writes them now.
-    submission: Path | None = option(
-        "write the scores in a challenge's format",
-        hidden=True,
-    )
-    format: str | None = option(
-        "format of the submission",
-        choices=FORMATS,
-        hidden=True,
-    )
-
 
 COMMAND = Command(
     "evaluate",
@@ -214,18 +111,24 @@ def main(arguments: list[str]) -> int:
     if any(_plots(args)):
         # Without matplotlib this ends with an error, before the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
+    facts = [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
     protocol = read_protocol_option(args)
     if args.cross_test:
-        _cross_test(args, arguments, systems, protocol, screen)
+        run_cross_test(args, facts, systems, protocol, screen)
         return 0
     columns = _columns(args.by, protocol.trials)
     summaries = _summarise(args, systems, protocol, columns)
-    leading = _leading(summaries, protocol.trials, args.replicates)
-    over = _over_seeds(args, systems, summaries, protocol.trials)
+    leading: dict[str, int] = {}
+    over = OverSeeds()
+    if len(summaries) > 1:
+        leading = leading_systems(summaries, protocol.trials, args.replicates)
+        paths = each(systems, "path")
+        groups = each(systems, "group")
+        over = over_seeds_of(summaries, paths, groups, protocol.trials, args.replicates)
     # Files first: where the screen is closed or full, what was computed is not lost.
     _write(args, summaries, leading, over, protocol.trials)
     if args.html:
-        _write_groups(args.html, summaries, arguments)
+        write_groups(args.html, summaries, facts)
     drawn = []
     if args.plot:
         drawn.append(_draw(args.plot, args, systems, summaries, protocol.trials))
@@ -239,82 +142,6 @@ def main(arguments: list[str]) -> int:
     for written in drawn:
         show(written, screen)
     return 0
-
-
-def _with_groups(
-    args: EvaluateOptions,
-    summary: Summary,
-    trials: TrialList | None,
-    names: Sequence[str],
-) -> Summary:
-    """Return a summary with the groups of the requested columns compared, but for attacks."""
-    compared = [name for name in names if "attack" not in name.split(JOINED)]
-    if not (args.by and compared and args.replicates) or summary.is_hard:
-        return summary
-    known = known_columns(summary.name, summary.scores, trials)
-    decided = summary.decisions
-    with _bar(f"groups of {summary.name}") as progress:
-        studies = compare_groups(
-            summary.scores,
-            joined_columns(known, compared),
-            compared,
-            replicates=args.replicates,
-            threshold=None if decided is None else decided.threshold.value,
-            progress=progress,
-        )
-    return replace(summary, groups=studies)
-
-
-def _write_groups(path: Path, summaries: Sequence[Summary], arguments: Sequence[str]) -> None:
-    """Write the page of groups.
-
-    Raises:
-        AsdfError: no column has groups that can be compared.
-    """
-    if not any(summary.groups for summary in summaries):
-        raise AsdfError(
-            f"{path} is not written: no column of --by has two groups with {FEW} trials of either "
-            "class (and --replicates 0 compares none)."
-        )
-    write_outputs([(path, lambda out: write_text(out, groups_page(summaries, _facts(arguments))))])
-
-
-def _facts(arguments: Sequence[str]) -> list[str]:
-    return [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
-
-
-def _cross_test(
-    args: EvaluateOptions,
-    arguments: Sequence[str],
-    systems: Sequence[System],
-    protocol: Protocol,
-    screen: TextIO,
-) -> None:
-    from asdf.tasks.cross_testing import cross_test_tables as tables
-
-    by = read_cross_test(args.cross_test or "")
-    name = args.set or ", ".join(system.name for system in systems)
-    with _bar(name) as progress:
-        result = cross_test_files(
-            systems,
-            protocol,
-            by,
-            ignore_others=args.ignore_others,
-            replicates=args.replicates,
-            progress=progress,
-        )
-    facts = _facts(arguments)
-    write_outputs(
-        [
-            (args.json, lambda path: write_text(path, tables.cross_test_json(name, result))),
-            (args.csv, lambda path: write_text(path, tables.cross_test_csv(name, result))),
-            (args.latex, lambda path: write_text(path, tables.cross_test_latex(name, result))),
-            (args.html, lambda path: write_text(path, cross_test_page(name, result, facts))),
-        ]
-    )
-    show(tables.cross_test_text(name, result), screen)
-    for sentence in tables.remarks(result):
-        show_error(f"warning: {name}: {sentence}")
 
 
 def _draw(
@@ -343,9 +170,7 @@ def _summarise(
     asv = None
     if args.asv_scores:
         asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
-    stated_length = None
-    if args.scored_length:
-        stated_length = parse_scored_length(args.scored_length)
+    stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
     summaries = []
     for index, system in enumerate(systems):
         scored = how_scored(system.path)
@@ -358,7 +183,7 @@ def _summarise(
         if args.calibration:
             scores = as_llrs(scores, system.path, args.calibration)
         threshold = threshold_of(args, index, scores)
-        with _bar(system.name) as progress:
+        with replicates_bar(f"intervals of {system.name}") as progress:
             summary = summarise(
                 system.name,
                 args.set,
@@ -372,41 +197,10 @@ def _summarise(
                 threshold=threshold,
                 is_hard=args.decisions,
             )
-        summaries.append(_with_groups(args, summary, protocol.trials, columns))
+        if args.by:
+            summary = with_groups(summary, protocol.trials, columns, args.replicates)
+        summaries.append(summary)
     return summaries
-
-
-def _over_seeds(
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    summaries: Sequence[Summary],
-    trials: TrialList | None,
-) -> OverSeeds:
-    """Return the results of systems that differ by their seed alone, put together."""
-    if len(systems) < 2:
-        return OverSeeds()
-    names = [system.name for system in systems]
-    paths = [system.path for system in systems]
-    configurations = file_configurations(names, paths, [system.group for system in systems])
-    by_name = dict(zip(names, summaries, strict=True))
-    of_name = dict(zip(names, paths, strict=True))
-    return over_seeds_of(configurations, by_name, of_name, trials, args.replicates)
-
-
-def _leading(
-    summaries: Sequence[Summary], trials: TrialList | None, replicates: int
-) -> dict[str, int]:
-    """Return the index of the best system for each metric in which one system is the best."""
-
-    def scores_and_speakers(index: int) -> tuple[Scores, Sequence[str] | None]:
-        scores = summaries[index].scores
-        return scores, speakers_of(scores, trials)
-
-    # Systems that were scored from different lengths have no common best one, decisions no EER.
-    if len(summaries) < 2 or different_lengths(summaries) or summaries[0].is_hard:
-        return {}
-    results = [summary.result for summary in summaries]
-    return leaders(results, scores_and_speakers, replicates)
 
 
 def _write(
@@ -416,26 +210,18 @@ def _write(
     over: OverSeeds,
     trials: TrialList | None,
 ) -> None:
-    scores = summaries[0].scores
-    decisions = summaries[0].decisions
-    threshold = decisions.threshold.value if decisions else None
+    first = summaries[0]
+    threshold = first.decisions.threshold.value if first.decisions else None
 
-    def write_latex(path: Path) -> None:
-        latex = to_latex(summaries, leading)
-        if over.by_set:
-            by_name = {summary.name: summary for summary in summaries}
-            latex += "\n" + seeds_to_latex(over, by_name)
-        write_text(path, latex)
+    def write_scores(path: Path) -> None:
+        write_submission(path, args.format or "", first.scores, trials, threshold)
 
     write_outputs(
         [
             (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
-            (args.csv, lambda path: write_text(path, csv_with_seeds(to_csv(summaries), over))),
-            (args.latex, write_latex),
-            (
-                args.submission,
-                lambda path: write_submission(path, args.format or "", scores, trials, threshold),
-            ),
+            (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
+            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
+            (args.submission, write_scores),
         ]
     )
 
@@ -488,7 +274,7 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     if args.calibration and (args.decisions or len(systems) > 1):
         raise UsageError("--calibration is of the scores of one network: give one score file.")
     if args.cross_test:
-        _check_cross_test(args)
+        check_cross_test(args)
     elif args.html and not args.by:
         raise UsageError("--html is the page of --cross-test, or of --by: give one of them too.")
     check_thresholds(args, systems)
@@ -498,31 +284,6 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     inputs += map(Path, args.threshold_from)
     check_inputs(inputs)
     check_overwriting(inputs, _outputs(args))
-
-
-def _check_cross_test(args: EvaluateOptions) -> None:
-    """Raise UsageError for options that a cross-test has no use for."""
-    read_cross_test(args.cross_test or "")
-    others = {
-        "--by": args.by,
-        "--plot": args.plot,
-        "--calibration": args.calibration,
-        "--tippett": args.tippett,
-        "--ece": args.ece,
-        "--reliability": args.reliability,
-        "--asv-scores": args.asv_scores,
-        "--scored-length": args.scored_length,
-        "--submission": args.submission,
-        "--decisions": args.decisions,
-        "--threshold": args.threshold is not None,
-        "--threshold-from": args.threshold_from,
-        "--threshold-of": args.threshold_of,
-    }
-    named = [name for name, value in others.items() if value]
-    if named:
-        raise UsageError(
-            f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
-        )
 
 
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
@@ -553,21 +314,6 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         known = ", ".join(existing) if trials else "only attack without --protocol"
         raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. There is {known}.")
     return names
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[Progress]:
-    """Show a bar on a terminal, for bootstraps that take more than a moment."""
-    from tqdm import tqdm
-
-    title = name if name.startswith("groups") else f"intervals of {name}"
-    with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield progress
 
 
 def _print_submission(args: EvaluateOptions, trials: int, screen: TextIO) -> None:

@@ -1,41 +1,53 @@
-"""`evaluate --cross-test`: the files of one system, each set of spoofs against genuine sets.
-
-Invariant: the files are parts of one system's scores. With a protocol they are joined before they
-are matched with it, so that each part may hold some of its trials; without one, each file has its
-labels, and may hold one class alone.
-"""
+"""`evaluate --cross-test`: the files of one system, each set of spoofs against genuine sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TextIO
 
-import numpy as np
-
+from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import Protocol, System
+from asdf.commands.outputs import replicates_bar, show, write_outputs
 from asdf.errors import UsageError
 from asdf.metrics.summary import known_columns
-from asdf.tables.table import each
-from asdf.trials.formats import ScoreFile, read_score_file
-from asdf.trials.matching import match_file
-from asdf.trials.score_file import Scores
-
-if TYPE_CHECKING:
-    from asdf.metrics.summary import Progress
-    from asdf.tasks.cross_testing.cross_test import CrossTest
-    from asdf.trials.trial_list import TrialList
+from asdf.report import cross_test_page
+from asdf.runs.files import write_text
+from asdf.runs.streams import show_error
+from asdf.tasks.cross_testing import cross_test_tables as tables
+from asdf.tasks.cross_testing.cross_test import CrossTest, cross_test
+from asdf.tasks.cross_testing.score_parts import read_parts
 
 FILE = "file"
 """Name of the column that says which score file a trial is in."""
 
 
-def read_cross_test(text: str) -> tuple[str, str]:
-    """Return the columns of spoofs and of genuine speech that --cross-test names.
+def check_cross_test(args: EvaluateOptions) -> None:
+    """Raise UsageError for options that a cross-test has no use for."""
+    _read_columns(args.cross_test or "")
+    others = {
+        "--by": args.by,
+        "--plot": args.plot,
+        "--calibration": args.calibration,
+        "--tippett": args.tippett,
+        "--ece": args.ece,
+        "--reliability": args.reliability,
+        "--asv-scores": args.asv_scores,
+        "--scored-length": args.scored_length,
+        "--submission": args.submission,
+        "--decisions": args.decisions,
+        "--threshold": args.threshold is not None,
+        "--threshold-from": args.threshold_from,
+        "--threshold-of": args.threshold_of,
+    }
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise UsageError(
+            f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
+        )
 
-    Raises:
-        UsageError: there are not two.
-    """
+
+def _read_columns(text: str) -> tuple[str, str]:
+    """Return the columns of spoofs and of genuine speech that --cross-test names."""
     names = [word.strip() for word in text.split(",")]
     if len(names) != 2 or not all(names):
         raise UsageError(
@@ -45,85 +57,56 @@ def read_cross_test(text: str) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def cross_test_files(
+def run_cross_test(
+    args: EvaluateOptions,
+    facts: Sequence[str],
     systems: Sequence[System],
     protocol: Protocol,
-    by: tuple[str, str],
-    *,
-    ignore_others: bool,
-    replicates: int,
-    progress: Progress,
-) -> CrossTest:
-    """Read the files and compare their sets.
+    screen: TextIO,
+) -> None:
+    """Compare the sets of all files, write what is requested, and show the matrix on `screen`.
+
+    Args:
+        facts: Small print of the page.
 
     Raises:
         UsageError: the trials have no such column.
-        AsdfError: a file cannot be read or does not fit the protocol, or there is one set alone.
+        AsdfError: a file cannot be read or written, or does not fit the protocol, or there is one
+            set alone.
     """
-    from asdf.tasks.cross_testing.cross_test import cross_test
+    name = args.set or ", ".join(system.name for system in systems)
+    result = _compare_sets(args, systems, protocol, name)
+    write_outputs(
+        [
+            (args.json, lambda path: write_text(path, tables.cross_test_json(name, result))),
+            (args.csv, lambda path: write_text(path, tables.cross_test_csv(name, result))),
+            (args.latex, lambda path: write_text(path, tables.cross_test_latex(name, result))),
+            (args.html, lambda path: write_text(path, cross_test_page(name, result, facts))),
+        ]
+    )
+    show(tables.cross_test_text(name, result), screen)
+    for sentence in tables.remarks(result):
+        show_error(f"warning: {name}: {sentence}")
 
-    scores, files = _read(systems, protocol, ignore_others)
-    columns = dict(known_columns("the score files", scores, protocol.trials))
-    columns[FILE] = files
-    unknown = sorted(set(by) - set(columns))
-    if unknown:
-        more = "." if protocol.trials else "; a label file (--protocol) has more."
-        raise UsageError(
-            f"--cross-test {','.join(by)}: no column {', '.join(unknown)}. There is "
-            f"{', '.join(sorted(columns))}{more}"
-        )
-    return cross_test(scores, columns, by, replicates=replicates, progress=progress)
 
-
-def _read(
+def _compare_sets(
+    args: EvaluateOptions,
     systems: Sequence[System],
     protocol: Protocol,
-    ignore_others: bool,
-) -> tuple[Scores, list[str]]:
-    """Return the scores of all files, and the name of the file of each."""
-    trials = protocol.trials
-    parts = []
-    names: list[str] = []
-    for system in systems:
-        if trials is None:
-            scores = read_score_file(system.path).labelled(system.path, both_classes=False)
-            parts.append(ScoreFile(scores.ids, scores.scores, scores.labels, scores.attacks))
-        else:
-            # The first line, which the format is known by, may be of another subset.
-            known = partial(_is_trial, protocol.whole or trials)
-            parts.append(read_score_file(system.path, known))
-        names += [system.name] * len(parts[-1].ids)
-    joined = _join(parts)
-    if trials is None:
-        columns = {} if joined.attacks is None else {"attack": joined.attacks}
-        assert joined.labels is not None
-        return Scores(joined.ids, joined.labels, joined.scores, columns=columns), names
-    where = ", ".join(str(system.path) for system in systems)
-    matched = match_file(where, joined, trials, protocol.whole, ignore_others).scores
-    of_trial = dict(zip(joined.ids, names, strict=True))
-    return matched, [of_trial[utterance] for utterance in matched.ids]
-
-
-def _is_trial(
-    trials: TrialList,
-    utterance: str,
-) -> bool:
-    return trials.index_of(utterance) is not None
-
-
-def _join(parts: Sequence[ScoreFile]) -> ScoreFile:
-    ids: list[str] = []
-    labels = []
-    attacks: list[str] = []
-    for part in parts:
-        ids += part.ids
-        if part.labels is not None:
-            labels.append(part.labels)
-        # A file without attacks has trials of no known attack.
-        attacks += part.attacks or [""] * len(part.ids)
-    return ScoreFile(
-        ids,
-        np.concatenate(each(parts, "scores")),
-        np.concatenate(labels) if len(labels) == len(parts) else None,
-        attacks if any(attacks) else None,
-    )
+    name: str,
+) -> CrossTest:
+    by = _read_columns(args.cross_test or "")
+    with replicates_bar(f"intervals of {name}") as progress:
+        files = {system.name: system.path for system in systems}
+        scores, file_of = read_parts(
+            files, protocol.trials, protocol.whole, ignore_others=args.ignore_others
+        )
+        columns = {**known_columns("the score files", scores, protocol.trials), FILE: file_of}
+        unknown = sorted(set(by) - set(columns))
+        if unknown:
+            more = "." if protocol.trials else "; a label file (--protocol) has more."
+            raise UsageError(
+                f"--cross-test {','.join(by)}: no column {', '.join(unknown)}. There is "
+                f"{', '.join(sorted(columns))}{more}"
+            )
+        return cross_test(scores, columns, by, replicates=args.replicates, progress=progress)

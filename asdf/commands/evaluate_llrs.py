@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
+from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.metrics.summary import Summary
 from asdf.runs.streams import show_error
 from asdf.trials.score_file import Scores
-
-
-class LlrPlots(Protocol):
-    """The options of the plots."""
-
-    @property
-    def tippett(self) -> Path | None:
-        """Path of the Tippett plot."""
-
-    @property
-    def ece(self) -> Path | None:
-        """Path of the empirical cross-entropy."""
-
-    @property
-    def reliability(self) -> Path | None:
-        """Path of the reliability diagram."""
-
-    @property
-    def title(self) -> str:
-        """Title above each."""
 
 
 def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
@@ -67,7 +47,7 @@ def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
     return Scores.of(scores, calibration.llr(scores.scores))
 
 
-def draw_llrs(args: LlrPlots, summaries: Sequence[Summary]) -> list[str]:
+def draw_llrs(args: EvaluateOptions, summaries: Sequence[Summary]) -> list[str]:
     """Write the plots that are requested; return what was written and what it shows, in lines.
 
     Warns of scores that are no calibrated ratios: with those of 1 one would know more.
@@ -76,8 +56,6 @@ def draw_llrs(args: LlrPlots, summaries: Sequence[Summary]) -> list[str]:
         UsageError: matplotlib is not installed, or a suffix is none of a plot.
         AsdfError: a file cannot be written.
     """
-    if not (args.tippett or args.ece or args.reliability):
-        return []
     from asdf.report.plots import ece_plot, reliability_plot, save_figure, tippett_plot
 
     curves = {summary.name: DetCurve.of_scores(summary.scores) for summary in summaries}

@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING
 
 from asdf.commands.options import argument, flag, option
 from asdf.commands.outputs import input_name
-from asdf.errors import AsdfError, UsageError
+from asdf.commands.threshold_sources import (
+    LabelFile,
+    threshold_of_network,
+    threshold_of_set,
+)
+from asdf.errors import UsageError
 from asdf.metrics.decisions import Threshold
-from asdf.metrics.thresholds import THRESHOLD_RULES, choose_threshold, score_threshold
+from asdf.metrics.thresholds import THRESHOLD_RULES
 from asdf.runs.streams import show_error
-from asdf.tables.labels import names_of, numbered
+from asdf.tables.labels import differing_parts
+from asdf.text import numbered
 from asdf.trials.decision_file import BETWEEN
 
 if TYPE_CHECKING:
@@ -28,13 +34,7 @@ if TYPE_CHECKING:
 UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
 """Why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
 
-_IN_WORDS = {
-    "eer": "at the EER",
-    "min-dcf": "at the minDCF",
-    "best-f1": "at the best macro-F1",
-    "best-accuracy": "at the best accuracy",
-    "best-balanced-accuracy": "at the best balanced accuracy",
-}
+_SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
 
 
@@ -162,6 +162,30 @@ def named_systems(words: Sequence[str]) -> list[System]:
     return list(map(System, names, paths, groups))
 
 
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest names that distinguish score files.
+
+    They are the names of the files, or the parts of their paths that differ. A file that is named
+    twice gets a number behind its second name.
+    """
+    parts = list(map(_path_parts, paths))
+    stems = [file_parts[-1] for file_parts in parts]
+    if len(set(stems)) == len(stems):
+        return stems
+    return numbered(list(map("/".join, differing_parts(parts))))
+
+
+def _path_parts(path: Path) -> list[str]:
+    """Return the folders of a path and the name of its file without the suffix of a score file."""
+    name = path.name.removesuffix(".gz")
+    stem = name
+    if name.endswith(_SUFFIXES):
+        stem, _, _ = name.rpartition(".")
+    parts = [*path.parts[:-1], stem or name]
+    # A file's name may hold bytes that are no text, and outputs are text.
+    return [part.encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
+
+
 def _split_name(word: str) -> tuple[str | None, list[Path]]:
     """Return the name that a word states, if any, and its files."""
     name, sign, path = word.partition("=")
@@ -269,48 +293,9 @@ def threshold_of(args: ThresholdOptions, index: int, scores: Scores) -> Threshol
     if args.threshold is not None:
         return Threshold(args.threshold, "as stated")
     if args.threshold_of:
-        return _threshold_of_network(args.threshold_of[index])
+        return threshold_of_network(args.threshold_of[index])
     if args.threshold_from:
-        return _threshold_of_set(args, Path(args.threshold_from[index]), scores)
+        labels = LabelFile(args.threshold_protocol, args.threshold_subset)
+        path = Path(args.threshold_from[index])
+        return threshold_of_set(path, labels, args.threshold_by or "eer", scores)
     return None
-
-
-def _threshold_of_set(args: ThresholdOptions, path: Path, judged: Scores) -> Threshold:
-    from asdf.corpora import choose_subset, read_protocol
-    from asdf.metrics.detection import DetCurve
-    from asdf.trials.formats import read_score_file
-    from asdf.trials.matching import read_matched
-
-    if args.threshold_protocol:
-        trials = whole = read_protocol(args.threshold_protocol)
-        if args.threshold_subset:
-            trials = choose_subset(whole, args.threshold_subset, args.threshold_protocol)
-        scores, _ = read_matched(path, trials, whole=whole)
-    else:
-        scores = read_score_file(path).labelled(path)
-    shared = len(set(scores.ids).intersection(judged.ids))
-    if shared:
-        show_error(
-            f"warning: {shared} of the {len(judged)} trials that are judged are in "
-            f"{input_name(path)}, which the threshold comes from: the decisions look better than "
-            "they are on new trials."
-        )
-    rule = args.threshold_by or "eer"
-    value = choose_threshold(DetCurve.of_scores(scores), rule)
-    return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
-
-
-def _threshold_of_network(name: str) -> Threshold:
-    # Networks are read with torch, which takes seconds to import.
-    from asdf.checkpoint.network_reading import read_network_file
-    from asdf.interchange import find_network
-    from asdf.metrics.calibration import read_calibration
-
-    file = read_network_file(find_network(name))
-    calibration = read_calibration(file.calibration, name)
-    if calibration is None:
-        raise AsdfError(
-            f"{name} is not calibrated, so it has no threshold. Calibrate it first: python -m asdf "
-            f"calibrate {name} DEV_SCORES"
-        )
-    return Threshold(score_threshold(calibration), f"of the calibrated network {name}")

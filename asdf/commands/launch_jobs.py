@@ -80,7 +80,10 @@ def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) 
 
 
 def make_jobs(
-    runs: Sequence[PlannedRun], recipe: Path, slots: Slots, processes: int | None
+    runs: Sequence[PlannedRun],
+    recipe: Path,
+    slots: Slots,
+    processes: int | None,
 ) -> list[Job]:
     """Return a job per run.
 

@@ -76,7 +76,9 @@ class Learnt:
 
 
 def learn_calibration(
-    learnt_from: CalibrationSet, cost: DetectionCost | None = None, method: str = AUTO
+    learnt_from: CalibrationSet,
+    cost: DetectionCost | None = None,
+    method: str = AUTO,
 ) -> Learnt:
     """Learn a calibration with its bounds, its intervals, and what it was learnt from.
 
@@ -97,7 +99,9 @@ def learn_calibration(
 
 
 def describe_set(
-    calibration: Calibration, learnt_from: CalibrationSet, cross_validated: float | None
+    calibration: Calibration,
+    learnt_from: CalibrationSet,
+    cross_validated: float | None,
 ) -> Calibration:
     """Return a calibration with what its set supports, and what it is."""
     scores = learnt_from.scores

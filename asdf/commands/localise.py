@@ -177,7 +177,9 @@ def _thresholds(text: str | None, resolutions: list[float]) -> float | list[floa
 
 
 def _locate(
-    frames: list[ScoredFrames], reference: Reference, args: LocaliseOptions
+    frames: list[ScoredFrames],
+    reference: Reference,
+    args: LocaliseOptions,
 ) -> tuple[list[LocatedRecording], list[str] | None]:
     """Return the recordings that have frame scores with their spoofed parts, and their speakers.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -88,6 +89,23 @@ def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]
 def show(text: str, stream: TextIO | None = None) -> None:
     """Print a text on `stream` (None: standard output); control characters in names are escaped."""
     print(printable(text), file=stream or sys.stdout)
+
+
+@contextmanager
+def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal, for bootstraps that take more than a moment.
+
+    It is given how many replicates are done, and of how many.
+    """
+    from tqdm import tqdm
+
+    with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield progress
 
 
 def input_name(path: Path) -> str:

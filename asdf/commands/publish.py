@@ -66,7 +66,10 @@ def main(arguments: list[str]) -> int:
         eers = write_card_and_weights(folder, args.network, network, file, **card)
         pushed = push_folder(folder, name, args.private, f"Add {folder.name}")
     show(f"published: {pushed.address}")
-    show(f"the card has {eers} measured EERs{_licence_remark(args.licence)}")
+    remark = ""
+    if not args.licence:
+        remark = "; it states no licence: add one there, or publish again with --licence"
+    show(f"the card has {eers} measured EERs{remark}")
     show(f'use it: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
     return 0
 
@@ -85,9 +88,3 @@ def _repository(text: str, branch: str | None) -> HubName:
         )
     with_branch = f"{name}@{branch}" if branch else str(name)
     return parse_name(with_branch) or name
-
-
-def _licence_remark(licence: str) -> str:
-    if licence:
-        return ""
-    return "; it states no licence: add one there, or publish again with --licence"

@@ -24,11 +24,18 @@ from asdf.commands.embed_picture import METHODS
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.report import Gathered, fold_findings, gather, report_page, runs_in, runs_to_latex
+from asdf.report import (
+    Gathered,
+    embedding_section,
+    fold_findings,
+    gather,
+    report_page,
+    runs_in,
+    runs_to_latex,
+)
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.embeddings.embedding_files import read_embeddings
-from asdf.tasks.embeddings.pictures import EmbeddingSection, embedding_section
 from asdf.tasks.studies.left_out_tables import left_out_text
 
 PLOT_FORMATS = ("pdf", "png")
@@ -90,9 +97,13 @@ def main(arguments: list[str]) -> int:
     )
     # Before the page: without matplotlib this ends with an error, and no page looks complete.
     plots = _write_plots(args.plots, gathered) if args.plots else 0
+    sections = []
+    for path in args.embeddings:
+        section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
+        sections.append(section)
     # The page shows how to make it again.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
-    write_text(output, report_page(gathered, args.title, command, _embeddings(args)))
+    write_text(output, report_page(gathered, args.title, command, sections))
     if args.latex:
         write_text(args.latex, runs_to_latex(gathered))
     for folded in fold_findings(gathered.findings):
@@ -106,15 +117,6 @@ def main(arguments: list[str]) -> int:
         formats = " and ".join(PLOT_FORMATS)
         show(f"written to {args.plots}: {plots} plots, each as {formats}", screen)
     return 0
-
-
-def _embeddings(args: ReportOptions) -> list[EmbeddingSection]:
-    """Return the pictures of the files that --embeddings names."""
-    sections = []
-    for path in args.embeddings:
-        section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
-        sections.append(section)
-    return sections
 
 
 def _write_plots(folder: Path, gathered: Gathered) -> int:

@@ -341,7 +341,12 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
 
     title = f"intervals of {name}"
     with tqdm(
-        desc=title, total=total, unit="replicates", leave=False, delay=1, disable=None
+        desc=title,
+        total=total,
+        unit="replicates",
+        leave=False,
+        delay=1,
+        disable=None,
     ) as bar:
 
         def progress(done: int) -> None:

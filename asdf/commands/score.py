@@ -337,7 +337,9 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
 
 
 def _over_time(
-    detector: Detector, result: Scored, window: tuple[float, float]
+    detector: Detector,
+    result: Scored,
+    window: tuple[float, float],
 ) -> tuple[Scored, list[WindowScore]]:
     from asdf.scoring.scored import Scored
 

@@ -33,7 +33,11 @@ class Journal:
     """
 
     def __init__(
-        self, output: Path, work: Mapping[str, Any], count: int, is_valid: Callable[[Entry], bool]
+        self,
+        output: Path,
+        work: Mapping[str, Any],
+        count: int,
+        is_valid: Callable[[Entry], bool],
     ) -> None:
         """Continue the journal of `output`, or begin one.
 

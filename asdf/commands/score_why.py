@@ -79,7 +79,12 @@ class WhyOutputs:
         return failed
 
     def _add(
-        self, journal: Journal, index: int, explanation: Explanation, name: str, picture: str
+        self,
+        journal: Journal,
+        index: int,
+        explanation: Explanation,
+        name: str,
+        picture: str,
     ) -> None:
         from asdf.attribution import explanation_svg, explanation_text
 

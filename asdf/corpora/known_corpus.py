@@ -180,7 +180,10 @@ def _locate(tree: Tree, name: str) -> _Location:
 
 
 def with_files(
-    trials: TrialList, tree: Tree, folders: Sequence[str], suffix: str = ".flac"
+    trials: TrialList,
+    tree: Tree,
+    folders: Sequence[str],
+    suffix: str = ".flac",
 ) -> TrialList:
     """Return `trials` with the names that their recordings have in `folders`, whatever the suffix.
 

@@ -35,5 +35,9 @@ def UtteranceList(
 ) -> TrialList:
     """Return a `TrialList`, from arguments in the order that version 0.1 had."""
     return TrialList(
-        ids, np.asarray(labels, np.int8), columns=columns or {}, name=name, folder=folder
+        ids,
+        np.asarray(labels, np.int8),
+        columns=columns or {},
+        name=name,
+        folder=folder,
     )

@@ -57,7 +57,11 @@ class BatchLoader:
     """
 
     def __init__(
-        self, dataset: Dataset[Clip], workers: int, world: World, stop: StopRequest | None = None
+        self,
+        dataset: Dataset[Clip],
+        workers: int,
+        world: World,
+        stop: StopRequest | None = None,
     ) -> None:
         """Prepare to read items of `dataset`.
 
@@ -265,7 +269,11 @@ def _end_when_the_main_process_says() -> None:
 
 
 def log_fallbacks(
-    what: str, decoded: set[str], utterances: TrialList, total: int, world: World
+    what: str,
+    decoded: set[str],
+    utterances: TrialList,
+    total: int,
+    world: World,
 ) -> None:
     """Log how many recordings FFmpeg decoded, if any; all ranks call this together.
 

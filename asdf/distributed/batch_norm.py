@@ -201,7 +201,12 @@ def _combine(
 
 
 def _normalise(
-    x_BC: Tensor, weight_C: Tensor, bias_C: Tensor, mean_C: Tensor, invstd_C: Tensor, eps: float
+    x_BC: Tensor,
+    weight_C: Tensor,
+    bias_C: Tensor,
+    mean_C: Tensor,
+    invstd_C: Tensor,
+    eps: float,
 ) -> Tensor:
     if x_BC.is_cuda:
         return torch.batch_norm_elemt(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
@@ -211,7 +216,11 @@ def _normalise(
 
 
 def _reduce(
-    grad_BC: Tensor, x_BC: Tensor, mean_C: Tensor, invstd_C: Tensor, weight_C: Tensor
+    grad_BC: Tensor,
+    x_BC: Tensor,
+    mean_C: Tensor,
+    invstd_C: Tensor,
+    weight_C: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return sums over this process, of the gradient and of the gradient times x - mean.
 

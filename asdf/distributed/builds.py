@@ -111,7 +111,10 @@ def _runs_kernel(capability: tuple[int, int], kernel: str) -> bool:
 
 
 def check_kernels(
-    gpu: str, capability: tuple[int, int], kernels: Sequence[str], build: Build
+    gpu: str,
+    capability: tuple[int, int],
+    kernels: Sequence[str],
+    build: Build,
 ) -> None:
     """Refuse a GPU that the installed torch has no kernels for: each would fail at its first use.
 

@@ -111,7 +111,10 @@ class _Claim:
 
 
 def agree_on_devices(
-    store: Any, launch: Launch, choose: Callable[[], TakenDevice], names: str
+    store: Any,
+    launch: Launch,
+    choose: Callable[[], TakenDevice],
+    names: str,
 ) -> str:
     """Return the device that `choose` returns, if those of all processes fit together.
 

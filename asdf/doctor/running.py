@@ -130,7 +130,9 @@ class _Course:
 
 
 def _follow(
-    course: _Course, lines: queue.SimpleQueue[str | None], limit_s: float
+    course: _Course,
+    lines: queue.SimpleQueue[str | None],
+    limit_s: float,
 ) -> Iterator[Finding]:
     """Yield the findings in the lines, until they end or none comes for too long."""
     last_s = time.monotonic()

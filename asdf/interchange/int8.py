@@ -81,7 +81,10 @@ def _name_large_products(graph: Any) -> list[str]:
 
 
 def describe_effect(
-    before: Forward, after: Forward, sizes: tuple[int, int], lengths: Sequence[int]
+    before: Forward,
+    after: Forward,
+    sizes: tuple[int, int],
+    lengths: Sequence[int],
 ) -> str:
     """Return what quantising changed, in words: the file's size, and the scores of noise.
 

@@ -95,7 +95,9 @@ def note_source(file: NetworkFile, path: Path) -> None:
 
 
 def read_network(
-    path: str | Path, folder: Path | None = None, base: str | None = None
+    path: str | Path,
+    folder: Path | None = None,
+    base: str | None = None,
 ) -> tuple[nn.Module, NetworkFile]:
     """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
 
@@ -125,7 +127,9 @@ def read_network(
 
 
 def read_detector(
-    named: AnyPath, folder: Path | None = None, base: str | None = None
+    named: AnyPath,
+    folder: Path | None = None,
+    base: str | None = None,
 ) -> tuple[nn.Module, NetworkFile]:
     """Read the network that a user names, in eval mode on the CPU, and what its file holds.
 

@@ -64,7 +64,10 @@ class Graph:
 
 
 def write_onnx(
-    network: nn.Module, path: Path, samples: int | None = None, int8: bool = False
+    network: nn.Module,
+    path: Path,
+    samples: int | None = None,
+    int8: bool = False,
 ) -> str:
     """Write `network`, in eval mode, as ONNX; return what was written and checked, in words.
 

@@ -63,7 +63,10 @@ def count_of(number: int, thing: str) -> str:
 
 
 def fold_points(
-    recipe: Path, folds: str, planned: Sequence[PlannedPoint], initial: Settings
+    recipe: Path,
+    folds: str,
+    planned: Sequence[PlannedPoint],
+    initial: Settings,
 ) -> tuple[list[int], list[PlannedPoint]]:
     """Return the number of folds of each point, and a point per fold, those of one seed together.
 

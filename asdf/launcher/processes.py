@@ -36,7 +36,11 @@ class RunningJob:
     """A job that runs in processes of its own."""
 
     def __init__(
-        self, job: Job, process: subprocess.Popen[bytes], slots: tuple[str, ...], log_start: int
+        self,
+        job: Job,
+        process: subprocess.Popen[bytes],
+        slots: tuple[str, ...],
+        log_start: int,
     ) -> None:
         self.job = job
         self.slots = slots
@@ -86,7 +90,10 @@ class RunningJob:
 
 
 def start(
-    job: Job, command: list[str], slots: tuple[str, ...], visible_devices: str
+    job: Job,
+    command: list[str],
+    slots: tuple[str, ...],
+    visible_devices: str,
 ) -> RunningJob | None:
     """Start `command` for a job, which is 'running' then.
 

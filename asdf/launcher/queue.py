@@ -22,7 +22,11 @@ _LOOK_EVERY_S = 0.5
 
 
 def run_queue(
-    jobs: Sequence[Job], slots: Slots, recipe: Path, table: Table, stop: StopRequest
+    jobs: Sequence[Job],
+    slots: Slots,
+    recipe: Path,
+    table: Table,
+    stop: StopRequest,
 ) -> None:
     """Run all jobs of `recipe` (its run.py) that wait; one that fails does not stop the others.
 
@@ -89,7 +93,10 @@ def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[Ru
 
 
 def _start(
-    job: Job, taken: tuple[str, ...], visible_devices: str, recipe: Path
+    job: Job,
+    taken: tuple[str, ...],
+    visible_devices: str,
+    recipe: Path,
 ) -> RunningJob | None:
     """Start a job in the slots that were taken for it; None if it could not be started."""
     command = [sys.executable, str(recipe), job.config, *job.overrides]

@@ -41,7 +41,10 @@ class _Change:
 
 
 def list_advice(
-    case: Case, gpu: Gpu, training: TrainingMemory | None, scoring_peak: int
+    case: Case,
+    gpu: Gpu,
+    training: TrainingMemory | None,
+    scoring_peak: int,
 ) -> list[str]:
     """List the settings that would help, a line each; those that let the run fit say so."""
     limit = gpu.total - OUTSIDE_ALLOCATOR

@@ -73,7 +73,10 @@ class Case:
             AsdfError: as `build_network`; also where a constructor looks at numbers.
         """
         front_end = replace(
-            self.settings.front_end, architecture=self.architecture, weights=None, layer_drop=0.0
+            self.settings.front_end,
+            architecture=self.architecture,
+            weights=None,
+            layer_drop=0.0,
         )
         return build_network(replace(self.settings, front_end=front_end), self.folder).train()
 
@@ -161,7 +164,9 @@ def scoring_memory(case: Case) -> ScoringMemory:
 
 
 def largest_batches(
-    settings: Network, length: ScoredLength, gpu_bytes: int = 0
+    settings: Network,
+    length: ScoredLength,
+    gpu_bytes: int = 0,
 ) -> list[tuple[int, int]]:
     """Return utterances and samples of the largest batches that can occur.
 

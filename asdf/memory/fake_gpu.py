@@ -55,7 +55,11 @@ class LiveBytes(TorchDispatchMode):
         self._held: dict[int, weakref.ref[UntypedStorage]] = {}
 
     def __torch_dispatch__(
-        self, operation: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+        self,
+        operation: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         output = operation(*args, **(kwargs or {}))
         for leaf in tree_leaves(output):
@@ -182,7 +186,11 @@ class _FusedAttention(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q_BHLE: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, mask: Tensor | None
+        ctx: Any,
+        q_BHLE: Tensor,
+        k_BHLE: Tensor,
+        v_BHLE: Tensor,
+        mask: Tensor | None,
     ) -> Tensor:
         # In the layout of the queries: what joins the heads again needs no copy.
         if q_BHLE.shape[-1] == v_BHLE.shape[-1]:
@@ -204,7 +212,12 @@ class _FusedAttention(Function):
 
 
 def _attention(
-    q_BHLE: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, mask: Tensor | None = None, *_: Any, **__: Any
+    q_BHLE: Tensor,
+    k_BHLE: Tensor,
+    v_BHLE: Tensor,
+    mask: Tensor | None = None,
+    *_: Any,
+    **__: Any,
 ) -> Any:
     if mask is not None and any(stride % _ALIGNED for stride in mask.stride()[:-1]):
         frames = mask.shape[-1]

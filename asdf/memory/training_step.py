@@ -152,7 +152,10 @@ def _outline_loss(network: nn.Module, case: Case) -> Loss:
 
 
 def _make_moments(
-    learning: list[nn.Parameter], network: Network, count: int, processes: int
+    learning: list[nn.Parameter],
+    network: Network,
+    count: int,
+    processes: int,
 ) -> list[Tensor]:
     """Make `count` moments per parameter, of one of `processes` that divide them."""
     moments = []
@@ -166,7 +169,10 @@ def _make_moments(
 
 
 def _make_model_and_inputs(
-    network: nn.Module, front_end: FrontEnd, settings: Network, minibatch: int
+    network: nn.Module,
+    front_end: FrontEnd,
+    settings: Network,
+    minibatch: int,
 ) -> tuple[nn.Module, Tensor]:
     """Return what is trained, and a minibatch for it: waveforms, or features cached in float16."""
     waveforms_BT = torch.empty(minibatch, settings.train_clip_size)
@@ -194,7 +200,11 @@ def _run_step(model: nn.Module, loss: Loss, inputs: Tensor, case: Case) -> None:
 
 
 def _run_minibatch(
-    model: nn.Module, loss: Loss, inputs: Tensor, dtype: torch.dtype | None, window: int
+    model: nn.Module,
+    loss: Loss,
+    inputs: Tensor,
+    dtype: torch.dtype | None,
+    window: int,
 ) -> None:
     """Run the forward and backward pass of a minibatch.
 
@@ -220,7 +230,11 @@ def _run_forward(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) ->
 
 
 def _differentiate_window(
-    model: nn.Module, loss: Loss, inputs: Tensor, dtype: torch.dtype | None, window: int
+    model: nn.Module,
+    loss: Loss,
+    inputs: Tensor,
+    dtype: torch.dtype | None,
+    window: int,
 ) -> Tensor:
     """Return the gradient with respect to all outputs of a step, (utterances, outputs).
 

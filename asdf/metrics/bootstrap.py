@@ -112,7 +112,12 @@ def confidence_intervals(
         curve = DetCurve.of_scores(scores)
     if speakers is None:
         return curve_intervals(
-            curve, replicates=replicates, level=level, seed=seed, cost=cost, progress=progress
+            curve,
+            replicates=replicates,
+            level=level,
+            seed=seed,
+            cost=cost,
+            progress=progress,
         )
     blocks = into_blocks(curve)
     rng = np.random.default_rng(seed)

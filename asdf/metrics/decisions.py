@@ -164,7 +164,9 @@ def find_turned(decisions: Decisions) -> list[Finding]:
 
 
 def _intervals(
-    confusion: Confusion, draws: Iterable[Weights], groups: int | None = None
+    confusion: Confusion,
+    draws: Iterable[Weights],
+    groups: int | None = None,
 ) -> dict[str, Interval]:
     parts = list(draws)
     bona_fide = np.concatenate([part.bona_fide for part in parts])

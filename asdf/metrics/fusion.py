@@ -124,7 +124,10 @@ class Fusion:
 
 
 def fit_fusion(
-    method: str, scores_NS: Floats, labels: Labels, names: Sequence[str] | None = None
+    method: str,
+    scores_NS: Floats,
+    labels: Labels,
+    names: Sequence[str] | None = None,
 ) -> Fusion:
     """Fit a fusion to the trials of a development set.
 

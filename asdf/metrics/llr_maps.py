@@ -75,7 +75,10 @@ class LlrMap:
 
 
 def fit_map(
-    method: str, bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, units: int | None = None
+    method: str,
+    bona_fide: npt.ArrayLike,
+    spoof: npt.ArrayLike,
+    units: int | None = None,
 ) -> LlrMap:
     """Fit one of the `METHODS` to the scores of both classes.
 
@@ -99,7 +102,10 @@ def fit_map(
 
 
 def fit_affine(
-    bona_fide: Floats, spoof: Floats, prior: float = 0.5, pseudo: float = 0.0
+    bona_fide: Floats,
+    spoof: Floats,
+    prior: float = 0.5,
+    pseudo: float = 0.0,
 ) -> tuple[float, float]:
     """Return scale and offset of the LLR with the lowest logistic loss (see `fit_weights`).
 

@@ -156,7 +156,9 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
 
 
 def trial_draws(
-    labels: AnyIntegers, replicates: int, rng: np.random.Generator
+    labels: AnyIntegers,
+    replicates: int,
+    rng: np.random.Generator,
 ) -> Iterator[Weights]:
     """Draw trials with replacement; yield how often each bona fide and each spoof one is drawn."""
     count_bona_fide = int((labels == 1).sum())

@@ -154,7 +154,10 @@ def by_condition(
 
 
 def condition_trials(
-    scores: Scores, column: npt.NDArray[np.str_], value: str, bona_fide: BonaFide
+    scores: Scores,
+    column: npt.NDArray[np.str_],
+    value: str,
+    bona_fide: BonaFide,
 ) -> tuple[Floats, Floats]:
     """Return the scores of the bona fide trials and of the spoofs of one condition.
 

@@ -49,7 +49,9 @@ class Finding:
 
 
 def check_scores(
-    labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    ids: Sequence[str] | None = None,
 ) -> list[Finding]:
     """Look for what users miss; labels and scores of shape (trials,).
 
@@ -65,7 +67,9 @@ def check_scores(
 
 
 def find_errors(
-    labels: AnyIntegers, scores: Floats, ids: Sequence[str] | None = None
+    labels: AnyIntegers,
+    scores: Floats,
+    ids: Sequence[str] | None = None,
 ) -> list[Finding]:
     """Look for what leaves the metrics undefined; arguments as for `check_scores`."""
     if not scores.size:

@@ -52,6 +52,26 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
     return leading
 
 
+def leading_systems(
+    summaries: Sequence[Summary],
+    trials: TrialList | None,
+    replicates: int,
+) -> dict[str, int]:
+    """Return the index of the system that leads by each of `TESTED`, see `leaders`.
+
+    Systems that were scored from different lengths have no common best one, decisions no EER.
+    """
+    if different_lengths(summaries) or summaries[0].is_hard:
+        return {}
+
+    def scores_and_speakers(index: int) -> tuple[Scores, Sequence[str] | None]:
+        scores = summaries[index].scores
+        return scores, speakers_of(scores, trials)
+
+    results = [summary.result for summary in summaries]
+    return leaders(results, scores_and_speakers, replicates)
+
+
 def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
     """Return the speaker of each scored trial; None unless all are known and some differ."""
     if trials is None or "speaker" not in trials.columns:

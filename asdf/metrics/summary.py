@@ -237,7 +237,9 @@ def summarise(  # noqa: PLR0913
 
 
 def _find_about_set(
-    trials: int, columns: Mapping[str, Sequence[str]], scored: HowScored
+    trials: int,
+    columns: Mapping[str, Sequence[str]],
+    scored: HowScored,
 ) -> list[Finding]:
     """Return what makes the set another one than its name says, or no test of the network."""
     findings = another_subset(trials, columns.get("subset", ()))
@@ -285,7 +287,12 @@ def _list_conditions(
     for name in dict.fromkeys(names):
         values = columns.get(name, ())
         of_column, left_out = conditions_of(
-            scores, name, values, replicates=replicates, seed=seed, threshold=limit
+            scores,
+            name,
+            values,
+            replicates=replicates,
+            seed=seed,
+            threshold=limit,
         )
         conditions += of_column
         findings += left_out
@@ -293,7 +300,9 @@ def _list_conditions(
 
 
 def known_columns(
-    name: str, scores: Scores, trials: TrialList | None
+    name: str,
+    scores: Scores,
+    trials: TrialList | None,
 ) -> Mapping[str, Sequence[str]]:
     """Return the columns of the scored trials, in the order of `scores`.
 

@@ -117,7 +117,10 @@ def asv_rates_at(asv: AsvScores, threshold: float) -> AsvRates:
 
 
 def min_tdcf_legacy(
-    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
+    bona_fide: npt.ArrayLike,
+    spoof: npt.ArrayLike,
+    asv: AsvRates,
+    cost: TandemCost = TANDEM,
 ) -> float:
     """Return the minimum of the normalised t-DCF of ASVspoof 2019.
 
@@ -150,7 +153,10 @@ def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM
 
 
 def min_tdcf(
-    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
+    bona_fide: npt.ArrayLike,
+    spoof: npt.ArrayLike,
+    asv: AsvRates,
+    cost: TandemCost = TANDEM,
 ) -> float:
     """Return the minimum of the normalised t-DCF of ASVspoof 2021 and 5.
 
@@ -182,7 +188,10 @@ def min_tdcf_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> fl
 
 
 def min_a_dcf(
-    target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, cost: TandemCost = TANDEM
+    target: npt.ArrayLike,
+    nontarget: npt.ArrayLike,
+    spoof: npt.ArrayLike,
+    cost: TandemCost = TANDEM,
 ) -> tuple[float, float]:
     """Return the minimum of the normalised a-DCF and its threshold.
 
@@ -355,7 +364,12 @@ class _TandemCurve:
 
     @classmethod
     def of(
-        cls, target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, *, below: float
+        cls,
+        target: npt.ArrayLike,
+        nontarget: npt.ArrayLike,
+        spoof: npt.ArrayLike,
+        *,
+        below: float,
     ) -> _TandemCurve:
         """Sort the trials; the first threshold lies `below` the lowest score.
 

@@ -187,7 +187,11 @@ class ChosenMetric:
         return self.name == "eer"
 
     def of_set(
-        self, bona_fide: Floats, spoof: Floats, of_tasks: Mapping[str, Any], set_name: str
+        self,
+        bona_fide: Floats,
+        spoof: Floats,
+        of_tasks: Mapping[str, Any],
+        set_name: str,
     ) -> float:
         """Return the metric of a set, of the scores of detection or of a task.
 
@@ -225,7 +229,9 @@ class ChosenMetric:
 
 
 def check_metric(
-    settings: MetricSettings, folder: Path | None, tasks: Collection[str] = ()
+    settings: MetricSettings,
+    folder: Path | None,
+    tasks: Collection[str] = (),
 ) -> None:
     """Find the metric, and compute it of a few scores, so that errors surface before training.
 

@@ -16,9 +16,8 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
-from asdf.networks.back_ends.residual_blocks import normalize_map
-from asdf.networks.cpu_gradients import largest_magnitudes
+from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
+from asdf.networks.fast_functions import largest_magnitudes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
 from asdf.networks.views import NetworkSections

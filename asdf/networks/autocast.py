@@ -13,7 +13,7 @@ from threading import local
 import torch
 from torch import Tensor, nn
 
-from asdf.networks.cpu_gradients import is_on_cpu
+from asdf.networks.fast_functions import is_on_cpu
 from asdf.networks.traced_sizes import is_traced
 
 

@@ -96,7 +96,9 @@ _PLANS: WeakKeyDictionary[nn.Module, _Plan] = WeakKeyDictionary()
 
 @contextmanager
 def weights_cast_together(
-    layer: nn.Module, device: torch.device, short_norms: bool = False
+    layer: nn.Module,
+    device: torch.device,
+    short_norms: bool = False,
 ) -> Iterator[None]:
     """Within autocast, have the linear maps and convolutions of `layer` see their weights cast.
 
@@ -233,7 +235,10 @@ class _Cast(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, dtype: torch.dtype, sizes: list[int], *weights: Tensor
+        ctx: Any,
+        dtype: torch.dtype,
+        sizes: list[int],
+        *weights: Tensor,
     ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         groups = _split(weights, sizes)

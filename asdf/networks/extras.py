@@ -10,7 +10,6 @@ Shapes: B utterances of a batch, F frames.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,23 +97,3 @@ class Embedding(Extra):
         if not isinstance(embeddings, Tensor) or len(embeddings) != len(outputs.logits_B2):
             raise UsageError(f"{self._network} returns no embeddings: request scores alone.")
         return embeddings.float()
-
-
-def require_extras(
-    extras: Mapping[str, Extra],
-    wanted: Collection[str],
-    what: str,
-    advice: Mapping[str, str],
-) -> None:
-    """Refuse to score by what does not give all that is wanted.
-
-    Args:
-        what: Name of the network, for the message.
-        advice: Rest of the message, by the key that is missing.
-
-    Raises:
-        UsageError: names the extra that is missing.
-    """
-    for key in wanted:
-        if key not in extras:
-            raise UsageError(f"{what} {advice.get(key, f'gives no {key}: request scores alone.')}")

@@ -44,7 +44,9 @@ class FrameHead(nn.Module):
 
 
 def make_frame_head(
-    settings: Localisation, front_end: FrontEnd, back_end: BackEnd
+    settings: Localisation,
+    front_end: FrontEnd,
+    back_end: BackEnd,
 ) -> FrameHead | None:
     """Return the head behind `back_end`; None where the settings request none.
 

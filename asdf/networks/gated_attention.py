@@ -65,7 +65,11 @@ def attend_gated(
 
 
 def attend_rows(
-    rows_BLZ: Tensor, heads: int, added_BHLL: Tensor | None, dropout: float, output: nn.Module
+    rows_BLZ: Tensor,
+    heads: int,
+    added_BHLL: Tensor | None,
+    dropout: float,
+    output: nn.Module,
 ) -> Tensor:
     """Return what an attention makes of its queries, keys and values, one after the other.
 

@@ -145,7 +145,10 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "words", nargs="*", metavar="CONFIG", help="run configs, one after another, and overrides"
+        "words",
+        nargs="*",
+        metavar="CONFIG",
+        help="run configs, one after another, and overrides",
     )
     parser.add_argument(
         "--list", action="store_true", help="show the configs and what they inherit from"

@@ -137,7 +137,10 @@ def plan_run(
 
 
 def _checks(
-    settings: Sections, folders: Folders, lists: list[TrialList], world_size: int
+    settings: Sections,
+    folders: Folders,
+    lists: list[TrialList],
+    world_size: int,
 ) -> list[Check]:
     """Return the checks of what the chosen stages need, and the settings name."""
     recipe = settings.recipe
@@ -165,7 +168,10 @@ def _checks(
 
 
 def _add(
-    plan: Plan, title: str, describe: Callable[[], list[str]], shown: int | None = None
+    plan: Plan,
+    title: str,
+    describe: Callable[[], list[str]],
+    shown: int | None = None,
 ) -> None:
     """Add a paragraph, or note why it cannot be written."""
     plan.lines += ["", title]
@@ -180,7 +186,10 @@ def _add(
 
 
 def _add_corpora(
-    plan: Plan, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]
+    plan: Plan,
+    settings: Sections,
+    folders: Folders,
+    corpora: Mapping[str, Corpus],
 ) -> dict[str, TrialList]:
     """Add the corpora that the stages read, and return the lists of those that exist."""
     lists: dict[str, TrialList] = {}
@@ -202,7 +211,10 @@ def _add_corpora(
 
 
 def _describe_corpus(
-    name: str, corpus: Corpus, database: Path, lists: dict[str, TrialList]
+    name: str,
+    corpus: Corpus,
+    database: Path,
+    lists: dict[str, TrialList],
 ) -> Iterator[str]:
     """Describe a corpus, and add its list to `lists`."""
     path = corpus.path(database)
@@ -220,7 +232,10 @@ def _describe_corpus(
 
 
 def _describe_batches(
-    settings: Sections, lists: Mapping[str, TrialList], recipe_folder: Path, world_size: int
+    settings: Sections,
+    lists: Mapping[str, TrialList],
+    recipe_folder: Path,
+    world_size: int,
 ) -> list[str]:
     """Describe an optimiser step, and an epoch if the number of training utterances is known.
 
@@ -279,7 +294,10 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
 
 
 def _describe_epoch(
-    settings: Sections, parts: list[TrialList], recipe_folder: Path, plan: TrainingPlan
+    settings: Sections,
+    parts: list[TrialList],
+    recipe_folder: Path,
+    plan: TrainingPlan,
 ) -> str:
     """Describe an epoch of the training sets `parts`, and how long training may be."""
     network = settings.network

@@ -81,7 +81,10 @@ class LeaveOut:
         return utterances.select(self.training_rows(utterances))
 
     def left_out_rows(
-        self, utterances: TrialList, heard: Collection[str] = (), kind: str = "validation"
+        self,
+        utterances: TrialList,
+        heard: Collection[str] = (),
+        kind: str = "validation",
     ) -> Indices:
         """Return the indices of the rows that are left out.
 
@@ -217,7 +220,10 @@ def _known_values(lists: Sequence[TrialList], column: str) -> str:
 
 
 def _check_values(
-    setting: str, column: str, values: Sequence[str], training: Sequence[TrialList]
+    setting: str,
+    column: str,
+    values: Sequence[str],
+    training: Sequence[TrialList],
 ) -> None:
     """Check that the column and all values exist in the training sets.
 

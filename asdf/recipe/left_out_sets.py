@@ -121,7 +121,9 @@ def set_parts_of(recipe: Recipe, training: Sequence[TrialList]) -> SetParts | No
 
 
 def validation_lists(
-    recipe: Recipe, validation: Iterable[TrialList], training: Sequence[TrialList] = ()
+    recipe: Recipe,
+    validation: Iterable[TrialList],
+    training: Sequence[TrialList] = (),
 ) -> list[TrialList]:
     """Return what is validated on of the validation sets.
 
@@ -138,7 +140,9 @@ def validation_lists(
 
 
 def evaluation_lists(
-    recipe: Recipe, evaluation: Iterable[TrialList], training: Sequence[TrialList]
+    recipe: Recipe,
+    evaluation: Iterable[TrialList],
+    training: Sequence[TrialList],
 ) -> list[TrialList]:
     """Return what is evaluated on of the evaluation sets; errors and arguments as above."""
     parts = set_parts_of(recipe, training)

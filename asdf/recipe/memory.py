@@ -105,7 +105,9 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
 
 @contextmanager
 def memory_computed_for_errors(
-    settings: Sections, folders: Folders, world: World
+    settings: Sections,
+    folders: Folders,
+    world: World,
 ) -> Iterator[None]:
     """Add what the run takes of its GPU, and what would fit, to the error of a step that does not.
 
@@ -188,7 +190,10 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
 
 
 def _describe_total(
-    case: Case, gpu: Gpu | None, training: TrainingMemory | None, scoring: int
+    case: Case,
+    gpu: Gpu | None,
+    training: TrainingMemory | None,
+    scoring: int,
 ) -> list[str]:
     """Describe what the run takes of a GPU, and what would help where that is too much."""
     from asdf.memory import OUTSIDE_ALLOCATOR, in_gibibytes, list_advice

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 def score_validation_sets(
-    run: Run, network: nn.Module, name: str, loss: LossOnTrials | None = None
+    run: Run,
+    network: nn.Module,
+    name: str,
+    loss: LossOnTrials | None = None,
 ) -> ValidationResult | None:
     """Score what is validated on with a network, and compute what networks are chosen by.
 
@@ -184,7 +187,9 @@ def _write_scores(
 
 
 def _mean_loss(
-    loss: LossOnTrials | None, computed: ScoredList | None, utterances: TrialList
+    loss: LossOnTrials | None,
+    computed: ScoredList | None,
+    utterances: TrialList,
 ) -> float | None:
     """Return the mean of the loss on a list, on the main rank; None where it is not known."""
     if loss is None or computed is None or computed.losses is None:
@@ -194,7 +199,10 @@ def _mean_loss(
 
 
 def value_of(
-    metric: ChosenMetric, scores: Scores, corpus: str, of_tasks: Mapping[str, Any]
+    metric: ChosenMetric,
+    scores: Scores,
+    corpus: str,
+    of_tasks: Mapping[str, Any],
 ) -> MetricValue | None:
     """Return the value on a set of the metric that networks are chosen by; None for the EER.
 

@@ -22,7 +22,9 @@ from asdf.trials.trial_list import TrialList
 
 
 def find_overlaps(
-    lists: Sequence[TrialList], recipe: Recipe, corpora: Mapping[str, Corpus]
+    lists: Sequence[TrialList],
+    recipe: Recipe,
+    corpora: Mapping[str, Corpus],
 ) -> list[str]:
     """Return a sentence for each evaluation set that shares recordings or speech with a training
     set.
@@ -64,7 +66,9 @@ def find_overlaps(
 
 
 def count_overlaps(
-    lists: Sequence[TrialList], recipe: Recipe, trains_here: bool
+    lists: Sequence[TrialList],
+    recipe: Recipe,
+    trains_here: bool,
 ) -> dict[str, dict[str, Any]]:
     """Return, for each list that is scored, what it shares with those of training and validation.
 

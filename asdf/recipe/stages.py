@@ -154,7 +154,10 @@ def validate_network(run: Run) -> None:
 
 
 def evaluate_network(
-    run: Run, network: nn.Module, name: str, sets: Iterable[str]
+    run: Run,
+    network: nn.Module,
+    name: str,
+    sets: Iterable[str],
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     measured = list(map(run.evaluation_utterances, sets))
@@ -221,7 +224,11 @@ def _report_tasks(run: Run, tasks: Tasks, networks: Sequence[str], sets: Sequenc
 
 
 def _result_row(
-    run: Run, network: str, corpus: str, metric: ChosenMetric, tasks: Tasks
+    run: Run,
+    network: str,
+    corpus: str,
+    metric: ChosenMetric,
+    tasks: Tasks,
 ) -> Row | None:
     """Return the results of a network on a set; None where all trials are of one class.
 

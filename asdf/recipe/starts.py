@@ -211,7 +211,11 @@ def _copy_of(layout: Layout, number: int, path_of: Callable[[int], Path]) -> Pat
 
 
 def _changed_code(
-    layout: Layout, number: int, before: Mapping[str, str], now: Mapping[str, str], step: int
+    layout: Layout,
+    number: int,
+    before: Mapping[str, str],
+    now: Mapping[str, str],
+    step: int,
 ) -> Iterator[Change]:
     for name in dict.fromkeys((*before, *now)):
         if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
@@ -239,7 +243,9 @@ def _versions(start: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changed_recordings(
-    before: Mapping[str, Any], now: Mapping[str, Any], step: int
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    step: int,
 ) -> Iterator[Change]:
     old = dict(before.get("recordings") or {})
     for name, digests in dict(now.get("recordings") or {}).items():

@@ -48,7 +48,10 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
 
 
 def build_clip_frames(
-    run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray
+    run: Run,
+    network: nn.Module,
+    utterances: TrialList,
+    lengths: np.ndarray,
 ) -> ClipFrames | None:
     """Return the labels of the clips' frames for a frame-level head; None where there is none.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from asdf.report.detection_text import summary_text, systems_text
     from asdf.report.document import Document, Items, Section, document_page
     from asdf.report.drawing import Figure, Legend
+    from asdf.report.embedding_pictures import embedding_section, points_svg
     from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
@@ -42,10 +43,9 @@ if TYPE_CHECKING:
     )
     from asdf.report.seed_files import (
         csv_with_seeds,
-        file_configurations,
         json_with_seeds,
+        latex_with_seeds,
         over_seeds_of,
-        seeds_to_latex,
     )
 
 __all__, __getattr__ = open_door(__name__)

@@ -59,7 +59,9 @@ def det_range(eers: Sequence[float]) -> DetRange:
 
 
 def probit(
-    rates: npt.ArrayLike, lowest: float = _LOWEST_RATE, highest: float = _HIGHEST_RATE
+    rates: npt.ArrayLike,
+    lowest: float = _LOWEST_RATE,
+    highest: float = _HIGHEST_RATE,
 ) -> Floats:
     """Return the normal deviates of rates (fractions); rates beyond the ends are held there.
 

@@ -341,7 +341,10 @@ def set_lines(
 
 
 def course_panel(
-    lines: Sequence[Line], title: str, label: str, choice: str | None = None
+    lines: Sequence[Line],
+    title: str,
+    label: str,
+    choice: str | None = None,
 ) -> Panel | None:
     """Return courses by epoch; None where none has a point."""
     if not lines:

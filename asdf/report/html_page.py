@@ -30,7 +30,6 @@ from asdf.report.trainings import training_section
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Panel
-from asdf.tasks.embeddings.pictures import EmbeddingSection
 from asdf.tasks.studies.generalisation_tables import generalisation_table
 from asdf.tasks.studies.left_out_tables import left_out_sections
 from asdf.tasks.studies.seed_tables import seed_results_table, seed_sentences, seeds_table
@@ -84,6 +83,15 @@ class SetSection:
     det_table: PageTable
     heat_maps: HeatMaps | None
     literature: Literature | None
+
+
+@dataclass(frozen=True)
+class EmbeddingSection:
+    """A picture with the numbers of its points, as the page shows it."""
+
+    name: str
+    svg: str
+    table: PageTable
 
 
 def report_page(

@@ -13,7 +13,8 @@ from typing import Any
 
 from asdf.metrics.metric_columns import defined
 from asdf.metrics.summary import Summary
-from asdf.report.exports import record
+from asdf.report.exports import record, to_csv
+from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.booktabs import as_latex
 from asdf.tables.comma_separated import as_csv
@@ -38,15 +39,12 @@ from asdf.trials.trial_list import TrialList
 _LABEL = 20
 
 
-def file_configurations(
-    names: Sequence[str], paths: Sequence[Path], groups: Sequence[str]
+def _configurations(
+    names: Sequence[str],
+    paths: Sequence[Path],
+    groups: Sequence[str],
 ) -> list[Configuration]:
-    """Return the configurations of score files, those of several seeds first.
-
-    Args:
-        names: Names of the systems, no two alike.
-        groups: the configuration that the command line puts each file into; '' for none.
-    """
+    """Return the configurations of score files, those of several seeds first."""
     runs = [_run_of(path) for path in paths]
     members: dict[str, list[int]] = {}
     for index, group in enumerate(groups):
@@ -83,27 +81,33 @@ def _run_of(path: Path) -> RunFolder | None:
 
 
 def over_seeds_of(
-    configurations: list[Configuration],
-    summaries: Mapping[str, Summary],
-    paths: Mapping[str, Path],
+    summaries: Sequence[Summary],
+    paths: Sequence[Path],
+    groups: Sequence[str],
     trials: TrialList | None,
     replicates: int,
 ) -> OverSeeds:
-    """Return the results of configurations on one set; nothing where none has several seeds.
+    """Return the results on one set of systems that differ by their seed alone, put together.
+
+    There are none where no configuration has several seeds.
 
     Args:
-        summaries, paths: by the names of the systems.
+        summaries: Results of the systems; no two have the same name.
+        paths: Score file of each.
+        groups: Configuration that the command line puts each file into; '' for none.
     """
-    over = OverSeeds(configurations)
+    names = each(summaries, "name")
+    over = OverSeeds(_configurations(names, paths, groups))
     if not over.has_groups:
         return OverSeeds()
+    systems = dict(zip(names, zip(summaries, paths, strict=True), strict=True))
     members: dict[str, list[Member]] = {}
-    for known in configurations:
+    for known in over.configurations:
         for system, seed in zip(known.systems, known.seeds, strict=True):
-            member = _member_of(summaries[system], seed, paths[system], trials)
+            summary, path = systems[system]
+            member = _member_of(summary, seed, path, trials)
             members.setdefault(known.name, []).append(member)
-    set_name = next(iter(summaries.values())).set
-    measure_set(over, set_name, members, replicates)
+    measure_set(over, summaries[0].set, members, replicates)
     return over
 
 
@@ -148,11 +152,12 @@ def _record(result: SeedResult) -> dict[str, Any]:
     return fields
 
 
-def csv_with_seeds(rows: str, over: OverSeeds) -> str:
+def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
     """Return the CSV of score files with two rows for each configuration of several seeds.
 
     Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
     """
+    rows = to_csv(summaries)
     records = []
     for result in over.results():
         if len(result.seeds) < 2:
@@ -171,14 +176,25 @@ def csv_with_seeds(rows: str, over: OverSeeds) -> str:
     return rows + as_csv(keys, records, has_head=False)
 
 
-def seeds_to_latex(over: OverSeeds, summaries: Mapping[str, Summary]) -> str:
-    """Return a table of configurations by metric, as mean and standard deviation over seeds."""
+def latex_with_seeds(
+    summaries: Sequence[Summary],
+    leading: Mapping[str, int],
+    over: OverSeeds,
+) -> str:
+    """Return the tables of systems, see `to_latex`, with one of configurations of several seeds."""
+    latex = to_latex(summaries, leading)
+    return f"{latex}\n{_seeds_table(summaries, over)}" if over.by_set else latex
+
+
+def _seeds_table(summaries: Sequence[Summary], over: OverSeeds) -> str:
+    """Return configurations by metric, as mean and standard deviation over seeds."""
     results = over.results()
+    by_name = dict(zip(each(summaries, "name"), summaries, strict=True))
     columns: Columns = [counts("Seeds", [len(result.seeds) for result in results])]
-    for metric in defined(list(summaries.values())):
+    for metric in defined(summaries):
         values = []
         for result in results:
-            of_systems = [metric.of(summaries[name]) for name in result.configuration.systems]
+            of_systems = [metric.of(by_name[name]) for name in result.configuration.systems]
             known = [value for value in of_systems if value is not None]
             spread = spread_of(known) if len(known) == len(of_systems) else None
             # Of the other metrics no difference over seeds is tested.

@@ -157,7 +157,9 @@ def _default_grades() -> dict[str, tuple[float, ...]]:
 
 
 def _wanted(
-    degradation: Degradation, names: Sequence[str], of_names: Mapping[str, Sequence[float]]
+    degradation: Degradation,
+    names: Sequence[str],
+    of_names: Mapping[str, Sequence[float]],
 ) -> list[float]:
     """Return the grades of a degradation that are chosen; NaN stands for one without grades."""
     if degradation.name not in of_names:

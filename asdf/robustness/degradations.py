@@ -22,11 +22,10 @@ from asdf.audio.augmentation.codecs import CODECS, check_codecs, transcode
 from asdf.audio.augmentation.noise import mix
 from asdf.audio.augmentation.reverberation import read_response, reverberate
 from asdf.audio.augmentation.speed import at_speed
-from asdf.audio.cropping import repeat_to
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
-from asdf.audio.speech import cut_to_speech
+from asdf.audio.speech import cut_to_speech, repeat_to
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.robustness import sounds

@@ -129,7 +129,10 @@ def judging_of(clean: Scores, threshold: float | None, *, are_llrs: bool) -> Jud
 
 
 def measure_network(
-    network: str, scores: Mapping[str, Scores], judging: Judging, drawing: Drawing
+    network: str,
+    scores: Mapping[str, Scores],
+    judging: Judging,
+    drawing: Drawing,
 ) -> list[Measured]:
     """Measure a detector under all conditions.
 
@@ -202,10 +205,16 @@ def _p_value(interval: Interval) -> float:
 
 
 def _values(
-    scores: Scores, means: _Means, judging: Judging, drawing: Drawing
+    scores: Scores,
+    means: _Means,
+    judging: Judging,
+    drawing: Drawing,
 ) -> dict[str, Interval]:
     drawn = confidence_intervals(
-        scores, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
+        scores,
+        speakers=drawing.speakers,
+        replicates=drawing.replicates,
+        seed=drawing.seed,
     )
     values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
     if judging.has_llrs:

@@ -32,7 +32,9 @@ _PREFIXES = ("CUBLAS_", "CUDA_", "CUDNN_", "GLOO_", "NCCL_", "PYTORCH_", "TORCH_
 
 
 def environment_record(
-    devices: list[str], recipe_folder: Path, libraries: Mapping[str, str | None]
+    devices: list[str],
+    recipe_folder: Path,
+    libraries: Mapping[str, str | None],
 ) -> dict[str, Any]:
     """Return the record as plain values.
 

@@ -127,15 +127,8 @@ def open_flags(*names: str) -> int:
     return flags
 
 
-def read_at(descriptor: int, count: int, position: int) -> bytes:
-    """Read up to `count` bytes from `position` on, without moving the descriptor's position.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, count, position)
-    # Windows: the position is moved, so one thread at a time.
+def _seek_and_read(descriptor: int, count: int, position: int) -> bytes:
+    # The position is moved, so one thread at a time.
     with _reading:
         before = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
@@ -143,6 +136,14 @@ def read_at(descriptor: int, count: int, position: int) -> bytes:
             return os.read(descriptor, count)
         finally:
             os.lseek(descriptor, before, os.SEEK_SET)
+
+
+# Windows has no `pread`.
+read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
+"""Reads up to `count` bytes of a descriptor from `position` on, and leaves its position.
+
+Raises an OSError where the file cannot be read.
+"""
 
 
 def call_in_forked_processes(function: Callable[[], None]) -> None:

@@ -6,7 +6,8 @@ the recordings of a portion fit into memory; the fused score follows from these 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,16 +16,11 @@ from torch import Tensor, nn
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
-from asdf.networks.extras import Extra, require_extras
+from asdf.networks.extras import Extra
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
 
-_ADVICE = {
-    "embedding": "has no embedding of its own: take those of one of its networks.",
-    "frames": "scores no frames, unless just one of its networks does: score them with one of its "
-    "networks that does.",
-}
 # Of the waveforms of a batch: 64 MiB.
 _HELD_SAMPLES = 2**24
 
@@ -36,6 +32,13 @@ class FusedScorer(WaveformScorer):
         length: Range from the shortest minimum to the longest maximum of the networks.
         extras: Extras that one of the networks gives, and no other: they are the system's.
     """
+
+    name = "a fused system"
+    absent: ClassVar[Mapping[str, str]] = {
+        "embedding": "has no embedding of its own: take those of one of its networks.",
+        "frames": "scores no frames, unless just one of its networks does: score them with one of "
+        "its networks that does.",
+    }
 
     def __init__(self, scorers: Sequence[Scorer], fusion: Fusion) -> None:
         """`scorers` are in the order of the fusion, on one device and in one precision."""
@@ -113,9 +116,6 @@ class FusedScorer(WaveformScorer):
                 if self._giver.get(key) == index:
                     extras[key] = rows
         return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)
-
-    def require(self, wanted: Collection[str]) -> None:
-        require_extras(self.extras, wanted, "a fused system", _ADVICE)
 
     def scored_samples(self, samples: int) -> int:
         return max(scorer.scored_samples(samples) for scorer in self._scorers)

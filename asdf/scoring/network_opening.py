@@ -67,7 +67,10 @@ class Options:
     speech_check: str = "built-in"
 
     def as_arguments(
-        self, device: torch.device, precision: ScoringPrecision, threads: int
+        self,
+        device: torch.device,
+        precision: ScoringPrecision,
+        threads: int,
     ) -> dict[str, Any]:
         """Return the arguments of a detector that scores the same bits elsewhere too.
 
@@ -219,7 +222,9 @@ def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
 
 
 def _read_scorer(
-    path: Path, options: Options, precision: ScoringPrecision
+    path: Path,
+    options: Options,
+    precision: ScoringPrecision,
 ) -> tuple[Scorer, Sections, Any]:
     """Read a network; return what scores, its settings, and the entry of its calibration."""
     folder = _network_folder(options)

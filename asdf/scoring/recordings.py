@@ -163,7 +163,10 @@ class ArrayRecording(Recording):
 
 
 def as_recording(
-    value: Any, sample_rate: Any = None, index: int | None = None, limits: Limits | None = None
+    value: Any,
+    sample_rate: Any = None,
+    index: int | None = None,
+    limits: Limits | None = None,
 ) -> Recording:
     """Return what a program hands over as a recording; a file object is read to its end.
 

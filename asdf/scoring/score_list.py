@@ -37,7 +37,10 @@ _SHOWN = 5
 
 
 def build_list_scorer(
-    network: nn.Module, settings: ScoringSettings, world: World, loss: TrialLoss | None = None
+    network: nn.Module,
+    settings: ScoringSettings,
+    world: World,
+    loss: TrialLoss | None = None,
 ) -> Scorer:
     """Return the scorer that all processes share; they come here together.
 
@@ -219,7 +222,11 @@ class _Progress:
 
 
 def _track_batches(
-    loader: BatchLoader, batches: list[ScoringBatch], settings: Network, world: World, what: str
+    loader: BatchLoader,
+    batches: list[ScoringBatch],
+    settings: Network,
+    world: World,
+    what: str,
 ) -> Iterator[Tensor]:
     """Read the waveforms of batches, and show how far they are."""
     return track(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
-from asdf.networks.extras import Extra, require_extras
+from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
 from asdf.networks.interface import as_outputs
 from asdf.networks.packed import PackedNetwork
@@ -40,12 +40,6 @@ from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
 _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"
-# What an extra takes, of networks that lack it.
-_ABSENT = {
-    "frames": "scores no frames: train a network with localisation.enabled = True for that. "
-    "Windows, which are coarser, are scored by any network: `score --window`, "
-    "`Detector.score_over_time`.",
-}
 
 
 def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
@@ -101,6 +95,11 @@ class Scorer(WaveformScorer):
     """
 
     trial_loss: TrialLoss | None = None
+    absent: ClassVar[Mapping[str, str]] = {
+        "frames": "scores no frames: train a network with localisation.enabled = True for that. "
+        "Windows, which are coarser, are scored by any network: `score --window`, "
+        "`Detector.score_over_time`.",
+    }
 
     def __init__(
         self,
@@ -131,6 +130,7 @@ class Scorer(WaveformScorer):
             dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
             self._packed = PackedNetwork(self._network, owns_network, dtype)
         self.extras: dict[str, Extra] = extras_of(network)
+        self.name = type(network).__name__
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = new_computing_lock()
         self._threads: int | None = None
@@ -248,9 +248,6 @@ class Scorer(WaveformScorer):
                 "the score (as torch.no_grad does): only its scores can be examined."
             )
         return scores_B
-
-    def require(self, wanted: Collection[str]) -> None:
-        require_extras(self.extras, wanted, type(self._network).__name__, _ABSENT)
 
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()

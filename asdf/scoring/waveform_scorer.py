@@ -8,12 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from asdf.data.scoring_plan import ScoringBatch
+from asdf.errors import UsageError
 from asdf.networks.extras import Extra
 from asdf.scoring.computing import ScoringPrecision
 from asdf.trials.how_scored import ScoredLength
@@ -59,6 +61,8 @@ class WaveformScorer(ABC):
         length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
         parameters: Number of parameters of all networks.
         extras: What is given besides scores, by key.
+        name: Name of what scores, in messages.
+        absent: Rest of the message on an extra that is not given, by key.
     """
 
     device: torch.device
@@ -67,6 +71,8 @@ class WaveformScorer(ABC):
     length: ScoredLength
     parameters: int
     extras: Mapping[str, Extra]
+    name: str
+    absent: ClassVar[Mapping[str, str]] = {}
 
     @property
     def window_samples(self) -> int:
@@ -123,13 +129,16 @@ class WaveformScorer(ABC):
             UsageError: there is no such extra.
         """
 
-    @abstractmethod
     def require(self, wanted: Collection[str]) -> None:
         """Refuse extras that are not given.
 
         Raises:
             UsageError: names the first one.
         """
+        for key in wanted:
+            if key not in self.extras:
+                advice = self.absent.get(key, f"gives no {key}: request scores alone.")
+                raise UsageError(f"{self.name} {advice}")
 
     @abstractmethod
     def scored_samples(self, samples: int) -> int:

@@ -94,7 +94,11 @@ class FalseAlarms:
 
 
 def learn_window_threshold(
-    scores: Sequence[Sequence[float]], rate: float, window: int, hop: int, highest: float
+    scores: Sequence[Sequence[float]],
+    rate: float,
+    window: int,
+    hop: int,
+    highest: float,
 ) -> WindowThreshold:
     """Learn a threshold from the windows of genuine recordings.
 

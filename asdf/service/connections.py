@@ -101,7 +101,10 @@ class Doors:
     """
 
     def __init__(
-        self, limits: ServiceLimits, proxies: Sequence[str] = (), max_connections: int | None = None
+        self,
+        limits: ServiceLimits,
+        proxies: Sequence[str] = (),
+        max_connections: int | None = None,
     ) -> None:
         """Let in as many connections as the limits say.
 

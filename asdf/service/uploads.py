@@ -80,7 +80,11 @@ async def _read_body(request: Request, limits: ServiceLimits) -> Upload:
 async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
     chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES)
     parser = _InMemoryParser(
-        request.headers, chunks, max_files=1, max_fields=_MAX_FIELDS, max_part_size=_FORM_BYTES
+        request.headers,
+        chunks,
+        max_files=1,
+        max_fields=_MAX_FIELDS,
+        max_part_size=_FORM_BYTES,
     )
     try:
         form = await parser.parse()
@@ -93,7 +97,9 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
 
 
 async def _read_chunks(
-    request: Request, limits: ServiceLimits, max_bytes: int
+    request: Request,
+    limits: ServiceLimits,
+    max_bytes: int,
 ) -> AsyncGenerator[bytes, None]:
     too_large = Refusal(
         413,

@@ -81,7 +81,10 @@ def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
 
 
 def find_named(
-    class_path: str, folder: Path | None, setting: str, base: type[object] | None = object
+    class_path: str,
+    folder: Path | None,
+    setting: str,
+    base: type[object] | None = object,
 ) -> Any:
     """Import what `class_path` names: a class, most often.
 
@@ -329,7 +332,10 @@ class UserErrors:
     def __enter__(self) -> None: ...
 
     def __exit__(
-        self, kind: object, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: object,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if trace is None or not isinstance(error, Exception) or isinstance(error, AsdfError):
             return

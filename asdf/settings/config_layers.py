@@ -101,7 +101,9 @@ def defaults(catalogue: Catalogue, sections: Iterable[str] | None = None) -> lis
 
 
 def steps_of(
-    assignments: Iterable[Assignment], catalogue: Catalogue, collector: Collector
+    assignments: Iterable[Assignment],
+    catalogue: Catalogue,
+    collector: Collector,
 ) -> list[Step]:
     """Return the layer of these assignments; note unknown settings and values that do not fit."""
     steps = []
@@ -129,7 +131,9 @@ def _step_of(known: Known, assignment: Assignment, collector: Collector) -> Step
 
 
 def read_overrides(
-    overrides: Iterable[str], catalogue: Catalogue, collector: Collector
+    overrides: Iterable[str],
+    catalogue: Catalogue,
+    collector: Collector,
 ) -> list[Assignment]:
     """Read the command line's `section.name=value`, each setting's once.
 

@@ -92,7 +92,9 @@ class OwnSettings(KnownNames):
 
 
 def declared_sections(
-    assignments: Iterable[Assignment], folder: Path | None, collector: Collector
+    assignments: Iterable[Assignment],
+    folder: Path | None,
+    collector: Collector,
 ) -> dict[str, type[OwnSettings]]:
     """Return the sections that the classes which `assignments` name declare, by their names.
 
@@ -157,7 +159,10 @@ def _classes_of(assignment: Assignment) -> Iterator[str]:
 
 
 def _declaration(
-    class_path: str, setting: str, folder: Path | None, has_unknown: bool
+    class_path: str,
+    setting: str,
+    folder: Path | None,
+    has_unknown: bool,
 ) -> type[OwnSettings] | None:
     """Return what a class declares; its module is imported unless its text shows that to be none.
 

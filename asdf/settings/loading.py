@@ -88,7 +88,10 @@ def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
 
 
 def _find_circles(
-    start: str, blocks: Mapping[str, Block], finished: set[str], collector: Collector
+    start: str,
+    blocks: Mapping[str, Block],
+    finished: set[str],
+    collector: Collector,
 ) -> None:
     """Walk up from `start` through what is not `finished`; by a stack, as chains may be long."""
     path = [start]
@@ -232,7 +235,10 @@ def read_points(
 
 
 def _matching_names(
-    names: Iterable[str], blocks: Mapping[str, Block], path: FilePath, collector: Collector
+    names: Iterable[str],
+    blocks: Mapping[str, Block],
+    path: FilePath,
+    collector: Collector,
 ) -> Iterator[str]:
     """Yield the names of existing configs; note the names and patterns that match none."""
     yielded: set[str] = set()
@@ -263,7 +269,10 @@ class _Layers:
     collector: Collector
 
     def resolve(
-        self, block: Block, blocks: Mapping[str, Block], overrides: Sequence[str]
+        self,
+        block: Block,
+        blocks: Mapping[str, Block],
+        overrides: Sequence[str],
     ) -> Config:
         """Return the config of a block with overrides; its mistakes go to the collector."""
         initial = self.initial

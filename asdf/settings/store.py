@@ -122,7 +122,10 @@ class Settings:
         return settings
 
     def read_configs(
-        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
+        self,
+        run_configs: FilePath,
+        names: Iterable[str],
+        overrides: Iterable[str] = (),
     ) -> Configs:
         """Read and check the named configs of a file, over init_config and below the overrides.
 
@@ -172,7 +175,10 @@ class Settings:
                 self._start(self._initial)
 
     def load_settings(
-        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
+        self,
+        run_configs: FilePath,
+        names: Iterable[str],
+        overrides: Iterable[str] = (),
     ) -> Generator[str, None, None]:
         """Read, check and apply configs: `read_configs`, at once, then `apply_each`.
 

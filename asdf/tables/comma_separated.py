@@ -11,7 +11,10 @@ from asdf.text import csv_text
 
 
 def as_csv(
-    keys: Sequence[str], records: Iterable[Mapping[str, Any]], *, has_head: bool = True
+    keys: Sequence[str],
+    records: Iterable[Mapping[str, Any]],
+    *,
+    has_head: bool = True,
 ) -> str:
     """Return a row for each record; a key that it lacks, or whose value is None, is empty.
 

@@ -7,43 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
-from asdf.text import shorten
+from asdf.text import numbered, shorten
 
-_SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 _SEPARATORS = "-_./ "
 # How much longer than requested a label may be, rather than get a number.
 _MORE_ROOM = 16
 _NUMBER_ROOM = len(" #99")
-
-
-def names_of(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest names that distinguish score files.
-
-    They are the names of the files, or the parts of their paths that differ. A file that is named
-    twice gets a number behind its second name.
-    """
-    parts = list(map(_path_parts, paths))
-    stems = [file_parts[-1] for file_parts in parts]
-    if len(set(stems)) == len(stems):
-        return stems
-    distinct = _without_equal_parts(_without_common_ends(parts))
-    return numbered(list(map("/".join, distinct)))
-
-
-def numbered(names: Sequence[str]) -> list[str]:
-    """Return the names, each but the first of equal ones with its number: 'net', 'net #2'."""
-    result: list[str] = []
-    for name in names:
-        other = name
-        number = 1
-        # Not a count of equal names: a system may itself be called 'net #2'.
-        while other in result:
-            number += 1
-            other = f"{name} #{number}"
-        result.append(other)
-    return result
 
 
 def labels_of(names: Sequence[str], max_length: int) -> list[str]:
@@ -64,6 +34,21 @@ def labels_of(names: Sequence[str], max_length: int) -> list[str]:
             return labels
     shortest = max_length - _NUMBER_ROOM
     return numbered([shorten(name, shortest) for name in names])
+
+
+def differing_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return names in parts without what all share; each keeps one part at least."""
+    shorter = _without_common_ends(names)
+    if len(set(map(len, shorter))) > 1:
+        return shorter
+    differing: list[list[str]] = [[] for _ in shorter]
+    for index in range(len(shorter[0])):
+        if _part_is_equal(shorter, index):
+            continue
+        for name, parts in zip(shorter, differing, strict=True):
+            parts.append(name[index])
+    # Equal names have no part that differs, and stay whole.
+    return list(differing) if differing[0] else shorter
 
 
 def _by_themselves(names: Sequence[str]) -> dict[str, str]:
@@ -101,34 +86,9 @@ def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     return [name[first : len(name) - last] for name in names]
 
 
-def _without_equal_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return names without the inner parts that are equal in all, if all have as many parts."""
-    if len(set(map(len, names))) > 1:
-        return list(names)
-    differing: list[list[str]] = [[] for _ in names]
-    for index in range(len(names[0])):
-        if _part_is_equal(names, index):
-            continue
-        for name, parts in zip(names, differing, strict=True):
-            parts.append(name[index])
-    # Equal names have no part that differs, and stay whole.
-    return list(differing) if differing[0] else list(names)
-
-
 def _part_is_equal(names: Sequence[Sequence[str]], index: int) -> bool:
     first = names[0][index]
     return all(name[index] == first for name in names)
-
-
-def _path_parts(path: Path) -> list[str]:
-    """Return the folders of a path and the name of its file without the suffix of a score file."""
-    name = path.name.removesuffix(".gz")
-    stem = name
-    if name.endswith(_SUFFIXES):
-        stem, _, _ = name.rpartition(".")
-    parts = [*path.parts[:-1], stem or name]
-    # A file's name may hold bytes that are no text, and outputs are text.
-    return [part.encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
 
 
 def _tokens(name: str) -> list[str]:

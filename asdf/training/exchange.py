@@ -60,7 +60,10 @@ def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
 
 
 def shard(
-    network: nn.Module, settings: TrainingSections, world: World, dtype: torch.dtype | None
+    network: nn.Module,
+    settings: TrainingSections,
+    world: World,
+    dtype: torch.dtype | None,
 ) -> ShardedNetwork | None:
     """Divide `network` in place if the settings say so, and the run has more than one process.
 

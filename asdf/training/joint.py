@@ -162,7 +162,10 @@ def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:
 
 
 def _gather(
-    outputs: Sequence[Tensor], rows: Sequence[Tensor], utterances: int, world: World
+    outputs: Sequence[Tensor],
+    rows: Sequence[Tensor],
+    utterances: int,
+    world: World,
 ) -> Tensor:
     """Return the outputs of all ranks in the order of the window, the same on all of them."""
     first_BX = outputs[0]
@@ -175,7 +178,9 @@ def _gather(
 
 
 def differentiate(
-    objective: Objective, outputs_NX: Tensor, targets: Targets
+    objective: Objective,
+    outputs_NX: Tensor,
+    targets: Targets,
 ) -> tuple[Tensor, Tensor, list[_Slope]]:
     """Return the losses of detection, and the gradients of their sum with respect to the outputs
     and to the loss's parameters."""

@@ -24,7 +24,10 @@ BuildOptimiser = Callable[[list[Group], Network, bool | None], torch.optim.Optim
 
 
 def _build_adam(
-    kind: type[torch.optim.Adam], groups: list[Group], training: Network, fused: bool | None
+    kind: type[torch.optim.Adam],
+    groups: list[Group],
+    training: Network,
+    fused: bool | None,
 ) -> torch.optim.Optimizer:
     rate = training.initial_learning_rate
     return kind(groups, lr=rate, betas=training.adam_betas, fused=fused)
@@ -63,7 +66,9 @@ def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> St
 
 
 def build_optimiser(
-    network: nn.Module, settings: TrainingSections, folder: Path | None = None
+    network: nn.Module,
+    settings: TrainingSections,
+    folder: Path | None = None,
 ) -> torch.optim.Optimizer:
     """Return the optimiser of `settings.network` over the parameters that are trained.
 

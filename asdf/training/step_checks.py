@@ -23,7 +23,10 @@ class StepTooLarge(AsdfError):
 
 
 def step_memory_errors_as_messages(
-    settings: TrainingSections, step: int, per_process: int, device: torch.device
+    settings: TrainingSections,
+    step: int,
+    per_process: int,
+    device: torch.device,
 ) -> AbstractContextManager[None]:
     """Raise one message for a training step that does not fit into the device's memory.
 

@@ -103,7 +103,9 @@ class LossOnTrials:
 
 
 def loss_on_trials(
-    objective: Objective, network: nn.Module, settings: TrainingSections
+    objective: Objective,
+    network: nn.Module,
+    settings: TrainingSections,
 ) -> LossOnTrials | None:
     """Return the loss of detection, as a network in training has learnt it, for lists of trials.
 

@@ -32,7 +32,7 @@ from asdf.audio.augmentation.user_parts import (
     is_user_part,
     try_part,
 )
-from asdf.audio.cropping import repeat_to
+from asdf.audio.speech import repeat_to
 from asdf.audio.user_classes import unpickle_from
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class, searched_first
@@ -61,7 +61,11 @@ class Chain:
         return UNCHANGED
 
     def fill(
-        self, speech: np.ndarray, samples: int, rng: Generator, recording: object = ""
+        self,
+        speech: np.ndarray,
+        samples: int,
+        rng: Generator,
+        recording: object = "",
     ) -> np.ndarray:
         """Do the parts that shorten, and repeat what is left: (samples,) float32.
 

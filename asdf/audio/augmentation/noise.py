@@ -16,9 +16,9 @@ from numpy.random import Generator
 
 from asdf.audio.augmentation.material import find_material
 from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.draws import draw_between, draw_item
 from asdf.audio.reading import audio_length, read_audio
+from asdf.audio.speech import crop_start, repeat_to
 from asdf.errors import AsdfError
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.cropping import repeat_to
 from asdf.audio.draws import draw_between
 from asdf.audio.sample_rates import resample
+from asdf.audio.speech import repeat_to
 from asdf.facts import SAMPLE_RATE
 
 UNCHANGED = 100

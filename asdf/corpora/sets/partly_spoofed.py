@@ -47,7 +47,9 @@ Columns = dict[str, list[str]]
 
 
 def read_parts(
-    tree: Tree, label_file: str, columns_of: Callable[[list[str]], Columns] = lambda names: {}
+    tree: Tree,
+    label_file: str,
+    columns_of: Callable[[list[str]], Columns] = lambda names: {},
 ) -> tuple[TrialList, list[str]]:
     """Return the trials of a text of segments, with the column of their parts, and notes on them.
 
@@ -67,7 +69,10 @@ def read_parts(
 
 
 def with_parts(
-    trials: TrialList, recordings: Mapping[str, Timed], names: Sequence[str], source: str
+    trials: TrialList,
+    recordings: Mapping[str, Timed],
+    names: Sequence[str],
+    source: str,
 ) -> tuple[TrialList, list[str]]:
     """Return the trials with the column of spoofed parts, and notes on what does not agree.
 

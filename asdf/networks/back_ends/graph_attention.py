@@ -6,22 +6,80 @@ pairwise products of the nodes.
 Source: Jung et al., "AASIST", ICASSP 2022, sections 3 and 4.
 
 Shapes: B utterances; N nodes (of the first graph where there are two), M nodes of the second, J of
-both, X those of all utterances; K nodes that pooling retains; C values of a node coming in, D going
-out; 1 a single value.
+both, X those of all utterances; P pairs of nodes; K nodes that pooling retains; C values of a node
+coming in, D going out; 1 a single value.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import without_autocast
-from asdf.networks.cpu_gradients import LearningSELU, LearningTanh, Pairs, learns_on_cpu
+from asdf.networks.fast_functions import LearningSELU, LearningTanh, learns_on_cpu
 from asdf.networks.traced_sizes import at_least, share
 
 INPUT_DROPOUT = 0.2
 POOL_DROPOUT = 0.3
+# Pairs of a short recording's nodes take as long to make as their scores: 0.7 MB at most, each.
+_REMEMBERED_NODES = 200
+_REMEMBERED_SIZES = 32
+
+
+class Pairs(NamedTuple):
+    """The pairs of nodes, each once, also of a node with itself.
+
+    Attributes:
+        first_P, second_P: the nodes' numbers; those of the first are never above the second's.
+        position_NN: the pair's position, the same for both orders of the nodes.
+    """
+
+    first_P: Tensor
+    second_P: Tensor
+    position_NN: Tensor
+
+    @staticmethod
+    def of(nodes: int) -> Pairs:
+        """Return the pairs of so many nodes."""
+        return _recall_pairs(nodes) if nodes <= _REMEMBERED_NODES else _make_pairs(nodes)
+
+    def multiply(self, x_BNC: Tensor) -> Tensor:
+        """Return the product of each pair, (batch, pairs, values): half as many as of edges."""
+        return x_BNC.index_select(1, self.first_P) * x_BNC.index_select(1, self.second_P)
+
+    def spread(self, scores_BP: Tensor) -> Tensor:
+        """Return what each edge has of its pair, (batch, nodes, nodes)."""
+        edges_BX = scores_BP.index_select(1, self.position_NN.flatten())
+        return edges_BX.view(len(scores_BP), *self.position_NN.shape)
+
+    def spread_kinds(self, scores_BP3: Tensor, nodes: int) -> Tensor:
+        """Return what each edge has of its pair and kind, (batch, nodes, nodes).
+
+        Args:
+            scores_BP3: for each number of nodes that do not belong to the first graph.
+            nodes: Nodes of the first graph.
+        """
+        kind_P = (self.first_P >= nodes).long() + (self.second_P >= nodes).long()
+        kind_BP1 = kind_P.expand(len(scores_BP3), -1).unsqueeze(2)
+        return self.spread(scores_BP3.gather(2, kind_BP1).squeeze(2))
+
+
+def _make_pairs(nodes: int) -> Pairs:
+    # Made for inference, they could not be used in training later.
+    with torch.inference_mode(False):
+        first_P, second_P = torch.triu_indices(nodes, nodes).unbind()
+        position_NN = torch.empty(nodes, nodes, dtype=torch.long)
+        positions_P = torch.arange(len(first_P))
+        position_NN[first_P, second_P] = positions_P
+        position_NN[second_P, first_P] = positions_P
+    return Pairs(first_P, second_P, position_NN)
+
+
+_recall_pairs = lru_cache(_REMEMBERED_SIZES)(_make_pairs)
 
 
 class GraphAttention(nn.Module):
@@ -90,7 +148,10 @@ class HeterogeneousGraphAttention(nn.Module):
         self.temperature = temperature
 
     def forward(
-        self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
+        self,
+        first_BNC: Tensor,
+        second_BMC: Tensor,
+        master_B1C: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Map two graphs and their master node, of dim_in values per node, to dim_out values."""
         nodes = first_BNC.shape[1]

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.autocast import in_full_precision, without_autocast
+from asdf.networks.autocast import in_full_precision, is_short_on_gpu, without_autocast
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
     GraphPool,
@@ -35,7 +35,7 @@ from asdf.networks.back_ends.joined_branches import (
 )
 from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.cpu_gradients import LearningSELU, is_on_cpu, largest, largest_magnitudes
+from asdf.networks.fast_functions import LearningSELU, is_on_cpu, largest, largest_magnitudes
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2
@@ -204,6 +204,20 @@ def _are_small(temporal_BTC: Tensor, spectral_BSC: Tensor) -> bool:
     """Return whether filling the smaller graph up takes little memory, as of training clips."""
     # Of the pairs of nodes: those of a long recording would take twice the memory.
     return max(temporal_BTC.shape[1], spectral_BSC.shape[1]) <= _MOST_FILLED_UP
+
+
+def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:
+    """Apply a batch norm to a map of one channel, (batch, 1, F, T).
+
+    A GPU computes the statistics of a channel in one of its processors, unless channels are last
+    in memory: one channel, of which nothing is to be moved, may as well count as last.
+    """
+    if not is_short_on_gpu(x_B1FT):
+        normed: Tensor = norm(x_B1FT)
+        return normed
+    last_B1FT = x_B1FT.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2)
+    result: Tensor = norm(last_B1FT).squeeze(1).unsqueeze(1)
+    return result
 
 
 def _summarize(graphs: _Graphs) -> Tensor:

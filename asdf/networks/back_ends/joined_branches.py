@@ -42,7 +42,7 @@ from asdf.networks.back_ends.joined_gradients import (
     Pick,
     Retain,
 )
-from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
+from asdf.networks.fast_functions import LearningSELU, LearningTanh
 from asdf.networks.traced_sizes import at_least, share
 from asdf.networks.watched import is_plain
 
@@ -200,7 +200,10 @@ def _hide(sizes: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def attend(
-    maps: Maps, nodes_GBJC: Tensor, master_GBC: Tensor, kinds: Kinds
+    maps: Maps,
+    nodes_GBJC: Tensor,
+    master_GBC: Tensor,
+    kinds: Kinds,
 ) -> tuple[Tensor, Tensor]:
     """Compute an attention of each branch.
 

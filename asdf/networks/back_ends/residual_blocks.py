@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from asdf.networks.autocast import is_short_on_gpu
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.cpu_gradients import LearningSELU, learns_on_cpu
+from asdf.networks.fast_functions import LearningSELU, learns_on_cpu
 
 
 class ResidualBlock(nn.Module):
@@ -75,20 +75,6 @@ class ResidualBlock(nn.Module):
         """Yield the first batch norm's."""
         if hasattr(self, "bn1"):
             yield from self.bn1.parameters()
-
-
-def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:
-    """Apply a batch norm to a map of one channel, (batch, 1, F, T).
-
-    A GPU computes the statistics of a channel in one of its processors, unless channels are last
-    in memory: one channel, of which nothing is to be moved, may as well count as last.
-    """
-    if not is_short_on_gpu(x_B1FT):
-        normed: Tensor = norm(x_B1FT)
-        return normed
-    last_B1FT = x_B1FT.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2)
-    result: Tensor = norm(last_B1FT).squeeze(1).unsqueeze(1)
-    return result
 
 
 def _order(x_BCFT: Tensor) -> Tensor:

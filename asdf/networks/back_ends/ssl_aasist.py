@@ -20,10 +20,9 @@ from torch import Tensor, nn
 
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.back_ends.back_end import BackEnd
-from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes
-from asdf.networks.back_ends.residual_blocks import normalize_map
+from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.cpu_gradients import LearningSELU, softmax_mean
+from asdf.networks.fast_functions import LearningSELU, softmax_mean
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.networks.views import NetworkSections

@@ -159,14 +159,20 @@ def run_cast(layer: nn.Module, x: Tensor, short_norms: bool) -> Tensor:
 
 
 def _run_layer(
-    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, short_norms: bool
+    layer: nn.Module,
+    x_BLC: Tensor,
+    bias_BHLL: Tensor | None,
+    short_norms: bool,
 ) -> Tensor:
     with weights_cast_together(layer, x_BLC.device, short_norms):
         return _call_layer(layer, x_BLC, bias_BHLL)
 
 
 def _run_compiled(
-    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, short_norms: bool
+    layer: nn.Module,
+    x_BLC: Tensor,
+    bias_BHLL: Tensor | None,
+    short_norms: bool,
 ) -> Tensor:
     """Run a layer whose casts and norms are the compiler's to arrange."""
     return _compile_call()(layer, x_BLC, bias_BHLL)

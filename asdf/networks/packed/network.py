@@ -27,8 +27,7 @@ from asdf.networks.autocast import weights_cast_apart
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.back_ends.residual_blocks import ResidualEncoder
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
-from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
-from asdf.networks.fast_selu import PackedSelu, PackedTanh
+from asdf.networks.fast_functions import LearningSELU, LearningTanh, PackedSelu, PackedTanh
 from asdf.networks.packed.packed_graphs import pack_attention, pack_graph
 from asdf.networks.packed.packed_wav2vec2 import (
     PackedPositions,

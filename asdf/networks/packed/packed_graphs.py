@@ -19,10 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import without_autocast
-from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    HeterogeneousGraphAttention,
+    Pairs,
+)
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
-from asdf.networks.cpu_gradients import Pairs
-from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
+from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
 from asdf.networks.packed.packed_weights import LinearWeight, fold_norm, is_foldable
 
 
@@ -59,7 +62,10 @@ class PackedHeterogeneousAttention(nn.Module):
         self._second = _copies_of(graph.proj_type2)
 
     def forward(
-        self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
+        self,
+        first_BNC: Tensor,
+        second_BMC: Tensor,
+        master_B1C: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Map two graphs and their master node, of dim_in values per node, to dim_out values."""
         nodes = first_BNC.shape[1]
@@ -108,7 +114,10 @@ class _Edges:
     """Scores of pairs of nodes: a projection, tanh, and a weight for each kind, by temperature."""
 
     def __init__(
-        self, projection: nn.Linear, columns: Sequence[Tensor], temperature: float
+        self,
+        projection: nn.Linear,
+        columns: Sequence[Tensor],
+        temperature: float,
     ) -> None:
         # tanh(x) = 2 * sigmoid(2 * x) - 1.
         self._weight_DC = 2 * projection.weight.detach()

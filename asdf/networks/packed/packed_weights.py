@@ -91,7 +91,10 @@ class LinearWeight:
     """The weight of a linear map, laid out for oneDNN."""
 
     def __init__(
-        self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype = torch.float32
+        self,
+        weight_OI: Tensor,
+        bias_O: Tensor | None,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         """Lay out a float32 weight; its products are of numbers in `dtype`."""
         self._dtype = dtype

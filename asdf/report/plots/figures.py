@@ -95,7 +95,9 @@ def styled(plot: Plot) -> Plot:
 
 
 def new_figure(
-    width: float = COLUMN_INCHES, height: float = 2.8, **grid: Any
+    width: float = COLUMN_INCHES,
+    height: float = 2.8,
+    **grid: Any,
 ) -> tuple[Figure, Any]:
     """Return a figure of that size in inches and its axes; `grid` goes to `Figure.subplots`."""
     # Not pyplot, which holds on to every figure and may look for a display.

@@ -87,7 +87,11 @@ def score_histograms(counts: Histogram, threshold: float | None = None, title: s
     rows = len(spoofs)
     # squeeze=False: one row, too, is an array of axes.
     figure, grid = new_figure(
-        COLUMN_INCHES, 0.9 + 0.6 * rows, nrows=rows, sharex=True, squeeze=False
+        COLUMN_INCHES,
+        0.9 + 0.6 * rows,
+        nrows=rows,
+        sharex=True,
+        squeeze=False,
     )
     for axes, (name, attack) in zip(grid[:, 0], spoofs.items(), strict=True):
         draw_panel(axes, histogram_panel(counts, {None: attack}, threshold))

@@ -43,7 +43,11 @@ class RawBoost(KnownNames):
     maxBiasLinNonLin: float = decibels(20, "LnL: largest gap between linear and non-linear gain")
     N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1, at_most=100)
     P: float = setting(
-        10, "ISD: highest percentage of samples disturbed", unit="%", at_least=0, at_most=100
+        10,
+        "ISD: highest percentage of samples disturbed",
+        unit="%",
+        at_least=0,
+        at_most=100,
     )
     g_sd: float = setting(2, "ISD: gain", above=0, at_most=1000)
     SNRmin: float = decibels(10, "SSI: lowest signal-to-noise ratio")
@@ -128,10 +132,18 @@ class Augmentation(KnownNames):
         0.5, "proportion of the examples with a limited bandwidth"
     )
     bandwidth_min_hz: float = setting(
-        3400.0, "lowest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
+        3400.0,
+        "lowest limit of the bandwidth",
+        unit="Hz",
+        at_least=100,
+        at_most=8000,
     )
     bandwidth_max_hz: float = setting(
-        7500.0, "highest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
+        7500.0,
+        "highest limit of the bandwidth",
+        unit="Hz",
+        at_least=100,
+        at_most=8000,
     )
     frequency_mask_probability: float = proportion(
         0.5, "proportion of the examples with stopped bands of frequencies"
@@ -140,7 +152,11 @@ class Augmentation(KnownNames):
         2, "number of bands that are stopped", at_least=1, at_most=100
     )
     frequency_mask_max_hz: float = setting(
-        1000.0, "widest band that is stopped", unit="Hz", above=0, at_most=8000
+        1000.0,
+        "widest band that is stopped",
+        unit="Hz",
+        above=0,
+        at_most=8000,
     )
     time_mask_probability: float = proportion(
         0.5, "proportion of the examples with silenced stretches"
@@ -149,7 +165,11 @@ class Augmentation(KnownNames):
         2, "number of stretches that are silenced", at_least=1, at_most=1000
     )
     time_mask_max_s: float = setting(
-        0.2, "longest stretch that is silenced", unit="s", above=0, at_most=3600
+        0.2,
+        "longest stretch that is silenced",
+        unit="s",
+        above=0,
+        at_most=3600,
     )
     mixup_probability: float = proportion(
         0.0,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.runs.evaluations import best_network
-from asdf.tables.labels import numbered
 from asdf.tasks.studies.grouping import RunGroup, group_runs, recorded_seed
 from asdf.tasks.studies.measured import Measured
+from asdf.text import numbered
 from asdf.trials.run_folder import RunFolder
 
 
@@ -33,7 +33,9 @@ class Configuration:
 
 
 def find_configurations(
-    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measured]
+    runs: Sequence[RunFolder],
+    names: Sequence[str],
+    measurements: Sequence[Measured],
 ) -> list[Configuration]:
     """Return the configurations of all systems; those of several seeds come first."""
     systems: dict[int, dict[str, str]] = {}
@@ -59,7 +61,9 @@ def find_configurations(
 
 
 def _of_group(
-    group: RunGroup, runs: Sequence[RunFolder], systems: dict[int, dict[str, str]]
+    group: RunGroup,
+    runs: Sequence[RunFolder],
+    systems: dict[int, dict[str, str]],
 ) -> list[Configuration]:
     """Return the configurations of a group of runs: which network of each belongs to which."""
     members = []
@@ -83,7 +87,9 @@ def _of_group(
 
 
 def _one_each(
-    name: str, members: Sequence[tuple[int, str, dict[str, str]]], networks: Sequence[str]
+    name: str,
+    members: Sequence[tuple[int, str, dict[str, str]]],
+    networks: Sequence[str],
 ) -> Configuration:
     """Return the configuration that has one network of each run."""
     systems = []

@@ -11,7 +11,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from asdf.tables.labels import numbered
+from asdf.text import numbered
 from asdf.trials.run_folder import KeptSetting, RunFolder
 
 SEED = "recipe.seed"

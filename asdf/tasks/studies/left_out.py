@@ -16,7 +16,6 @@ from typing import NamedTuple
 from asdf.metrics.results import Result
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tables.labels import numbered
 from asdf.tasks.studies.grouping import (
     effective_settings,
     group_name,
@@ -25,6 +24,7 @@ from asdf.tasks.studies.grouping import (
 )
 from asdf.tasks.studies.measured import Measured
 from asdf.tasks.studies.over_seeds import Spread, spread_of
+from asdf.text import numbered
 from asdf.trials.run_folder import RunFolder
 
 _EVALUATE = "recipe.evaluate_left_out"
@@ -106,7 +106,9 @@ class LeftOutSystem:
 
 
 def measure_left_out(
-    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measured]
+    runs: Sequence[RunFolder],
+    names: Sequence[str],
+    measurements: Sequence[Measured],
 ) -> list[LeftOutSystem]:
     """Return the systems of the runs that evaluated what they left out.
 

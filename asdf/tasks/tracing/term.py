@@ -131,7 +131,10 @@ def build_source_term(
 
 
 def build_head(
-    network: nn.Module, classes: int, settings: TracingSettings, folder: Path | None
+    network: nn.Module,
+    classes: int,
+    settings: TracingSettings,
+    folder: Path | None,
 ) -> ClassHead:
     """Build a head for the embeddings of `network`, and try it on those of noise.
 
@@ -152,7 +155,10 @@ def build_head(
 
 
 def construct_head(
-    settings: TracingSettings, dimension: int, classes: int, folder: Path | None
+    settings: TracingSettings,
+    dimension: int,
+    classes: int,
+    folder: Path | None,
 ) -> ClassHead:
     """Return the head, whose random weights follow from the seed alone.
 
@@ -181,7 +187,10 @@ def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
 
 
 def _check_logits(
-    head: ClassHead, embeddings_BE: Tensor, classes: int, settings: TracingSettings
+    head: ClassHead,
+    embeddings_BE: Tensor,
+    classes: int,
+    settings: TracingSettings,
 ) -> None:
     with UserErrors(f"{HEAD}: {settings.source.head} fails"):
         logits = head.logits(embeddings_BE)

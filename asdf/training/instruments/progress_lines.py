@@ -86,7 +86,10 @@ class TimeLeft:
     """
 
     def __init__(
-        self, training: Network, plan: TrainingPlan, clock: Callable[[], float] = time.monotonic
+        self,
+        training: Network,
+        plan: TrainingPlan,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._training = training
         self._plan = plan

@@ -62,7 +62,11 @@ class _Margin(_Cosine):
         self.margin.fill_(proportion * self._options.margin)
 
     def per_utterance(
-        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+        self,
+        embeddings_BE: Tensor,
+        logits_B2: Tensor,
+        labels_B: Tensor,
+        columns: Columns,
     ) -> Tensor:
         """Return the cross-entropies of the cosines with a margin."""
         is_true_B2 = F.one_hot(labels_B, 2).bool()
@@ -113,7 +117,11 @@ class P2SGrad(_Cosine):
     """
 
     def per_utterance(
-        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+        self,
+        embeddings_BE: Tensor,
+        logits_B2: Tensor,
+        labels_B: Tensor,
+        columns: Columns,
     ) -> Tensor:
         """Return the mean of the squared errors of both classes."""
         aims_B2 = F.one_hot(labels_B, 2).to(logits_B2.dtype)
@@ -141,7 +149,11 @@ class OCSoftmax(Loss):
         return torch.cat([-cosines_B1, cosines_B1], dim=1)
 
     def per_utterance(
-        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+        self,
+        embeddings_BE: Tensor,
+        logits_B2: Tensor,
+        labels_B: Tensor,
+        columns: Columns,
     ) -> Tensor:
         """Return the softplus of how far each cosine is on the wrong side of its margin."""
         cosines_B = logits_B2[:, 1]

@@ -22,7 +22,11 @@ class CrossEntropy(Loss):
     needs_embeddings = False
 
     def per_utterance(
-        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+        self,
+        embeddings_BE: Tensor,
+        logits_B2: Tensor,
+        labels_B: Tensor,
+        columns: Columns,
     ) -> Tensor:
         """Return the cross-entropies in float32; the embeddings do not matter."""
         smoothing = self._options.label_smoothing
@@ -62,7 +66,11 @@ class LikelihoodRatio(CrossEntropy):
         return logits_B2.float() - self.log_priors_2
 
     def per_utterance(
-        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+        self,
+        embeddings_BE: Tensor,
+        logits_B2: Tensor,
+        labels_B: Tensor,
+        columns: Columns,
     ) -> Tensor:
         """Return the cross-entropies of the posteriors, to which the priors belong."""
         posterior_B2 = logits_B2 + self.log_priors_2
@@ -79,7 +87,11 @@ class Focal(Loss):
     needs_embeddings = False
 
     def per_utterance(
-        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+        self,
+        embeddings_BE: Tensor,
+        logits_B2: Tensor,
+        labels_B: Tensor,
+        columns: Columns,
     ) -> Tensor:
         """Return the losses in float32; the embeddings do not matter."""
         logits_B2 = logits_B2.float()

@@ -120,7 +120,10 @@ def build_loss(
 
 
 def outline_loss(
-    network: nn.Module, waveforms_BT: Tensor, settings: TrainingSections, folder: Path | None = None
+    network: nn.Module,
+    waveforms_BT: Tensor,
+    settings: TrainingSections,
+    folder: Path | None = None,
 ) -> Loss:
     """Build the loss for a network without numbers, as `build_loss` does for one with them.
 
@@ -215,7 +218,11 @@ def _dimension_of(embeddings: Any, training: Network) -> int:
 
 
 def _compute_values(
-    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, name: str
+    loss: Loss,
+    embeddings_BE: Tensor,
+    logits_B2: Tensor,
+    targets: Targets,
+    name: str,
 ) -> Tensor:
     """Return the values of two utterances of noise, a spoof and a bona fide one.
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import asdf
+from asdf.checkpoint.base_weights import find_base
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.commands import export_network
@@ -100,6 +101,29 @@ def test_without_its_base_a_file_is_no_network(based, tmp_path, waveforms):
     other = write_base(tmp_path / "other.pt", seed=8)
     with pytest.raises(AsdfError, match="layers have other numbers: the pretrained weights are"):
         read_network(path, base=other)
+
+
+@pytest.mark.parametrize(
+    ("noted", "base", "expected"),
+    [
+        ("hub:org/name@c0ffee", None, "hub:org/name@c0ffee"),
+        # The user may leave 'hub:' out, and the commit: it is that of the file.
+        ("hub:org/name@c0ffee", "org/name", "hub:org/name@c0ffee"),
+        ("hub:org/name@c0ffee", "org/other", "org/other"),
+        ("torchaudio:WAV2VEC2_BASE", None, "torchaudio:WAV2VEC2_BASE"),
+    ],
+)
+def test_weights_of_the_hub_are_there_by_their_name(noted, base, expected):
+    assert find_base({"weights": noted, "digest": "0"}, None, base) == expected
+
+
+def test_a_file_s_bare_name_is_a_path_that_has_to_be_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    entry = {"weights": "org/name", "digest": "0"}
+    with pytest.raises(AsdfError, match="org/name, are not there"):
+        find_base(entry, None, None)
+    (tmp_path / "org" / "name").mkdir(parents=True)
+    assert find_base(entry, None, None) == "org/name"
 
 
 def test_a_network_of_another_base_is_not_filled(based, tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import load_plain, read_weights_file
 from asdf.errors import AsdfError
 
 
@@ -114,3 +114,18 @@ def test_a_file_without_checksums_is_named_in_the_log(tmp_path: Path, caplog) ->
     read_weights_file(tmp_path / "old.pt")
     assert f"{tmp_path / 'old.pt'} is in the format that torch.save had" in caplog.text
     assert "no checksums" in caplog.text
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system lists no maps")
+def test_a_file_is_mapped_into_memory_on_request_alone(tmp_path):
+    """What is not mapped stays as it was read, also where the file is replaced in its place."""
+    path = tmp_path / "mapped.pt"
+    torch.save({"weight": torch.arange(4.0)}, path)
+
+    def is_mapped() -> bool:
+        return str(path) in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+    content = load_plain(path)
+    assert content["weight"].tolist() == [0, 1, 2, 3] and not is_mapped()
+    mapped = load_plain(path, mapped=True)
+    assert mapped["weight"].tolist() == [0, 1, 2, 3] and is_mapped()

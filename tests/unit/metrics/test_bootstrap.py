@@ -246,3 +246,20 @@ def test_the_lower_end_of_a_lowest_cost_is_not_raised_and_the_upper_one_is():
     # 1.96 times .757 of the bias of a smooth curve.
     local = 1.959964 * 0.757 * 0.02 / (2 ** (2 / 3) - 1)
     assert biased.high == pytest.approx(0.41 + np.hypot(above, local))
+
+
+def test_over_speakers_rates_that_vary_together_reach_further():
+    """Both parts of a cost add up where they vary as one, and cancel where they oppose."""
+    wave = np.array([0.01, -0.01, 0.01, -0.01])
+    other = np.array([0.01, 0.01, -0.01, -0.01])
+    reaches = {}
+    for name, second in (("as one", wave), ("apart", other), ("opposed", -wave)):
+        drawn = np.stack([0.1 + wave, 0.3 + 3 * second])
+        rates = Rates(np.array([0.1, 0.3]), np.ones(2), np.full(2, 500.0), drawn)
+        interval = lowest_interval(0.4, np.full(4, 0.4), rates, groups=20)
+        reaches[name] = np.array([0.4 - interval.low, interval.high - 0.4])
+    # (a + b)^2 + (a - b)^2 = 2 (a^2 + b^2) of the reaches a and b of each rate.
+    together = reaches["as one"] ** 2 + reaches["opposed"] ** 2
+    assert together == pytest.approx(2 * reaches["apart"] ** 2, rel=1e-9)
+    assert (reaches["opposed"] < reaches["apart"]).all()
+    assert (reaches["apart"] < reaches["as one"]).all()

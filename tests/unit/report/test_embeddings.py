@@ -5,8 +5,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from asdf.report.embedding_pictures import embedding_section, points_svg
 from asdf.tasks.embeddings.embedding_files import Embeddings
-from asdf.tasks.embeddings.pictures import COLOURS, SHAPES, embedding_picture, embedding_section
+from asdf.tasks.embeddings.pictures import COLOURS, SHAPES, embedding_picture
 from asdf.trials.trial_list import TrialList
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -39,8 +40,8 @@ def test_many_values_are_put_together():
 
 def test_the_svg_is_sound_and_says_what_it_shows():
     embeddings = made(["<b>&", "x\x1b"])
-    svg = embedding_picture(embeddings, "attack").svg()
-    assert svg == embedding_picture(embeddings, "attack").svg()
+    svg = points_svg(embedding_picture(embeddings, "attack"))
+    assert svg == points_svg(embedding_picture(embeddings, "attack"))
     root = ElementTree.fromstring(svg)
     assert root.find(f"{SVG}title").text == "40 embeddings by attack, principal components"
     assert "<b>&: 20" in root.find(f"{SVG}desc").text
@@ -66,4 +67,4 @@ def test_the_section_of_the_page_has_the_numbers():
 def test_points_that_are_alike_are_drawn(value):
     embeddings = made(["A"])
     embeddings.embeddings_NE[:] = value
-    ElementTree.fromstring(embedding_picture(embeddings, "attack").svg())
+    ElementTree.fromstring(points_svg(embedding_picture(embeddings, "attack")))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from asdf.tables.labels import labels_of, names_of, numbered
+from asdf.commands.judged_files import names_of
+from asdf.tables.labels import labels_of
+from asdf.text import numbered
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
-from asdf.networks.cpu_gradients import softmax_mean
+from asdf.networks.fast_functions import softmax_mean
 from asdf.networks.packed import is_available
 from asdf.networks.packed.packed_graphs import PackedNodeAttention
 

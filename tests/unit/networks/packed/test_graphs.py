@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
-from asdf.networks.cpu_gradients import Pairs
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    HeterogeneousGraphAttention,
+    Pairs,
+)
 from asdf.networks.packed.network import PackedNetwork
 from asdf.networks.packed.packed_graphs import (
     PackedGraphAttention,

@@ -3,6 +3,8 @@
 import pytest
 
 from asdf.__main__ import main
+from asdf.report import gather, runs_in
+from asdf.report.plots import write_plots
 from tests.unit.report.folders import make_run
 
 pytest.importorskip("matplotlib", reason="needs the extra `report`")
@@ -21,3 +23,26 @@ def test_every_plot_of_two_runs(tmp_path, capsys):
     } | {"training"}
     assert names == {f"{name}.{kind}" for name in expected for kind in ("pdf", "png")}
     assert "15 plots, each as pdf and png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("attacks", "expected"),
+    [
+        (
+            ("A01", "A02"),
+            ["det", "eer_by_attack", "eer_by_codec", "scores_net", "det_by_attack_net"],
+        ),
+        # What divides nothing has no plot.
+        (("-",), ["det", "eer_by_codec", "scores_net"]),
+    ],
+)
+def test_plots_are_named_after_what_they_show(tmp_path, attacks, expected):
+    """A colon, which no file's name may have on some systems, becomes a hyphen."""
+    folder = make_run(tmp_path / "net", sets=("la:dev",), attacks=attacks)
+    gathered = gather(runs_in([folder]), replicates=0, for_plots=True)
+    written = write_plots(tmp_path / "figures", gathered, ["svg"])
+    assert [path.name for path in written] == [
+        *(f"{name}_la-dev.svg" for name in expected),
+        "training.svg",
+    ]
+    assert all(path.stat().st_size for path in written)

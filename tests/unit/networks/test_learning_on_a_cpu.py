@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
     HeterogeneousGraphAttention,
+    Pairs,
     _project_edges,
 )
 from asdf.networks.back_ends.residual_blocks import ResidualBlock
-from asdf.networks.cpu_gradients import (
+from asdf.networks.fast_functions import (
     LearningSELU,
     LearningTanh,
-    Pairs,
     learns_on_cpu,
     softmax_mean,
 )

@@ -1,0 +1,90 @@
+"""Thresholds of decisions that come from another set, or from a calibrated network.
+
+Invariant: a threshold never comes from the trials that are judged without a warning that says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.outputs import input_name
+from asdf.errors import AsdfError
+from asdf.metrics.decisions import Threshold
+from asdf.metrics.thresholds import choose_threshold, score_threshold
+from asdf.runs.streams import show_error
+
+if TYPE_CHECKING:
+    from asdf.trials.score_file import Scores
+
+_IN_WORDS = {
+    "eer": "at the EER",
+    "min-dcf": "at the minDCF",
+    "best-f1": "at the best macro-F1",
+    "best-accuracy": "at the best accuracy",
+    "best-balanced-accuracy": "at the best balanced accuracy",
+}
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """The label file of a set, and the subset of it that counts; None: the scores have labels."""
+
+    path: Path | None
+    subset: str | None
+
+
+def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -> Threshold:
+    """Return the threshold that a rule chooses on another set.
+
+    Args:
+        path: Score file of the set.
+        rule: One of `THRESHOLD_RULES`.
+        judged: Scores that are decided; a warning is shown where the set shares trials with them.
+
+    Raises:
+        AsdfError: a file cannot be read, or they do not fit each other.
+    """
+    from asdf.corpora import choose_subset, read_protocol
+    from asdf.metrics.detection import DetCurve
+    from asdf.trials.formats import read_score_file
+    from asdf.trials.matching import read_matched
+
+    if labels.path:
+        trials = whole = read_protocol(labels.path)
+        if labels.subset:
+            trials = choose_subset(whole, labels.subset, labels.path)
+        scores, _ = read_matched(path, trials, whole=whole)
+    else:
+        scores = read_score_file(path).labelled(path)
+    shared = len(set(scores.ids).intersection(judged.ids))
+    if shared:
+        show_error(
+            f"warning: {shared} of the {len(judged)} trials that are judged are in "
+            f"{input_name(path)}, which the threshold comes from: the decisions look better than "
+            "they are on new trials."
+        )
+    value = choose_threshold(DetCurve.of_scores(scores), rule)
+    return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
+
+
+def threshold_of_network(name: str) -> Threshold:
+    """Return the threshold of a calibrated network.
+
+    Raises:
+        AsdfError: the network cannot be read, or is not calibrated.
+    """
+    # Networks are read with torch, which takes seconds to import.
+    from asdf.checkpoint.network_reading import read_network_file
+    from asdf.interchange import find_network
+    from asdf.metrics.calibration import read_calibration
+
+    file = read_network_file(find_network(name))
+    calibration = read_calibration(file.calibration, name)
+    if calibration is None:
+        raise AsdfError(
+            f"{name} is not calibrated, so it has no threshold. Calibrate it first: python -m asdf "
+            f"calibrate {name} DEV_SCORES"
+        )
+    return Threshold(score_threshold(calibration), f"of the calibrated network {name}")
