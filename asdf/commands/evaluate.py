@@ -37,10 +37,11 @@ from typing import TextIO
 from asdf.commands.detplot import count_curves, curves_of
 from asdf.commands.evaluate_cross_test import check_cross_test, run_cross_test
 from asdf.commands.evaluate_groups import with_groups, write_groups
-from asdf.commands.evaluate_llrs import as_llrs, draw_llrs
+from asdf.commands.evaluate_llrs import calibrate_file, draw_llrs
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import (
     UNDIVIDED,
+    Judged,
     Protocol,
     System,
     check_thresholds,
@@ -180,21 +181,21 @@ def _summarise(
         scores = read_system_scores(
             system.path, protocol, args.ignore_others, are_decisions=args.decisions
         )
+        judged = Judged(scores, threshold_of(args, index, scores))
         if args.calibration:
-            scores = as_llrs(scores, system.path, args.calibration)
-        threshold = threshold_of(args, index, scores)
+            judged = calibrate_file(args, judged, system.path)
         with replicates_bar(f"intervals of {system.name}") as progress:
             summary = summarise(
                 system.name,
                 args.set,
-                scores,
+                judged.scores,
                 protocol.trials,
                 by=columns,
                 asv=asv,
                 replicates=args.replicates,
                 progress=progress,
                 scored=scored,
-                threshold=threshold,
+                threshold=judged.threshold,
                 is_hard=args.decisions,
             )
         if args.by:

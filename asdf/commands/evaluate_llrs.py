@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.judged_files import Judged
 from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.metrics.summary import Summary
@@ -14,8 +17,8 @@ from asdf.runs.streams import show_error
 from asdf.trials.score_file import Scores
 
 
-def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
-    """Return the likelihood ratios that a calibrated network makes of its scores.
+def _calibration_of(path: Path, network: str) -> Calibration:
+    """Return the calibration of a network, which has to be that of a file's scores.
 
     Args:
         path: File of the scores.
@@ -44,7 +47,26 @@ def as_llrs(scores: Scores, path: Path, network: str) -> Scores:
             f"the scores in {path} are of another network than {network}: its calibration says "
             "nothing of them. Score the list with it, or name the network of the scores."
         )
-    return Scores.of(scores, calibration.llr(scores.scores))
+    return calibration
+
+
+def calibrate_file(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
+    """Return scores, and a threshold that was learnt from such, as likelihood ratios.
+
+    Maps rise and bounds cut scores and threshold alike, so decisions stay what they are wherever
+    the bounds support the threshold (`Calibration.supports_threshold`).
+
+    Raises:
+        UsageError: the network of --calibration is not calibrated.
+        AsdfError: the network cannot be read, or the scores are of another one.
+    """
+    scores, threshold = judged
+    calibration = _calibration_of(path, args.calibration or "")
+    # One that is stated is of the ratios already.
+    if threshold and args.threshold is None:
+        value = float(calibration.llr(threshold.value))
+        threshold = replace(threshold, value=value)
+    return Judged(Scores.of(scores, calibration.llr(scores.scores)), threshold)
 
 
 def draw_llrs(args: EvaluateOptions, summaries: Sequence[Summary]) -> list[str]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdf.commands.options import argument, flag, option
 from asdf.commands.outputs import input_name
@@ -116,6 +116,13 @@ class System:
     name: str
     path: Path
     group: str = ""
+
+
+class Judged(NamedTuple):
+    """The scores of a system, and the threshold that decides them; None: there is none."""
+
+    scores: Scores
+    threshold: Threshold | None
 
 
 @dataclass(frozen=True)

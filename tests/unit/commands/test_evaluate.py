@@ -485,6 +485,31 @@ def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path)
     assert status == 1 and "are of another network than" in err
 
 
+def test_a_threshold_of_scores_decides_the_same_of_their_ratios(capsys, llrs, tmp_path):
+    calibration = Calibration(2.0, 1.0, 0.5, lowest_llr=-3.0, highest_llr=2.5)
+    network = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
+    out = tmp_path / "out.json"
+    words = [llrs, "--calibration", network, "--replicates", "0", "--json", out]
+    # An LLR of 0.5 is a score of -0.25.
+    values = np.array([round(value - 1, 3) for value in VALUES])
+    correct = np.mean((values >= -0.25) == np.array(LABELS))
+    assert correct != np.mean((2 * values + 1 >= -0.25) == np.array(LABELS))
+    for named in (["--threshold-of", network], ["--threshold", "0.5"]):
+        assert run(capsys, *words, *named)[0] == 0
+        [system] = json.loads(out.read_text())
+        decisions = system["decisions"]
+        assert decisions["threshold"] == pytest.approx(0.5, abs=1e-9)
+        assert decisions["accuracy"] == pytest.approx(correct, abs=1e-12)
+    # A threshold of the scores' own EER is mapped as they are.
+    assert run(capsys, *words, "--threshold-from", llrs)[0] == 0
+    [system] = json.loads(out.read_text())
+    assert run(capsys, llrs, "--replicates", "0", "--threshold-from", llrs, "--json", out)[0] == 0
+    [of_scores] = json.loads(out.read_text())
+    expected = 2 * of_scores["decisions"]["threshold"] + 1
+    assert system["decisions"]["threshold"] == pytest.approx(expected, abs=1e-9)
+    assert system["decisions"]["accuracy"] == of_scores["decisions"]["accuracy"]
+
+
 def test_a_network_without_calibration_makes_no_ratios(capsys, llrs, tmp_path):
     network = write_small_network(tmp_path / "net.pt")
     status, _, err = run(capsys, llrs, "--calibration", network)
