@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu_speed --write-docs        # puts the tables into docs/scaling.md
 
-Nothing here is measured on a GPU. A step takes the longer of two times:
+Nothing here is measured on a GPU: for that see RESULTS.md. A step takes the longer of two times:
 
     GPU  = 2 x multiply-adds / (peak x utilisation) + bytes / (bandwidth x utilisation)
     host = operations x (time of the program + time of the driver) for each
@@ -76,12 +76,12 @@ class Work:
 CHECKPOINTS = (("gradient_checkpointing", True),)
 FROZEN = (("frozen", True),)
 WORKS = (
-    Work("XLS-R 300M + AASIST", 14, 225.3, 1836, 53.0),
-    Work("the same, checkpointing", 14, 300.4, 2872, 67.9, CHECKPOINTS),
-    Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 53.0),
-    Work("the same", 64, 225.3, 1875, 185.2),
-    Work("front end frozen", 32, 76.5, 945, 38.5, FROZEN),
-    Work("AASIST on waveforms", 24, 28.7, 494, 40.5, network="AASIST"),
+    Work("XLS-R 300M + AASIST", 14, 225.3, 1961, 60.6),
+    Work("the same, checkpointing", 14, 300.4, 2930, 75.6, CHECKPOINTS),
+    Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 60.6),
+    Work("the same", 64, 225.3, 1985, 217.7),
+    Work("front end frozen", 32, 76.5, 1047, 43.8, FROZEN),
+    Work("AASIST on waveforms", 24, 28.7, 559, 43.7, network="AASIST"),
 )
 
 

@@ -94,7 +94,7 @@ from asdf.runs.streams import show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
-from asdf.trials.asv_scores import read_asv_scores
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
 from asdf.trials.score_file import missing_class
 from asdf.trials.scored_files import how_scored
@@ -131,6 +131,9 @@ def main(arguments: list[str]) -> int:
         run_cross_test(args, facts, systems, protocol, screen)
         return 0
     columns = _columns(args.by, protocol.trials)
+    asv = None
+    if args.asv_scores:
+        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
     judged = _read_scores(args, systems, protocol)
     scored = each(judged, "scores")
     if any(missing_class(scores.labels) for scores in scored):
@@ -140,7 +143,7 @@ def main(arguments: list[str]) -> int:
         write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))
         show(one_class_texts(sets), screen)
         return 0
-    summaries = _summarise(args, systems, judged, protocol, columns)
+    summaries = _summarise(args, systems, judged, protocol, columns, asv)
     _report(args, facts, systems, summaries, protocol.trials, columns, screen)
     return 0
 
@@ -203,10 +206,8 @@ def _summarise(
     judged: Sequence[Judged],
     protocol: Protocol,
     columns: tuple[str, ...],
+    asv: AsvScores | None,
 ) -> list[Summary]:
-    asv = None
-    if args.asv_scores:
-        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
     stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
     summaries = []
     for system, (scores, threshold) in zip(systems, judged, strict=True):

@@ -95,7 +95,7 @@ def show(text: str, stream: TextIO | None = None) -> None:
 def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal, for bootstraps that take more than a moment.
 
-    It is given how many replicates are done, and of how many.
+    Its function takes the number of replicates that are done, and of all.
     """
     from tqdm import tqdm
 

@@ -111,3 +111,16 @@ def test_passes_that_cannot_be_captured_are_computed_without(monkeypatch, caplog
     assert said[-1] == "CUDA graphs not used: computing.cuda_graphs = True: no."
     for gradient, expected in zip(gradients, plain_gradients, strict=True):
         assert all(bool((gradient[name] == expected[name]).all()) for name in gradient)
+
+
+@pytest.mark.parametrize(("free", "room"), [(27, True), (26, False)])
+def test_graphs_leave_a_quarter_of_the_memory_for_scoring(free, room, monkeypatch):
+    # Of 80 held are 10, of 14 reserved; a step took up to 21: 11 more than is held between two.
+    for name, value in {
+        "mem_get_info": (free, 80),
+        "memory_allocated": 10,
+        "memory_reserved": 14,
+        "max_memory_allocated": 21,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert captured_passes._has_room(torch.device("cuda", 0)) is room
