@@ -89,6 +89,11 @@ ELSEWHERE = {
     "tests/unit/hub/test_datasets.py",
     "python -m asdf import classifier/": "no transformers' folder here; "
     "tests/unit/interchange/test_classifiers.py",
+    "python -m asdf score folder/": "no transformers' folder here; tests/unit/interchange",
+    "python -m asdf import hub:": "no network; tests/unit/hub has a local hub",
+    "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
+    "tests/unit/tasks/test_one_class.py",
+    "python -m asdf evaluate mlaad.txt": "the same",
     "python -m asdf prune": "tests/unit/pruning",
     "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",

@@ -370,6 +370,8 @@ KINDS = [
     *("SSL_SpectraAASIST", "SSL_SpectraAASIST3", "SSL_SpectraECAPA"),
     "RawNet2",
 ]
+# Numbers that are drawn move the knots of its splines, which then double roundings.
+OF_ANY_LENGTH = [kind for kind in KINDS if kind != "SSL_SpectraAASIST3"]
 
 
 def graph_network(kind: str, make) -> tuple[nn.Module, Path]:
@@ -427,14 +429,17 @@ def check_onnx(session, network, batch: int, samples: int) -> None:
 
 
 @pytest.mark.slow_but("AASIST_L", "SSL_AASIST")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OF_ANY_LENGTH)
 def test_onnx_runs_without_torch_on_any_length(kind, make, run, tmp_path, onnx_session):
     """At lengths that the export does not check: other numbers of nodes, repeats, one frame."""
     network, path = graph_network(kind, make)
     status, said, err = run("export", path, "--format", "onnx", tmp_path / "net.onnx")
     assert (status, err) == (0, ""), err
     assert "takes waveforms (batch, samples), of any length, at 16 kHz" in said
-    assert "9,001, 15,999, 20,011, 64,600 and 70,001 samples: differs from the network by" in said
+    # What Spectra repeats recordings to is among them.
+    more = " 21,533," if "Spectra" in kind else ""
+    lengths = f"9,001, 15,999, 20,011,{more} 64,600 and 70,001 samples"
+    assert f"{lengths}: differs from the network by" in said
     session = onnx_session(tmp_path / "net.onnx")
     for batch, samples in ((4, 16000), (1, 50), (2, 700), (1, 2316), (1, 19999)):
         check_onnx(session, network, batch, samples)
@@ -443,7 +448,7 @@ def test_onnx_runs_without_torch_on_any_length(kind, make, run, tmp_path, onnx_s
         check_onnx(session, network, 1, 180_000)
 
 
-@pytest.mark.parametrize("kind", ["SSL_AASIST", "SSL_SLS"])
+@pytest.mark.parametrize("kind", ["SSL_AASIST", "SSL_SLS", "SSL_SpectraAASIST3"])
 def test_onnx_of_one_length_takes_no_other(kind, make, run, tmp_path, onnx_session):
     network, path = graph_network(kind, make)
     words = ["--format", "onnx", tmp_path / "net.onnx", "--samples", 6000]
