@@ -100,17 +100,29 @@ def main(arguments: list[str]) -> int:
     # To a file: decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
         command = f"{PROGRAM} score {shlex.join(arguments)}"
-        return _score(args, names, stdin_path, window, screen, command)
+        recordings = _find_recordings(args, names)
+        return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
-def _score(
+def score_into_outputs(
     args: ScoreOptions,
-    names: Sequence[str],
-    stdin_path: str,
-    window: tuple[float, float] | None,
-    screen: TextIO,
+    recordings: Recordings,
+    screen: TextIO | None,
     command: str,
+    window: tuple[float, float] | None = None,
+    stdin_path: str = "",
 ) -> int:
+    """Score recordings into the requested outputs; return the exit status.
+
+    Args:
+        screen: Stream of the lines of recordings; None: these are not shown.
+        command: Command that gives the same again.
+        window: Seconds of a window and of the hop; None: no scores over time.
+        stdin_path: Path of the file that standard input was copied to; ''.
+
+    Raises:
+        AsdfError: the network cannot be read, or an output cannot be written.
+    """
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
@@ -118,7 +130,6 @@ def _score(
     from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
 
-    recordings = _find_recordings(args, names)
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()
     detector = open_detector(args, window)
@@ -332,6 +343,8 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if detector.device.type == "cpu":
         where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
+    if detector.panel is not None:
+        show(detector.panel.describe(), sys.stderr)
     if heading.part_search is not None:
         show(heading.part_search.describe_search(), sys.stderr)
 

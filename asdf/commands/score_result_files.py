@@ -42,6 +42,8 @@ _COLUMNS_OF_PARTS = ("parts", "windows_searched")
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 # After these, where the calibration can tell what is unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
+# After these, for panels, and then the LLR of each member.
+_COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class CsvTable:
         self._has_parts = heading.part_search is not None
         self._has_llrs = heading.kind == "llr"
         self._has_home = "home" in (heading.calibration or {})
+        self._members = heading.members
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -83,6 +86,9 @@ class CsvTable:
             columns += _COLUMNS_OF_LLRS
         if self._has_home:
             columns += _COLUMNS_OF_HOMES
+        if self._members:
+            columns += _COLUMNS_OF_PANELS
+            columns += [f"member_{name}" for name in self._members]
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -112,6 +118,8 @@ class CsvTable:
         if self._has_home:
             after += ["" if result.unlike is None else str(result.unlike).lower()]
             after += [_cell(result.distance)]
+        if self._members:
+            after += _agreement_cells(result, len(self._members))
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
@@ -204,6 +212,15 @@ def _llr_cells(result: Scored) -> list[str]:
         ends = list(map(_cell, result.llr_interval))
     unbounded = _cell(result.unbounded_llr)
     return [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
+
+
+def _agreement_cells(result: Scored, members: int) -> list[str]:
+    """Return how many members of a panel say bona fide and spoof, and the LLR of each."""
+    agreement = result.agreement
+    if agreement is None:
+        return [""] * (len(_COLUMNS_OF_PANELS) + members)
+    llrs = [_cell(member.llr) for member in agreement.members]
+    return [str(agreement.bona_fide), str(agreement.spoof), *llrs]
 
 
 def _cell(value: float | None) -> str:

@@ -25,13 +25,13 @@ _PARTS_SHOWN = 8
 class Screen:
     """Shows lines as they become known; errors and remarks go to standard error too."""
 
-    def __init__(self, heading: Heading, stream: TextIO) -> None:
-        """`stream` takes the lines of recordings."""
+    def __init__(self, heading: Heading, stream: TextIO | None) -> None:
+        """`stream` takes the lines of recordings; None: neither they nor remarks are shown."""
         self._heading = heading
         self._stream = stream
         self._remarks = 0
         self._terminal: TerminalLines | None = None
-        if stream.isatty():
+        if stream is not None and stream.isatty():
             self._terminal = TerminalLines(stream, heading.threshold is not None)
 
     def show(self, line: Line) -> None:
@@ -42,10 +42,14 @@ class Screen:
             self._write(self._terminal.describe(line, "") if self._terminal else shown)
             self.say(f"error: {result.error}")
             return
+        if self._stream is None:
+            return
         cells = [line.result.name, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
+        agreement = result.agreement
         notes = [
+            agreement.describe() if agreement else "",
             _describe_parts(line),
             _describe_lowest(line),
             _describe_spoofed(line),
@@ -89,6 +93,8 @@ class Screen:
         tqdm.write(printable(text), file=sys.stderr)
 
     def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
         from tqdm import tqdm
 
         tqdm.write(text, file=self._stream)

@@ -50,6 +50,22 @@ class SearchedAnswer(_Part):
     )
 
 
+class MemberAnswer(_Part):
+    """What a detector of a panel says by itself."""
+
+    name: str = Field(description="Name of the detector.")
+    llr: float = Field(description="Natural-log likelihood ratio by its own calibration.")
+    verdict: str = Field(description="'bona fide' or 'spoof', by its own threshold.")
+
+
+class AgreementAnswer(_Part):
+    """What the detectors of a panel say of a recording."""
+
+    bona_fide: int = Field(description="Number of detectors that say bona fide.")
+    spoof: int = Field(description="Number of detectors that say spoof.")
+    members: list[MemberAnswer] = Field(description="What each says, in the panel's order.")
+
+
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -87,6 +103,9 @@ class RecordingAnswer(_Part):
     distance: float | None = Field(
         None,
         description="Distance of the recording's embedding from those recordings; unlike above 1.",
+    )
+    agreement: AgreementAnswer | None = Field(
+        None, description="What each detector of a panel says; absent where there is no verdict."
     )
     seconds: float = Field(description="Length of the recording.")
     seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
@@ -157,6 +176,9 @@ class ScoreAnswer(_Part):
     )
     part_search: PartSearchAnswer | None = Field(
         None, description="How long recordings are searched for parts; absent where they are not."
+    )
+    panel: dict[str, Any] | None = Field(
+        None, description="Detectors of a panel and their competence on its control set."
     )
     recordings: list[RecordingAnswer] = Field(
         min_length=1, max_length=1, description="The recording, as a list of one."

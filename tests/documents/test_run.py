@@ -32,6 +32,7 @@ PAGES_OF_MINUTES = (
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
             *(
                 "localisation",
+                "panels",
                 "reproduce",
                 "sasv",
                 "small_networks",
