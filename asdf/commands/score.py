@@ -7,6 +7,7 @@
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
     python -m asdf score network.pt call.mp3 --why call               # what the score rests on
+    python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
@@ -58,6 +59,7 @@ from asdf.commands.score_options import (
     STANDARD_INPUT,
     DetectorOptions,
     ScoreOptions,
+    check_speaker_options,
     name_network,
     window_option,
 )
@@ -91,6 +93,7 @@ def main(arguments: list[str]) -> int:
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     args = name_network(COMMAND.read(arguments))
+    check_speaker_options(args)
     if sys.stderr.isatty():
         # Before anything large is imported: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -100,7 +103,16 @@ def main(arguments: list[str]) -> int:
     # To a file: decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
         command = f"{PROGRAM} score {shlex.join(arguments)}"
+        # From here on torch is needed, which takes seconds to import.
+        from asdf.audio import fallbacks
+
         recordings = _find_recordings(args, names)
+        if args.rttm is not None or args.diarise is not None:
+            from asdf.commands.score_speakers import with_speakers
+
+            recordings = with_speakers(args, recordings)
+        # Checking the recordings decoded some already; each is to be counted once.
+        fallbacks.take()
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
@@ -130,8 +142,6 @@ def score_into_outputs(
     from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
 
-    # Checking the recordings decoded some already; each is to be counted once.
-    fallbacks.take()
     detector = open_detector(args, window)
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
@@ -186,8 +196,12 @@ def _heading(
     """Return what the scores are, which is shown, for JSON with what makes them."""
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
+    from asdf.scoring.speakers import SPEAKERS_NOTE
 
     heading = make_heading(detector, detector.source, are_trials)
+    if args.rttm is not None or args.diarise is not None:
+        scores = f"{heading.scores}; {SPEAKERS_NOTE}"
+        heading = replace(heading, scores=scores, of_speakers=True)
     _show_heading(heading, args.network, detector)
     if not args.json:
         return heading
@@ -266,11 +280,12 @@ def _score_all(
     window: tuple[float, float] | None,
 ) -> None:
     from asdf.runs.progress import track
+    from asdf.scoring.speakers import conclude_speaker
 
     results.put_out()
     remaining = len(recordings) - results.done
     scored = detector.score_many(
-        recordings.paths,
+        recordings.sources,
         whole,
         progress=True,
         is_known=results.is_known,
@@ -279,6 +294,9 @@ def _score_all(
     with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
         for result in tracked:
             over_time: list[WindowScore] = []
+            speaker = recordings.speaker(result.index)
+            if speaker is not None:
+                result = conclude_speaker(result, speaker)
             if window and not result.error:
                 result, over_time = _over_time(detector, result, window)
             results.add(result.index, result, over_time)

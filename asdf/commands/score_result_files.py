@@ -19,8 +19,9 @@ from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.runs.files import write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.segments import Segment
-from asdf.text import csv_text
+from asdf.scoring.speakers import speaker_entry
+from asdf.segments import Segment, Speaker
+from asdf.text import csv_text, printable
 
 _COLUMNS_BEFORE = ("path", "start_s", "end_s")
 _COLUMNS_AFTER = (
@@ -43,6 +44,7 @@ _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_wo
 # After these, where the calibration can tell what is unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
 # After these, for panels, and then the LLR of each member.
+_COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
 _COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
 
 
@@ -53,6 +55,7 @@ class Line:
     Attributes:
         spoofed: the parts that the scores of frames mark.
         sha256: Digest of the recording's file; None: not requested, or it cannot be read.
+        speaker: Speaker whom the result is of; None: it is of the recording.
     """
 
     label: int | None
@@ -60,6 +63,14 @@ class Line:
     windows: Sequence[WindowScore] = ()
     spoofed: Sequence[Segment] = ()
     sha256: str | None = None
+    speaker: Speaker | None = None
+
+    @property
+    def shown(self) -> str:
+        """Name of the recording, with that of the speaker."""
+        if self.speaker is None:
+            return self.result.name
+        return f"{self.result.name} [{printable(self.speaker.name, one_line=True)}]"
 
 
 class CsvTable:
@@ -77,6 +88,7 @@ class CsvTable:
         self._has_llrs = heading.kind == "llr"
         self._has_home = "home" in (heading.calibration or {})
         self._members = heading.members
+        self._has_speakers = heading.of_speakers
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -89,6 +101,8 @@ class CsvTable:
         if self._members:
             columns += _COLUMNS_OF_PANELS
             columns += [f"member_{name}" for name in self._members]
+        if self._has_speakers:
+            columns += _COLUMNS_OF_SPEAKERS
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -120,6 +134,8 @@ class CsvTable:
             after += [_cell(result.distance)]
         if self._members:
             after += _agreement_cells(result, len(self._members))
+        if line.speaker is not None:
+            after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
@@ -230,6 +246,8 @@ def _cell(value: float | None) -> str:
 
 def _entry(line: Line) -> dict[str, Any]:
     entry = line.result.entry()
+    if line.speaker is not None:
+        entry = speaker_entry(entry, line.speaker)
     if line.sha256 is not None:
         entry["sha256"] = line.sha256
     if line.label is not None:

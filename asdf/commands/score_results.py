@@ -262,12 +262,7 @@ class Results:
     def _line(self, index: int) -> Line:
         entry = self._entries[index]
         recording = self._recordings[index]
-        lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
-        # A journal of an earlier version has no intervals.
-        values: dict[str, Any] = {name: entry.get(name) for name in _SAVED_FIELDS}
-        if values["llr_interval"] is not None:
-            values["llr_interval"] = tuple(values["llr_interval"])
-        values["lowest"] = lowest
+        values = _values_of(entry)
         values["error"] = self._as_field(entry["error"])
         threshold = self._heading.threshold
         search = self._heading.part_search
@@ -299,7 +294,8 @@ class Results:
         frames = result.frames
         if frames is not None and self._outputs.segments is not None:
             spoofed = frames.segments(self._outputs.segments.threshold)
-        return Line(recording.label, result, windows, spoofed, entry.get("sha256"))
+        speaker = self._recordings.speaker(index)
+        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker)
 
     def _as_field(self, text: str) -> str:
         """Make one field of one line of a text with a path in it; file names may hold any bytes."""
@@ -366,6 +362,16 @@ class Results:
             digest = network_digest(self._heading.network)
             scored = replace(scored, network=digest, trials=len(self._recordings))
             write_how_scored(path, scored)
+
+
+def _values_of(entry: Entry) -> dict[str, Any]:
+    """Return the saved fields of a result."""
+    # A journal of an earlier version has no intervals.
+    values: dict[str, Any] = {name: entry.get(name) for name in _SAVED_FIELDS}
+    if values["llr_interval"] is not None:
+        values["llr_interval"] = tuple(values["llr_interval"])
+    values["lowest"] = WindowScore(**entry["lowest"]) if entry["lowest"] else None
+    return values
 
 
 def _extras_of(entry: Entry) -> dict[str, Any]:

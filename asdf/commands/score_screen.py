@@ -38,13 +38,13 @@ class Screen:
         """Show a recording: path, score, verdict with a threshold, remarks; or path and 'error'."""
         result = line.result
         if result.error:
-            shown = f"{line.result.name}\terror"
+            shown = f"{line.shown}\terror"
             self._write(self._terminal.describe(line, "") if self._terminal else shown)
             self.say(f"error: {result.error}")
             return
         if self._stream is None:
             return
-        cells = [line.result.name, f"{result.score:.4f}"]
+        cells = [line.shown, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
         agreement = result.agreement
@@ -69,7 +69,7 @@ class Screen:
         if result.remark and self._terminal is None:
             self._remarks += 1
             if self._remarks <= _REMARKS_SHOWN:
-                self.say(f"{line.result.name}: {result.remark}")
+                self.say(f"{line.shown}: {result.remark}")
 
     def end(self) -> None:
         """Say how many remarks were not shown; in a list of trials most recordings may have one."""

@@ -37,6 +37,7 @@ class Heading:
             left out.
         remark: Sentence on what limits all scores of the network; ''.
         panel: Members and candidates of a panel (`Panel.summary`); None: it is no panel.
+        of_speakers: Whether a score is of a speaker of a conversation.
     """
 
     scores: str
@@ -51,6 +52,7 @@ class Heading:
     made_by: dict[str, Any] | None = None
     remark: str = ""
     panel: dict[str, Any] | None = None
+    of_speakers: bool = False
 
     @property
     def members(self) -> list[str]:
@@ -62,6 +64,8 @@ class Heading:
         entries = asdict(self)
         if not self.source_column:
             del entries["source_column"]
+        if not self.of_speakers:
+            del entries["of_speakers"]
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()

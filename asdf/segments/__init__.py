@@ -20,6 +20,13 @@ from asdf.segments.scored_frames import (
     read_frame_table,
     write_frame_table,
 )
+from asdf.segments.speaker_turns import (
+    MIN_STRETCH_S,
+    Speaker,
+    read_speakers,
+    speakers_alone,
+    write_turns,
+)
 from asdf.segments.spoofed_seconds import (
     COLUMN,
     UNKNOWN,

@@ -266,6 +266,9 @@ def write_recordings(folder: Path, corpus: Path) -> None:
     longer = np.tile(speech, 1 + 12 * rate // len(speech))[: 12 * rate]
     # ffmpeg goes by what a file holds: this is a talk of which the sound alone is left.
     soundfile.write(folder / "talk.mkv", longer[: 4 * rate], rate, format="WAV")
+    turns = ("0.000 2.200 <NA> <NA> ann", "2.000 2.000 <NA> <NA> bob")
+    lines = [f"SPEAKER call 1 {turn} <NA> <NA>\n" for turn in turns]
+    (folder / "call.rttm").write_text("".join(lines))
     for name in ("call.mp3", "hour.mp3", "more.wav", "recordings/a.wav", "recordings/b.flac"):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
