@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
     from asdf.scoring.document import Heading
     from asdf.scoring.scored import Scored, WindowScore
+    from asdf.watermarks import Watermark, WatermarkSearch
 
 COMMAND = Command(
     "score", __doc__, ScoreOptions, {".csv": "csv", ".json": "json", ".txt": "scores"}
@@ -141,19 +142,22 @@ def score_into_outputs(
     from asdf.commands.score_segments import segment_outputs
     from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
+    from asdf.watermarks import open_search
 
     detector = open_detector(args, window)
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
+    watermarks = open_search(args.device) if args.watermarks else None
     heading = _heading(args, detector, are_trials, window, command)
+    heading = _with_watermarks(heading, watermarks)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
-                _score_all(detector, recordings, results, not are_trials, window)
+                _score_all(detector, recordings, results, not are_trials, window, watermarks)
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             return _report_stop(results, len(recordings), stop)
@@ -209,6 +213,14 @@ def _heading(
     return replace(heading, made_by=made)
 
 
+def _with_watermarks(heading: Heading, search: WatermarkSearch | None) -> Heading:
+    """Return the heading with who is asked for watermarks, which is shown."""
+    if search is None:
+        return heading
+    show(search.describe(), sys.stderr)
+    return replace(heading, watermarks=search.entry())
+
+
 def _describe_work(
     args: ScoreOptions,
     detector: Detector,
@@ -234,6 +246,8 @@ def _describe_work(
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
+    if heading.watermarks is not None:
+        work["watermarks"] = heading.watermarks["asked"]
     if args.json is not None:
         # The same of digests.
         work["sha256"] = True
@@ -278,9 +292,11 @@ def _score_all(
     results: Results,
     whole: bool,
     window: tuple[float, float] | None,
+    watermarks: WatermarkSearch | None,
 ) -> None:
     from asdf.runs.progress import track
     from asdf.scoring.speakers import conclude_speaker
+    from asdf.watermarks import read_marks
 
     results.put_out()
     remaining = len(recordings) - results.done
@@ -299,7 +315,10 @@ def _score_all(
                 result = conclude_speaker(result, speaker)
             if window and not result.error:
                 result, over_time = _over_time(detector, result, window)
-            results.add(result.index, result, over_time)
+            marks: list[Watermark] = []
+            if watermarks is not None and not result.error:
+                marks = read_marks(watermarks, str(result.path))
+            results.add(result.index, result, over_time, marks)
 
 
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:

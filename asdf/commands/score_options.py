@@ -122,6 +122,10 @@ class ScoreOptions(DetectorOptions):
         "scores the beginning)",
         "S",
     )
+    watermarks: bool = flag(
+        "search for watermarks too, by those of audioseal, perth and silentcipher that are "
+        "installed; they are reported apart from the score, and do not change it"
+    )
     rttm: Path | None = option(
         "score each speaker of a conversation by the turns in this RTTM", "TURNS"
     )
@@ -152,6 +156,7 @@ def check_speaker_options(args: ScoreOptions) -> None:
         "--window": args.window,
         "--segments": args.segments,
         "--why": args.why,
+        "--watermarks": args.watermarks or None,
     }
     for name, value in others.items():
         if value is not None:

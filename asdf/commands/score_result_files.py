@@ -22,6 +22,7 @@ from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.speakers import speaker_entry
 from asdf.segments import Segment, Speaker
 from asdf.text import csv_text, printable
+from asdf.watermarks import Watermark
 
 _COLUMNS_BEFORE = ("path", "start_s", "end_s")
 _COLUMNS_AFTER = (
@@ -56,6 +57,7 @@ class Line:
         spoofed: the parts that the scores of frames mark.
         sha256: Digest of the recording's file; None: not requested, or it cannot be read.
         speaker: Speaker whom the result is of; None: it is of the recording.
+        watermarks: What packages say of watermarks in the recording.
     """
 
     label: int | None
@@ -64,6 +66,7 @@ class Line:
     spoofed: Sequence[Segment] = ()
     sha256: str | None = None
     speaker: Speaker | None = None
+    watermarks: Sequence[Watermark] = ()
 
     @property
     def shown(self) -> str:
@@ -89,6 +92,7 @@ class CsvTable:
         self._has_home = "home" in (heading.calibration or {})
         self._members = heading.members
         self._has_speakers = heading.of_speakers
+        self._watermarks = (heading.watermarks or {}).get("asked", [])
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -103,6 +107,8 @@ class CsvTable:
             columns += [f"member_{name}" for name in self._members]
         if self._has_speakers:
             columns += _COLUMNS_OF_SPEAKERS
+        for name in self._watermarks:
+            columns += [f"watermark_{name}", f"watermark_{name}_strength"]
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -136,6 +142,8 @@ class CsvTable:
             after += _agreement_cells(result, len(self._members))
         if line.speaker is not None:
             after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
+        if self._watermarks:
+            after += _watermark_cells(line, self._watermarks)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
@@ -239,6 +247,17 @@ def _agreement_cells(result: Scored, members: int) -> list[str]:
     return [str(agreement.bona_fide), str(agreement.spoof), *llrs]
 
 
+def _watermark_cells(line: Line, names: Sequence[str]) -> list[str]:
+    """Return whether each package found its mark, yes, no or unknown, and how sure it is."""
+    known = {mark.detector: mark for mark in line.watermarks}
+    words = {True: "yes", False: "no", None: "unknown"}
+    cells = []
+    for name in names:
+        mark = known.get(name)
+        cells += ["", ""] if mark is None else [words[mark.found], _cell(mark.strength)]
+    return cells
+
+
 def _cell(value: float | None) -> str:
     """Return a number in the shortest text that reads back as it."""
     return "" if value is None else repr(value)
@@ -254,6 +273,8 @@ def _entry(line: Line) -> dict[str, Any]:
         entry["label"] = line.label
     if line.windows:
         entry["windows"] = [window.entry() for window in line.windows]
+    if line.watermarks:
+        entry["watermarks"] = [mark.entry() for mark in line.watermarks]
     if line.result.frames is not None:
         entry["spoofed"] = [list(segment) for segment in line.spoofed]
     return entry

@@ -33,6 +33,7 @@ from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import remove_how_scored, write_how_scored
+from asdf.watermarks import Watermark
 
 # What follows from the command is not saved: names, and what the threshold makes of a score.
 _SAVED_FIELDS = (
@@ -179,8 +180,17 @@ class Results:
         """Whether the recording at `index` has a result already."""
         return index in self._entries
 
-    def add(self, index: int, result: Scored, windows: list[WindowScore]) -> None:
+    def add(
+        self,
+        index: int,
+        result: Scored,
+        windows: list[WindowScore],
+        watermarks: Sequence[Watermark] = (),
+    ) -> None:
         """Save the result of a recording, and put out what is due.
+
+        Args:
+            watermarks: What packages say of watermarks in it.
 
         Raises:
             AsdfError: it cannot be written.
@@ -193,6 +203,8 @@ class Results:
         if result.windows_scores:
             entry["searched"] = [_searched_entry(window) for window in result.windows_scores]
         entry["over_time"] = [window.entry() for window in windows]
+        if watermarks:
+            entry["watermarks"] = [mark.entry() for mark in watermarks]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
         if self._outputs.json is not None:
@@ -294,8 +306,9 @@ class Results:
         frames = result.frames
         if frames is not None and self._outputs.segments is not None:
             spoofed = frames.segments(self._outputs.segments.threshold)
+        marks = [Watermark(**mark) for mark in entry.get("watermarks", ())]
         speaker = self._recordings.speaker(index)
-        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker)
+        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker, marks)
 
     def _as_field(self, text: str) -> str:
         """Make one field of one line of a text with a path in it; file names may hold any bytes."""

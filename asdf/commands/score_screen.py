@@ -16,6 +16,7 @@ from asdf.metrics.llr_intervals import INTERVAL_LEVEL
 from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
+from asdf.watermarks import describe_watermarks
 
 # On standard error; the lines and tables have all of them.
 _REMARKS_SHOWN = 20
@@ -54,6 +55,7 @@ class Screen:
             _describe_lowest(line),
             _describe_spoofed(line),
             _describe_source(line),
+            describe_watermarks(line.watermarks),
             result.remark,
         ]
         text = "; ".join(note for note in notes if note)

@@ -37,6 +37,7 @@ class Heading:
             left out.
         remark: Sentence on what limits all scores of the network; ''.
         panel: Members and candidates of a panel (`Panel.summary`); None: it is no panel.
+        watermarks: Packages that were asked for watermarks, and those that were not; None: none.
         of_speakers: Whether a score is of a speaker of a conversation.
     """
 
@@ -52,6 +53,7 @@ class Heading:
     made_by: dict[str, Any] | None = None
     remark: str = ""
     panel: dict[str, Any] | None = None
+    watermarks: dict[str, Any] | None = None
     of_speakers: bool = False
 
     @property
@@ -69,7 +71,7 @@ class Heading:
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()
-        for name in ("made_by", "calibration", "panel"):
+        for name in ("made_by", "calibration", "panel", "watermarks"):
             if entries[name] is None:
                 del entries[name]
         if not self.remark:

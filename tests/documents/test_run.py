@@ -114,6 +114,8 @@ ELSEWHERE = {
     "python -m asdf robustness a.pt": "the same",
     "python -m asdf score network.pt call.mp3 --diarise": "no weights of pyannote.audio here; "
     "tests/unit/scoring/test_speakers.py",
+    "python -m asdf score network.pt call.mp3 --watermarks": "packages that need not be here; "
+    "tests/unit/watermarks",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.
