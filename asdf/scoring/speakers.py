@@ -8,7 +8,7 @@ conversation.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,7 +149,13 @@ def find_speakers(turns: AnyPath, recording: AnyPath | None = None) -> list[Spea
     Raises:
         AsdfError: it cannot be read, or has no turns of that recording.
     """
-    known = read_speakers(turns)
+    return choose_speakers(read_speakers(turns), turns, recording)
+
+
+def choose_speakers(
+    known: Mapping[str, list[Speaker]], turns: AnyPath, recording: AnyPath | None = None
+) -> list[Speaker]:
+    """Return the speakers of a recording among those of an RTTM; as `find_speakers`."""
     names = quoted_and_more(list(known), _SHOWN)
     if recording is None:
         if len(known) > 1:

@@ -23,6 +23,7 @@ from asdf.segments.scored_frames import (
 from asdf.segments.speaker_turns import (
     MIN_STRETCH_S,
     Speaker,
+    parse_speakers,
     read_speakers,
     speakers_alone,
     write_turns,

@@ -15,7 +15,7 @@ from asdf.runs.files import write_text
 from asdf.segments.part_files import rttm_turns
 from asdf.segments.spoofed_seconds import Segment, merged
 from asdf.text import AnyPath
-from asdf.trials.text_lines import numbered_lines
+from asdf.trials.text_lines import NumberedLines, numbered_lines
 
 MIN_STRETCH_S = 0.25
 """Shorter stretches are left out: a syllable between two others' words says little of a voice."""
@@ -56,8 +56,13 @@ def read_speakers(path: AnyPath) -> dict[str, list[Speaker]]:
     Raises:
         AsdfError: names file and line of a line that does not fit.
     """
+    return parse_speakers(numbered_lines(path), Path(path))
+
+
+def parse_speakers(lines: NumberedLines, path: Path) -> dict[str, list[Speaker]]:
+    """Read the speakers of the lines of an RTTM; as `read_speakers`."""
     recordings: dict[str, dict[str, list[Segment]]] = {}
-    for number, name, turn, speaker in rttm_turns(numbered_lines(path), Path(path)):
+    for number, name, turn, speaker in rttm_turns(lines, path):
         if not 0 <= turn.start_s < turn.end_s < float("inf"):
             raise AsdfError(
                 f"{path}, line {number}: a turn from {turn.start_s:g} s to {turn.end_s:g} s is no "

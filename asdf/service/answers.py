@@ -128,6 +128,20 @@ class RecordingAnswer(_Part):
     )
 
 
+class SpeakerAnswer(_Part):
+    """The score of a speaker of a conversation; other fields are as of a recording."""
+
+    speaker: str = Field(description="Name of the speaker in the RTTM.")
+    score: float | None = Field(
+        description="Score of what this speaker says alone; null where that is nothing."
+    )
+    verdict: str | None = Field(description="As of a recording; null where `remark` says why.")
+    alone: list[tuple[float, float]] = Field(
+        description="Stretches in which nobody else speaks, in seconds."
+    )
+    overlapped_s: float = Field(description="Seconds of the speaker's turns with others' speech.")
+
+
 class OutlineAnswer(_Part):
     """The lowest and highest sample of equal parts of the recording."""
 
@@ -182,6 +196,9 @@ class ScoreAnswer(_Part):
     )
     recordings: list[RecordingAnswer] = Field(
         min_length=1, max_length=1, description="The recording, as a list of one."
+    )
+    speakers: list[SpeakerAnswer] | None = Field(
+        None, description="A score per speaker, where the form has turns of speakers as `rttm`."
     )
     complete: bool = Field(description="Always true: no recording is missing from the list.")
     made_by: MadeByAnswer = Field(description="Versions, digest, date and options.")
