@@ -35,6 +35,7 @@ GROUPS = {
         "audit-file": "whether the record of a service's verdicts is whole",
         "detectors": "published detectors: error rates, licences, and how to use them by name",
         "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
+        "panel": "several detectors as one: those that are competent on your recordings",
         "case": "recordings on one page: scores, likelihood ratios, what they are worth, limits",
     },
     "train": {

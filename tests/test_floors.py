@@ -24,6 +24,7 @@ ROOMS = [
     "audio",
     "trials",
     "segments",
+    "watermarks",
     "tables",
     "metrics",
     "demo",
@@ -80,6 +81,7 @@ ANNEXES = {
     "robustness",
     "service",
     "shipped",
+    "watermarks",
 }
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from asdf.checkpoint.panel_entry import Panel, read_panel
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.fusion import Fusion, read_fusion
 from asdf.runs.files import digest_of, sha256_of, write_text
+from asdf.shipped import NETWORK, SMALL
 from asdf.text import AnyPath
 
 FORMAT = "asdf-fusion"
@@ -26,7 +28,7 @@ VERSION = 1
 SUFFIX = ".json"
 # Ranks of a thousand scores per system take 40 kB.
 _MAX_BYTES = 64 * 2**20
-_KEYS = ("format", "version", "networks", "fusion", "calibration", "development")
+_KEYS = ("format", "version", "networks", "fusion", "calibration", "development", "panel")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class FusedNetwork:
     """A network of a fused system.
 
     Attributes:
-        path: as it is in the file: relative to it, absolute, or a name of the hub.
+        path: as it is in the file: relative to it, absolute, a name of the hub, or 'small'.
         sha256: SHA-256 of its file, or of the files of its folder.
     """
 
@@ -51,6 +53,7 @@ class FusedSystem:
         calibration: Calibration of fused scores; None: none.
         development: Facts about the set that it was fitted to; plain values.
         others: further entries, as of a newer version, which are written again.
+        panel: Panel that the networks are; None: they are no panel.
     """
 
     networks: tuple[FusedNetwork, ...]
@@ -58,6 +61,7 @@ class FusedSystem:
     calibration: Calibration | None = None
     development: Mapping[str, Any] = field(default_factory=dict)
     others: Mapping[str, Any] = field(default_factory=dict)
+    panel: Panel | None = None
 
 
 def is_fused_file(path: AnyPath) -> bool:
@@ -81,6 +85,8 @@ def write_fused_file(path: Path, system: FusedSystem) -> None:
         "development": dict(system.development),
         **system.others,
     }
+    if system.panel is not None:
+        content["panel"] = system.panel.content()
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -113,6 +119,7 @@ def read_fused_file(path: Path) -> FusedSystem:
         read_calibration(content.get("calibration"), path),
         development if isinstance(development, dict) else {},
         {key: value for key, value in content.items() if key not in _KEYS},
+        read_panel(content.get("panel"), len(networks), path),
     )
 
 
@@ -154,7 +161,11 @@ def describe_networks(named: Sequence[str], paths: Sequence[Path], out: Path) ->
     networks = []
     folder = out.resolve().parent
     for name, path in zip(named, paths, strict=True):
-        written = name if parse_name(name) else os.path.relpath(path.resolve(), folder)
+        if path == NETWORK:
+            # Its path is another on each machine.
+            written = SMALL
+        else:
+            written = name if parse_name(name) else os.path.relpath(path.resolve(), folder)
         networks.append(FusedNetwork(Path(written).as_posix(), _digest(path)))
     return networks
 
@@ -163,7 +174,10 @@ def locate_network(network: FusedNetwork, file: Path) -> str:
     """Return a network of the fused system in `file` as `find_network` takes it."""
     if parse_name(network.path):
         return network.path
-    return str(file.resolve().parent / network.path)
+    path = file.resolve().parent / network.path
+    if network.path == SMALL and not path.exists():
+        return str(NETWORK)
+    return str(path)
 
 
 def check_network(network: FusedNetwork, path: Path, file: Path) -> None:

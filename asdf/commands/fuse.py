@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> int:
     development = read_development(args)
     if args.networks:
         check_networks_of(args.networks, development.paths, development.scores, args.folder)
-    measured = _measure(args, development)
+    measured = fit_development(development, args.method, args.folds, args.seed, args.replicates)
     applied = None
     if args.apply:
         applied = read_applied(args.apply, development, measured.fusion)
@@ -138,30 +138,44 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _measure(args: FuseOptions, development: DevelopmentSet) -> FusionGain:
+def fit_development(
+    development: DevelopmentSet, method: str, folds: int, seed: int, replicates: int
+) -> FusionGain:
+    """Fit a fusion to a development set, and measure it by cross-validation.
+
+    Args:
+        method, folds, seed, replicates: Options of those names.
+
+    Raises:
+        AsdfError: the set is too small for the folds, or the scores cannot be fused.
+    """
     from asdf.tasks.fusion.gain import measure_gain
     from asdf.tasks.fusion.trial_folds import make_folds
 
     first = development.scores[0]
     speakers = development.speakers
-    folds = make_folds(first.ids, first.labels, speakers, args.folds, args.seed)
     return measure_gain(
         development.scores,
         development.names,
-        args.method,
-        folds,
+        method,
+        make_folds(first.ids, first.labels, speakers, folds, seed),
         speakers=speakers,
-        replicates=args.replicates,
-        seed=args.seed,
+        replicates=replicates,
+        seed=seed,
     )
+
+
+def check_folds(folds: int, seed: int) -> None:
+    """Raise UsageError for folds or a seed that cannot be meant."""
+    if folds < MIN_FOLDS or seed < 0:
+        raise UsageError(f"--folds is {MIN_FOLDS} or more, and --seed not negative.")
 
 
 def _check(args: FuseOptions) -> None:
     """Raise UsageError for options that do not go together."""
     if len(args.scores) < 2:
         raise UsageError("a fusion is of two systems or more: name their score files.")
-    if args.folds < MIN_FOLDS or args.seed < 0:
-        raise UsageError(f"--folds is {MIN_FOLDS} or more, and --seed not negative.")
+    check_folds(args.folds, args.seed)
     if args.apply and args.networks:
         raise UsageError("--apply and --networks write different files: use one at a time.")
     if bool(args.apply or args.networks) != (args.output is not None):

@@ -11,8 +11,10 @@ from asdf.commands.fuse_scores import DevelopmentSet
 from asdf.commands.outputs import check_file
 from asdf.errors import UsageError
 from asdf.hub import parse_name
+from asdf.shipped import is_shipped
 
 if TYPE_CHECKING:
+    from asdf.checkpoint.panel_entry import Panel
     from asdf.metrics.calibration import Calibration
     from asdf.tasks.fusion.gain import FusionGain
 
@@ -27,8 +29,8 @@ def check_networks(networks: Sequence[str], out: Path) -> None:
     if out.suffix != ".json":
         raise UsageError(f"--output {out}: a fused system is a .json file, by which it is known.")
     for network in networks:
-        if parse_name(network) is None and not Path(network).exists():
-            raise UsageError(f"--networks: there is no {network}.")
+        if parse_name(network) is None and not is_shipped(network) and not Path(network).exists():
+            raise UsageError(f"there is no network {network}.")
 
 
 def write_fused_system(
@@ -36,8 +38,12 @@ def write_fused_system(
     networks: Sequence[str],
     development: DevelopmentSet,
     measured: FusionGain,
+    panel: Panel | None = None,
 ) -> None:
     """Write the fusion of all trials with its networks and a threshold at the EER.
+
+    Args:
+        panel: Panel that the networks are; None: they are no panel.
 
     Raises:
         AsdfError: a network cannot be read, or the file not be written.
@@ -59,6 +65,7 @@ def write_fused_system(
             "spoof": result.spoof,
             "cross_validated_eer": result.eer,
         },
+        panel=panel,
     )
     write_fused_file(out, system)
 

@@ -7,6 +7,7 @@
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
     python -m asdf score network.pt call.mp3 --why call               # what the score rests on
+    python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
@@ -58,6 +59,7 @@ from asdf.commands.score_options import (
     STANDARD_INPUT,
     DetectorOptions,
     ScoreOptions,
+    check_speaker_options,
     name_network,
     window_option,
 )
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
     from asdf.scoring.document import Heading
     from asdf.scoring.scored import Scored, WindowScore
+    from asdf.watermarks import Watermark, WatermarkSearch
 
 COMMAND = Command(
     "score", __doc__, ScoreOptions, {".csv": "csv", ".json": "json", ".txt": "scores"}
@@ -91,6 +94,7 @@ def main(arguments: list[str]) -> int:
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     args = name_network(COMMAND.read(arguments))
+    check_speaker_options(args)
     if sys.stderr.isatty():
         # Before anything large is imported: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -100,39 +104,60 @@ def main(arguments: list[str]) -> int:
     # To a file: decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
         command = f"{PROGRAM} score {shlex.join(arguments)}"
-        return _score(args, names, stdin_path, window, screen, command)
+        # From here on torch is needed, which takes seconds to import.
+        from asdf.audio import fallbacks
+
+        recordings = _find_recordings(args, names)
+        if args.rttm is not None or args.diarise is not None:
+            from asdf.commands.score_speakers import with_speakers
+
+            recordings = with_speakers(args, recordings)
+        # Checking the recordings decoded some already; each is to be counted once.
+        fallbacks.take()
+        return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
-def _score(
+def score_into_outputs(
     args: ScoreOptions,
-    names: Sequence[str],
-    stdin_path: str,
-    window: tuple[float, float] | None,
-    screen: TextIO,
+    recordings: Recordings,
+    screen: TextIO | None,
     command: str,
+    window: tuple[float, float] | None = None,
+    stdin_path: str = "",
 ) -> int:
+    """Score recordings into the requested outputs; return the exit status.
+
+    Args:
+        screen: Stream of the lines of recordings; None: these are not shown.
+        command: Command that gives the same again.
+        window: Seconds of a window and of the hop; None: no scores over time.
+        stdin_path: Path of the file that standard input was copied to; ''.
+
+    Raises:
+        AsdfError: the network cannot be read, or an output cannot be written.
+    """
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
     from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
+    from asdf.watermarks import open_search
 
-    recordings = _find_recordings(args, names)
-    # Checking the recordings decoded some already; each is to be counted once.
-    fallbacks.take()
     detector = open_detector(args, window)
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
+    watermarks = open_search(args.device) if args.watermarks else None
     heading = _heading(args, detector, are_trials, window, command)
+    heading = _with_watermarks(heading, watermarks)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
-                _score_all(detector, recordings, results, not are_trials, window)
+                _score_all(detector, recordings, results, not are_trials, window, watermarks)
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             return _report_stop(results, len(recordings), stop)
@@ -175,13 +200,25 @@ def _heading(
     """Return what the scores are, which is shown, for JSON with what makes them."""
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
+    from asdf.scoring.speakers import SPEAKERS_NOTE
 
     heading = make_heading(detector, detector.source, are_trials)
+    if args.rttm is not None or args.diarise is not None:
+        scores = f"{heading.scores}; {SPEAKERS_NOTE}"
+        heading = replace(heading, scores=scores, of_speakers=True)
     _show_heading(heading, args.network, detector)
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)
     return replace(heading, made_by=made)
+
+
+def _with_watermarks(heading: Heading, search: WatermarkSearch | None) -> Heading:
+    """Return the heading with who is asked for watermarks, which is shown."""
+    if search is None:
+        return heading
+    show(search.describe(), sys.stderr)
+    return replace(heading, watermarks=search.entry())
 
 
 def _describe_work(
@@ -209,6 +246,8 @@ def _describe_work(
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
+    if heading.watermarks is not None:
+        work["watermarks"] = heading.watermarks["asked"]
     if args.json is not None:
         # The same of digests.
         work["sha256"] = True
@@ -253,13 +292,16 @@ def _score_all(
     results: Results,
     whole: bool,
     window: tuple[float, float] | None,
+    watermarks: WatermarkSearch | None,
 ) -> None:
     from asdf.runs.progress import track
+    from asdf.scoring.speakers import conclude_speaker
+    from asdf.watermarks import read_marks
 
     results.put_out()
     remaining = len(recordings) - results.done
     scored = detector.score_many(
-        recordings.paths,
+        recordings.sources,
         whole,
         progress=True,
         is_known=results.is_known,
@@ -268,9 +310,15 @@ def _score_all(
     with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
         for result in tracked:
             over_time: list[WindowScore] = []
+            speaker = recordings.speaker(result.index)
+            if speaker is not None:
+                result = conclude_speaker(result, speaker)
             if window and not result.error:
                 result, over_time = _over_time(detector, result, window)
-            results.add(result.index, result, over_time)
+            marks: list[Watermark] = []
+            if watermarks is not None and not result.error:
+                marks = read_marks(watermarks, str(result.path))
+            results.add(result.index, result, over_time, marks)
 
 
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
@@ -332,6 +380,8 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if detector.device.type == "cpu":
         where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
+    if detector.panel is not None:
+        show(detector.panel.describe(), sys.stderr)
     if heading.part_search is not None:
         show(heading.part_search.describe_search(), sys.stderr)
 

@@ -19,6 +19,7 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Engine = Literal["packed", "plain"]
 SpeechCheck = Literal["built-in", "silero", "off"]
 
+DIARISER = "pyannote/speaker-diarization-community-1"
 STANDARD_INPUT = (STREAM, "/dev/stdin")
 SMALL_HELP = f"{NETWORK_HELP}; without it {SMALL}, the detector that comes with ASDF"
 
@@ -121,9 +122,45 @@ class ScoreOptions(DetectorOptions):
         "scores the beginning)",
         "S",
     )
+    watermarks: bool = flag(
+        "search for watermarks too, by those of audioseal, perth and silentcipher that are "
+        "installed; they are reported apart from the score, and do not change it"
+    )
+    rttm: Path | None = option(
+        "score each speaker of a conversation by the turns in this RTTM", "TURNS"
+    )
+    diarise: Path | None = option(
+        "the same by turns that pyannote.audio finds, which are written to this RTTM", "TURNS"
+    )
+    diariser: str = option(
+        "pipeline of --diarise: a name on the hub, or its folder", "NAME", DIARISER
+    )
     folder: Path | None = option(
         "folder that paths in lists are relative to (the list's own folder)"
     )
+
+
+def check_speaker_options(args: ScoreOptions) -> None:
+    """Refuse options that do not go with speakers.
+
+    Raises:
+        UsageError: names the first one.
+    """
+    if args.rttm is None and args.diarise is None:
+        return
+    if args.rttm is not None and args.diarise is not None:
+        raise UsageError("--rttm says who speaks when, and --diarise finds it: name one of them.")
+    others = {
+        "--scores": args.scores,
+        "--trial": args.trial or None,
+        "--window": args.window,
+        "--segments": args.segments,
+        "--why": args.why,
+        "--watermarks": args.watermarks or None,
+    }
+    for name, value in others.items():
+        if value is not None:
+            raise UsageError(f"{name} is of whole recordings, and not of their speakers.")
 
 
 def name_network(args: ScoreOptions) -> ScoreOptions:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.segments import Speaker
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list
 from asdf.trials.lists import is_any_table, read_list
@@ -52,6 +53,9 @@ class Recordings(Sequence[Recording]):
         if path in self._known:
             return
         self._known.add(path)
+        self._append(path, recording)
+
+    def _append(self, path: str, recording: Recording) -> None:
         self.paths.append(path)
         self._names.append(recording.name)
         self._labels.append(-1 if recording.label is None else recording.label)
@@ -68,6 +72,15 @@ class Recordings(Sequence[Recording]):
             return [self[i] for i in range(*index.indices(len(self)))]
         label = self._labels[index]
         return Recording(Path(self.paths[index]), self._names[index], label if label >= 0 else None)
+
+    @property
+    def sources(self) -> Sequence[Any]:
+        """What is scored, as `Detector.score_many` takes it: the paths."""
+        return self.paths
+
+    def speaker(self, index: int) -> Speaker | None:
+        """Return the speaker whom a score is of; None: it is of the recording."""
+        return None
 
     @property
     def are_labelled(self) -> bool:

@@ -19,8 +19,10 @@ from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.runs.files import write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.segments import Segment
-from asdf.text import csv_text
+from asdf.scoring.speakers import speaker_entry
+from asdf.segments import Segment, Speaker
+from asdf.text import csv_text, printable
+from asdf.watermarks import Watermark
 
 _COLUMNS_BEFORE = ("path", "start_s", "end_s")
 _COLUMNS_AFTER = (
@@ -42,6 +44,9 @@ _COLUMNS_OF_PARTS = ("parts", "windows_searched")
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 # After these, where the calibration can tell what is unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
+# After these, for panels, and then the LLR of each member.
+_COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
+_COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class Line:
     Attributes:
         spoofed: the parts that the scores of frames mark.
         sha256: Digest of the recording's file; None: not requested, or it cannot be read.
+        speaker: Speaker whom the result is of; None: it is of the recording.
+        watermarks: What packages say of watermarks in the recording.
     """
 
     label: int | None
@@ -58,6 +65,15 @@ class Line:
     windows: Sequence[WindowScore] = ()
     spoofed: Sequence[Segment] = ()
     sha256: str | None = None
+    speaker: Speaker | None = None
+    watermarks: Sequence[Watermark] = ()
+
+    @property
+    def shown(self) -> str:
+        """Name of the recording, with that of the speaker."""
+        if self.speaker is None:
+            return self.result.name
+        return f"{self.result.name} [{printable(self.speaker.name, one_line=True)}]"
 
 
 class CsvTable:
@@ -74,6 +90,9 @@ class CsvTable:
         self._has_parts = heading.part_search is not None
         self._has_llrs = heading.kind == "llr"
         self._has_home = "home" in (heading.calibration or {})
+        self._members = heading.members
+        self._has_speakers = heading.of_speakers
+        self._watermarks = (heading.watermarks or {}).get("asked", [])
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -83,6 +102,13 @@ class CsvTable:
             columns += _COLUMNS_OF_LLRS
         if self._has_home:
             columns += _COLUMNS_OF_HOMES
+        if self._members:
+            columns += _COLUMNS_OF_PANELS
+            columns += [f"member_{name}" for name in self._members]
+        if self._has_speakers:
+            columns += _COLUMNS_OF_SPEAKERS
+        for name in self._watermarks:
+            columns += [f"watermark_{name}", f"watermark_{name}_strength"]
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -112,6 +138,12 @@ class CsvTable:
         if self._has_home:
             after += ["" if result.unlike is None else str(result.unlike).lower()]
             after += [_cell(result.distance)]
+        if self._members:
+            after += _agreement_cells(result, len(self._members))
+        if line.speaker is not None:
+            after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
+        if self._watermarks:
+            after += _watermark_cells(line, self._watermarks)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
@@ -206,6 +238,26 @@ def _llr_cells(result: Scored) -> list[str]:
     return [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
 
 
+def _agreement_cells(result: Scored, members: int) -> list[str]:
+    """Return how many members of a panel say bona fide and spoof, and the LLR of each."""
+    agreement = result.agreement
+    if agreement is None:
+        return [""] * (len(_COLUMNS_OF_PANELS) + members)
+    llrs = [_cell(member.llr) for member in agreement.members]
+    return [str(agreement.bona_fide), str(agreement.spoof), *llrs]
+
+
+def _watermark_cells(line: Line, names: Sequence[str]) -> list[str]:
+    """Return whether each package found its mark, yes, no or unknown, and how sure it is."""
+    known = {mark.detector: mark for mark in line.watermarks}
+    words = {True: "yes", False: "no", None: "unknown"}
+    cells = []
+    for name in names:
+        mark = known.get(name)
+        cells += ["", ""] if mark is None else [words[mark.found], _cell(mark.strength)]
+    return cells
+
+
 def _cell(value: float | None) -> str:
     """Return a number in the shortest text that reads back as it."""
     return "" if value is None else repr(value)
@@ -213,12 +265,16 @@ def _cell(value: float | None) -> str:
 
 def _entry(line: Line) -> dict[str, Any]:
     entry = line.result.entry()
+    if line.speaker is not None:
+        entry = speaker_entry(entry, line.speaker)
     if line.sha256 is not None:
         entry["sha256"] = line.sha256
     if line.label is not None:
         entry["label"] = line.label
     if line.windows:
         entry["windows"] = [window.entry() for window in line.windows]
+    if line.watermarks:
+        entry["watermarks"] = [mark.entry() for mark in line.watermarks]
     if line.result.frames is not None:
         entry["spoofed"] = [list(segment) for segment in line.spoofed]
     return entry

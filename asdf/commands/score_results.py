@@ -25,6 +25,7 @@ from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading
 from asdf.scoring.made_by import recording_digest
+from asdf.scoring.panel_agreement import MEMBERS, read_agreement
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.segments import Segment
 from asdf.tasks.tracing.traced import Sources
@@ -32,6 +33,7 @@ from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import remove_how_scored, write_how_scored
+from asdf.watermarks import Watermark
 
 # What follows from the command is not saved: names, and what the threshold makes of a score.
 _SAVED_FIELDS = (
@@ -103,14 +105,14 @@ class Results:
         heading: Heading,
         outputs: Outputs,
         work: Mapping[str, Any],
-        screen: TextIO,
+        screen: TextIO | None,
         stdin_path: str = "",
     ) -> None:
         """Continue from what an earlier command with the same outputs has saved.
 
         Args:
             work: Facts that the scores depend on, apart from the network's file and the recordings.
-            screen: where lines are shown.
+            screen: where lines are shown; None: nowhere.
             stdin_path: the path of the file that standard input was copied to.
 
         Raises:
@@ -178,8 +180,17 @@ class Results:
         """Whether the recording at `index` has a result already."""
         return index in self._entries
 
-    def add(self, index: int, result: Scored, windows: list[WindowScore]) -> None:
+    def add(
+        self,
+        index: int,
+        result: Scored,
+        windows: list[WindowScore],
+        watermarks: Sequence[Watermark] = (),
+    ) -> None:
         """Save the result of a recording, and put out what is due.
+
+        Args:
+            watermarks: What packages say of watermarks in it.
 
         Raises:
             AsdfError: it cannot be written.
@@ -187,9 +198,13 @@ class Results:
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["sources"] = asdict(result.sources) if result.sources else None
+        if result.agreement:
+            entry["agreement"] = result.agreement.entry()
         if result.windows_scores:
             entry["searched"] = [_searched_entry(window) for window in result.windows_scores]
         entry["over_time"] = [window.entry() for window in windows]
+        if watermarks:
+            entry["watermarks"] = [mark.entry() for mark in watermarks]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
         if self._outputs.json is not None:
@@ -259,14 +274,7 @@ class Results:
     def _line(self, index: int) -> Line:
         entry = self._entries[index]
         recording = self._recordings[index]
-        lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
-        # A journal of an earlier version has no intervals.
-        values: dict[str, Any] = {name: entry.get(name) for name in _SAVED_FIELDS}
-        if values["llr_interval"] is not None:
-            values["llr_interval"] = tuple(values["llr_interval"])
-        # A journal of an earlier version has none.
-        sources = Sources(**entry["sources"]) if entry.get("sources") else None
-        values["lowest"] = lowest
+        values = _values_of(entry)
         values["error"] = self._as_field(entry["error"])
         threshold = self._heading.threshold
         search = self._heading.part_search
@@ -275,11 +283,11 @@ class Results:
             searched = [WindowScore(**window) for window in entry.get("searched", ())]
             parts = search.describe(searched)
         has_parts = bool(parts.get("parts"))
-        frames = frames_of(entry.get("frames"))
+        extras = _extras_of(entry)
         result = Scored(
             index,
             recording.path,
-            extras={"sources": sources, "frames": frames},
+            extras=extras,
             name=self._as_field(str(recording.path)),
             threshold=threshold,
             verdict=decide_verdict(
@@ -295,9 +303,12 @@ class Results:
         )
         windows = [WindowScore(**window) for window in entry["over_time"]]
         spoofed: Sequence[Segment] = ()
+        frames = result.frames
         if frames is not None and self._outputs.segments is not None:
             spoofed = frames.segments(self._outputs.segments.threshold)
-        return Line(recording.label, result, windows, spoofed, entry.get("sha256"))
+        marks = [Watermark(**mark) for mark in entry.get("watermarks", ())]
+        speaker = self._recordings.speaker(index)
+        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker, marks)
 
     def _as_field(self, text: str) -> str:
         """Make one field of one line of a text with a path in it; file names may hold any bytes."""
@@ -364,6 +375,26 @@ class Results:
             digest = network_digest(self._heading.network)
             scored = replace(scored, network=digest, trials=len(self._recordings))
             write_how_scored(path, scored)
+
+
+def _values_of(entry: Entry) -> dict[str, Any]:
+    """Return the saved fields of a result."""
+    # A journal of an earlier version has no intervals.
+    values: dict[str, Any] = {name: entry.get(name) for name in _SAVED_FIELDS}
+    if values["llr_interval"] is not None:
+        values["llr_interval"] = tuple(values["llr_interval"])
+    values["lowest"] = WindowScore(**entry["lowest"]) if entry["lowest"] else None
+    return values
+
+
+def _extras_of(entry: Entry) -> dict[str, Any]:
+    """Return the extras of an entry; None for those that it lacks, as of an earlier version."""
+    sources = entry.get("sources")
+    return {
+        "sources": Sources(**sources) if sources else None,
+        "frames": frames_of(entry.get("frames")),
+        MEMBERS: read_agreement(entry.get("agreement")),
+    }
 
 
 def _searched_entry(window: WindowScore) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from asdf.metrics.llr_intervals import INTERVAL_LEVEL
 from asdf.metrics.verbal_scale import describe_llr, log10_llr
 from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
+from asdf.watermarks import describe_watermarks
 
 # On standard error; the lines and tables have all of them.
 _REMARKS_SHOWN = 20
@@ -25,31 +26,36 @@ _PARTS_SHOWN = 8
 class Screen:
     """Shows lines as they become known; errors and remarks go to standard error too."""
 
-    def __init__(self, heading: Heading, stream: TextIO) -> None:
-        """`stream` takes the lines of recordings."""
+    def __init__(self, heading: Heading, stream: TextIO | None) -> None:
+        """`stream` takes the lines of recordings; None: neither they nor remarks are shown."""
         self._heading = heading
         self._stream = stream
         self._remarks = 0
         self._terminal: TerminalLines | None = None
-        if stream.isatty():
+        if stream is not None and stream.isatty():
             self._terminal = TerminalLines(stream, heading.threshold is not None)
 
     def show(self, line: Line) -> None:
         """Show a recording: path, score, verdict with a threshold, remarks; or path and 'error'."""
         result = line.result
         if result.error:
-            shown = f"{line.result.name}\terror"
+            shown = f"{line.shown}\terror"
             self._write(self._terminal.describe(line, "") if self._terminal else shown)
             self.say(f"error: {result.error}")
             return
-        cells = [line.result.name, f"{result.score:.4f}"]
+        if self._stream is None:
+            return
+        cells = [line.shown, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
+        agreement = result.agreement
         notes = [
+            agreement.describe() if agreement else "",
             _describe_parts(line),
             _describe_lowest(line),
             _describe_spoofed(line),
             _describe_source(line),
+            describe_watermarks(line.watermarks),
             result.remark,
         ]
         text = "; ".join(note for note in notes if note)
@@ -65,7 +71,7 @@ class Screen:
         if result.remark and self._terminal is None:
             self._remarks += 1
             if self._remarks <= _REMARKS_SHOWN:
-                self.say(f"{line.result.name}: {result.remark}")
+                self.say(f"{line.shown}: {result.remark}")
 
     def end(self) -> None:
         """Say how many remarks were not shown; in a list of trials most recordings may have one."""
@@ -89,6 +95,8 @@ class Screen:
         tqdm.write(printable(text), file=sys.stderr)
 
     def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
         from tqdm import tqdm
 
         tqdm.write(text, file=self._stream)

@@ -61,7 +61,7 @@ class TerminalLines:
             width += _VERDICT_WIDTH + len(_BETWEEN)
         columns = terminal_width(self._stream)
         name_width = max(_MIN_NAME, columns - width - len(_BETWEEN))
-        cells.append(shorten(result.name, name_width))
+        cells.append(shorten(line.shown, name_width))
         indent = _BETWEEN * 2
         below = wrap(notes, columns, initial_indent=indent, subsequent_indent=indent)
         return "\n".join([_BETWEEN.join(cells), *below])

@@ -123,7 +123,7 @@ def _turned_round(curve: DetCurve) -> str:
     negated, _ = eer(-curve.bona_fide, -curve.spoof)
     if negated >= 0.5 or measured - negated < _TURNED:
         return ""
-    p_value = _rank_test(curve)
+    p_value = rank_test(curve)
     if p_value >= _CHANCE:
         return ""
     return (
@@ -134,11 +134,15 @@ def _turned_round(curve: DetCurve) -> str:
     )
 
 
-def _rank_test(curve: DetCurve) -> float:
+def rank_test(curve: DetCurve) -> float:
     """Return the probability that bona fide trials rank so low by chance.
 
     The p of the one-sided test of Mann and Whitney by its normal approximation with the correction
-    for ties, which is good from eight trials of each class on and cautious below.
+    for ties, which is good from eight trials of each class on and cautious below. That of so high
+    ranks is the one of the curve with its classes exchanged.
+
+    Source: Mann and Whitney, "On a test of whether one of two random variables is stochastically
+    larger than the other", Annals of Mathematical Statistics 18, 1947.
     """
     m = curve.bona_fide.size
     n = curve.spoof.size

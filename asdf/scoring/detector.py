@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Literal
 
 import torch
@@ -31,14 +32,22 @@ from asdf.scoring.detector_copies import restore
 from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.network_opening import OpenedNetwork, Options, open_network
+from asdf.scoring.panel_agreement import MEMBERS
 from asdf.scoring.parts import make_search
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
+from asdf.scoring.speakers import (
+    SpeakerScored,
+    conclude_speaker,
+    find_speakers,
+    speaker_recordings,
+)
 from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.window_threshold import WindowThreshold, read_window_threshold
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.segments import Speaker
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
@@ -82,6 +91,8 @@ class Detector:
             fused system the smallest of its networks'.
         source_classes: Classes that the network traces, as `sources` of its results has them; None:
             none.
+        panel: Members of a panel of detectors, whose verdicts `agreement` of its results has; None:
+            it is no panel.
 
     Examples:
         >>> from asdf import Detector
@@ -184,6 +195,7 @@ class Detector:
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
+        self.panel = getattr(opened.scorer.extras.get(MEMBERS), "panel", None)
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
 
@@ -367,6 +379,38 @@ class Detector:
             is_known = set[int]().__contains__
         many = ManyRecordings(hearing, whole, progress, self._limits, is_known)
         return many.score(recordings)
+
+    def score_speakers(
+        self, recording: Any, turns: AnyPath | Sequence[Speaker], sample_rate: int | None = None
+    ) -> list[SpeakerScored]:
+        """Return a score per speaker of a conversation.
+
+        Each is scored as `score_whole` scores a recording that holds, one after the other, the
+        stretches in which nobody else speaks. Stretches under a quarter of a second are left out;
+        less than 2 s in all gets no verdict.
+
+        Args:
+            recording, sample_rate: as in `score`.
+            turns: Path of an RTTM with the turns of this recording, which it names without folder
+                and suffix; or the speakers (`asdf.segments.speakers_alone`).
+
+        Returns:
+            Scores in the order of the speakers, with the times of the conversation; that of a
+            speaker who never speaks alone has an `error`.
+
+        Raises:
+            UsageError, AsdfError: as `score`; the RTTM cannot be read, or is of other recordings.
+        """
+        named = self._take(recording, sample_rate)
+        if isinstance(turns, str | os.PathLike):
+            turns = find_speakers(turns, named.path)
+        parts = speaker_recordings(named, turns)
+        scored = []
+        for result in sorted(self.score_many(parts, whole=True), key=attrgetter("index")):
+            speaker = parts[result.index].speaker
+            concluded = replace(conclude_speaker(result, speaker), name=named.name)
+            scored.append(SpeakerScored(speaker, concluded))
+        return scored
 
     def score_over_time(
         self,

@@ -36,6 +36,9 @@ class Heading:
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             left out.
         remark: Sentence on what limits all scores of the network; ''.
+        panel: Members and candidates of a panel (`Panel.summary`); None: it is no panel.
+        watermarks: Packages that were asked for watermarks, and those that were not; None: none.
+        of_speakers: Whether a score is of a speaker of a conversation.
     """
 
     scores: str
@@ -49,16 +52,26 @@ class Heading:
     part_search: PartSearch | None = None
     made_by: dict[str, Any] | None = None
     remark: str = ""
+    panel: dict[str, Any] | None = None
+    watermarks: dict[str, Any] | None = None
+    of_speakers: bool = False
+
+    @property
+    def members(self) -> list[str]:
+        """Names of a panel's members; [] where it is no panel."""
+        return [] if self.panel is None else [each["name"] for each in self.panel["members"]]
 
     def entries(self) -> dict[str, Any]:
         """Return the fields as plain values, without those that do not apply."""
         entries = asdict(self)
         if not self.source_column:
             del entries["source_column"]
+        if not self.of_speakers:
+            del entries["of_speakers"]
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()
-        for name in ("made_by", "calibration"):
+        for name in ("made_by", "calibration", "panel", "watermarks"):
             if entries[name] is None:
                 del entries[name]
         if not self.remark:
@@ -90,6 +103,7 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         part_search=None if are_trials else detector.hearing.summary.search,
         calibration=detector.calibration.summary() if detector.calibration else None,
         remark=detector.remark,
+        panel=detector.panel.summary() if detector.panel else None,
     )
 
 

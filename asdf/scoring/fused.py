@@ -13,10 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.panel_entry import Panel
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.networks.extras import Extra
+from asdf.scoring.panel_agreement import MEMBERS, Members
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
@@ -30,7 +32,8 @@ class FusedScorer(WaveformScorer):
 
     Attributes:
         length: Range from the shortest minimum to the longest maximum of the networks.
-        extras: Extras that one of the networks gives, and no other: they are the system's.
+        extras: Extras that one of the networks gives, and no other: they are the system's. Of a
+            panel, what each member says too.
     """
 
     name = "a fused system"
@@ -40,7 +43,9 @@ class FusedScorer(WaveformScorer):
         "its networks that does.",
     }
 
-    def __init__(self, scorers: Sequence[Scorer], fusion: Fusion) -> None:
+    def __init__(
+        self, scorers: Sequence[Scorer], fusion: Fusion, panel: Panel | None = None
+    ) -> None:
         """`scorers` are in the order of the fusion, on one device and in one precision."""
         self._scorers = list(scorers)
         self._fusion = fusion
@@ -60,6 +65,9 @@ class FusedScorer(WaveformScorer):
         self.extras: dict[str, Extra] = {}
         for key, index in self._giver.items():
             self.extras[key] = scorers[index].extras[key]
+        self._members = None if panel is None else Members(panel)
+        if self._members is not None:
+            self.extras[MEMBERS] = self._members
 
     @property
     def window_samples(self) -> int:
@@ -109,12 +117,14 @@ class FusedScorer(WaveformScorer):
         columns = []
         extras: dict[str, Sequence[np.ndarray]] = {}
         for index, scorer in enumerate(self._scorers):
-            keys = [key for key in wanted if self._giver[key] == index]
+            keys = [key for key in wanted if self._giver.get(key) == index]
             outcomes = scorer.score_waveforms(waveforms, keys)
             columns.append(outcomes.scores)
             for key, rows in outcomes.extras.items():
                 if self._giver.get(key) == index:
                     extras[key] = rows
+        if self._members is not None:
+            extras[MEMBERS] = self._members.rows(columns)
         return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)
 
     def scored_samples(self, samples: int) -> int:

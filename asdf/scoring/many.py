@@ -182,6 +182,8 @@ class ManyRecordings:
         return []
 
     def _make_file(self, index: int, value: Any) -> File:
+        if isinstance(value, Recording):
+            return File(replace(value, index=index), known=self.is_known(index))
         try:
             recording = as_recording(value, None, index, self.limits)
         except UsageError:

@@ -205,7 +205,7 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
             "files instead: python -m asdf fuse ... --apply ... --output OUT"
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
-    fused = FusedScorer(scorers, system.fusion)
+    fused = FusedScorer(scorers, system.fusion, system.panel)
     lists = [settings.recipe.training_sets for settings in all_settings]
     remark = _remark_on_training(str(path), lists)
     return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from asdf.metrics.verbal_scale import describe_llr, log10_llr
+from asdf.scoring.panel_agreement import MEMBERS, Agreement
 from asdf.scoring.window_threshold import FalseAlarms
 
 MIN_SPEECH_S = 0.5
@@ -168,6 +169,13 @@ class Known:
         """Classes with their probabilities (`Sources`), where the network traces sources."""
         return self.extras.get("sources")
 
+    @property
+    def agreement(self) -> Agreement | None:
+        """What each member of a panel says (`Agreement`); None without one, and where `judged` is
+        False.
+        """
+        return self.extras.get(MEMBERS) if self.judged else None
+
 
 @dataclass(frozen=True, eq=False)
 class Scored(Known):
@@ -208,6 +216,8 @@ class Scored(Known):
         }
         if self.llr is not None:
             entry |= self._llr_entries(self.llr)
+        if self.agreement:
+            entry["agreement"] = self.agreement.entry()
         if self.sources:
             entry |= self.sources.entry()
         if self.lowest:

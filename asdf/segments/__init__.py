@@ -20,6 +20,14 @@ from asdf.segments.scored_frames import (
     read_frame_table,
     write_frame_table,
 )
+from asdf.segments.speaker_turns import (
+    MIN_STRETCH_S,
+    Speaker,
+    parse_speakers,
+    read_speakers,
+    speakers_alone,
+    write_turns,
+)
 from asdf.segments.spoofed_seconds import (
     COLUMN,
     UNKNOWN,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -213,6 +213,19 @@ def read_rttm(path: AnyPath) -> dict[str, Timed]:
 def parse_rttm(lines: NumberedLines, path: Path) -> dict[str, Timed]:
     """Read the lines of an RTTM; raises as `read_rttm`."""
     collector = TimedCollector(path)
+    for number, name, segment, label in rttm_turns(lines, path):
+        collector.add(number, name, segment, label)
+    return collector.timed()
+
+
+def rttm_turns(lines: NumberedLines, path: Path) -> Iterator[tuple[int, str, Segment, str]]:
+    """Yield the number of each line of an RTTM, its recording, its time and its label.
+
+    Times are as they stand there, NaN where one is no number.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit.
+    """
     for number, line in lines:
         cells = line.split()
         # Comments, and what RTTM has besides turns of speakers.
@@ -227,8 +240,7 @@ def parse_rttm(lines: NumberedLines, path: Path) -> dict[str, Timed]:
         start_s = read_time(cells[3])
         # A microsecond, as the sum of two decimals is rarely a decimal.
         end_s = round(start_s + read_time(cells[4]), _MICROSECOND)
-        collector.add(number, cells[1], Segment(start_s, end_s), cells[7])
-    return collector.timed()
+        yield number, cells[1], Segment(start_s, end_s), cells[7]
 
 
 def write_rttm(path: AnyPath, recordings: Mapping[str, Timed]) -> None:

@@ -50,6 +50,22 @@ class SearchedAnswer(_Part):
     )
 
 
+class MemberAnswer(_Part):
+    """What a detector of a panel says by itself."""
+
+    name: str = Field(description="Name of the detector.")
+    llr: float = Field(description="Natural-log likelihood ratio by its own calibration.")
+    verdict: str = Field(description="'bona fide' or 'spoof', by its own threshold.")
+
+
+class AgreementAnswer(_Part):
+    """What the detectors of a panel say of a recording."""
+
+    bona_fide: int = Field(description="Number of detectors that say bona fide.")
+    spoof: int = Field(description="Number of detectors that say spoof.")
+    members: list[MemberAnswer] = Field(description="What each says, in the panel's order.")
+
+
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -88,6 +104,9 @@ class RecordingAnswer(_Part):
         None,
         description="Distance of the recording's embedding from those recordings; unlike above 1.",
     )
+    agreement: AgreementAnswer | None = Field(
+        None, description="What each detector of a panel says; absent where there is no verdict."
+    )
     seconds: float = Field(description="Length of the recording.")
     seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
     lowest: WindowAnswer | None = Field(
@@ -107,6 +126,20 @@ class RecordingAnswer(_Part):
     windows: list[WindowAnswer] | None = Field(
         None, description="Scores over time, where the query has `window`."
     )
+
+
+class SpeakerAnswer(_Part):
+    """The score of a speaker of a conversation; other fields are as of a recording."""
+
+    speaker: str = Field(description="Name of the speaker in the RTTM.")
+    score: float | None = Field(
+        description="Score of what this speaker says alone; null where that is nothing."
+    )
+    verdict: str | None = Field(description="As of a recording; null where `remark` says why.")
+    alone: list[tuple[float, float]] = Field(
+        description="Stretches in which nobody else speaks, in seconds."
+    )
+    overlapped_s: float = Field(description="Seconds of the speaker's turns with others' speech.")
 
 
 class OutlineAnswer(_Part):
@@ -158,8 +191,14 @@ class ScoreAnswer(_Part):
     part_search: PartSearchAnswer | None = Field(
         None, description="How long recordings are searched for parts; absent where they are not."
     )
+    panel: dict[str, Any] | None = Field(
+        None, description="Detectors of a panel and their competence on its control set."
+    )
     recordings: list[RecordingAnswer] = Field(
         min_length=1, max_length=1, description="The recording, as a list of one."
+    )
+    speakers: list[SpeakerAnswer] | None = Field(
+        None, description="A score per speaker, where the form has turns of speakers as `rttm`."
     )
     complete: bool = Field(description="Always true: no recording is missing from the list.")
     made_by: MadeByAnswer = Field(description="Versions, digest, date and options.")

@@ -37,7 +37,14 @@ _FORM: dict[str, Any] = {
     "schema": {
         "type": "object",
         "required": ["file"],
-        "properties": {"file": {"type": "string", "format": "binary"}},
+        "properties": {
+            "file": {"type": "string", "format": "binary"},
+            "rttm": {
+                "type": "string",
+                "format": "binary",
+                "description": "Turns of the recording's speakers: a score for each of them too.",
+            },
+        },
     }
 }
 _BODY: dict[str, Any] = {

@@ -208,6 +208,13 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     made_by = document["made_by"]
     (recording,) = document["recordings"]
+    # Names of speakers are nobody's business either.
+    speakers = {}
+    if "speakers" in document:
+        verdicts = []
+        for each in document["speakers"]:
+            verdicts.append({"score": each["score"], "verdict": each["verdict"]})
+        speakers = {"speakers": verdicts}
     return {
         "time": made_by["date"],
         "recording_sha256": recording["sha256"],
@@ -221,4 +228,5 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": recording["seconds"],
         "remark": recording.get("remark"),
         "options": made_by["options"],
+        **speakers,
     }

@@ -7,12 +7,14 @@ read until nothing of it is left, also when its client has gone or a decoder tak
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 import time
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,9 +25,18 @@ from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Documents
-from asdf.scoring.hearing import Pieces
+from asdf.scoring.hearing import Piece, Pieces
 from asdf.scoring.made_by import recording_digest
+from asdf.scoring.recordings import as_recording
+from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.speakers import (
+    choose_speakers,
+    conclude_speaker,
+    speaker_entry,
+    speaker_recordings,
+)
 from asdf.scoring.windows import count_windows, in_samples
+from asdf.segments import Speaker, parse_speakers
 from asdf.service.audit_file import AuditFile, audit_entry
 from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline
@@ -34,10 +45,13 @@ from asdf.service.questions import Question
 from asdf.service.rates import Rates
 from asdf.service.shared_passes import SharedPasses
 from asdf.service.uploads import Upload
+from asdf.trials.text_lines import lines_of
 
 Value = TypeVar("Value")
 # A second of noise: enough for any network, and for kernels to be chosen.
 _WARM_UP = 16_000
+# Name of the turns of speakers in messages.
+_RTTM = "rttm"
 
 
 @dataclass(frozen=True)
@@ -46,11 +60,21 @@ class _Decoded:
 
     Attributes:
         sha256: Digest of the file as it was uploaded.
+        speakers: Speakers of a conversation, each with his or her speech alone; None: nothing.
     """
 
     pieces: Pieces
     outline: dict[str, list[float]] | None
     sha256: str
+    speakers: tuple[tuple[Speaker, Pieces | None], ...] = ()
+
+    @property
+    def all_pieces(self) -> list[Piece]:
+        """Pieces of the recording and of its speakers."""
+        pieces = list(self.pieces.all)
+        for _, alone in self.speakers:
+            pieces += [] if alone is None else alone.all
+        return pieces
 
 
 class Service:
@@ -169,11 +193,11 @@ class Service:
         try:
             decoded = await _wait_for(reading, gone, wait)
             # Not by the file's size: minutes of silence are some kilobytes.
-            self.rates.charge(
-                client, sum(map(self._hearing.batch_length, decoded.pieces.all)) / SAMPLE_RATE
-            )
+            heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
+            self.rates.charge(client, heard / SAMPLE_RATE)
             passing = self._passes.submit(decoded.pieces, upload.name or "-")
             result, windows = await _wait_for(passing, gone, wait)
+            speakers = await self._score_speakers(decoded, upload.name or "-", gone, wait)
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
@@ -184,15 +208,44 @@ class Service:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
-        self.counts.recordings.inc()
-        self.counts.audio_seconds.inc(result.seconds or 0)
-        document = self.documents.make(result, windows, question.trial, question.window)
+        document = self._conclude(result, windows, question)
         document["recordings"][0]["sha256"] = decoded.sha256
+        document |= speakers
         if self._audit is not None:
             await self._record(self._audit, document)
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document
+
+    async def _score_speakers(
+        self, decoded: _Decoded, name: str, gone: asyncio.Future[None], wait: Wait
+    ) -> dict[str, Any]:
+        """Return the document's entry of the speakers of a conversation; {} without turns.
+
+        Raises:
+            Refusal: there is no client or no time any more.
+            AsdfError: the network fails.
+        """
+        entries = []
+        for speaker, pieces in decoded.speakers:
+            result = Scored(0, None, error="this speaker never speaks alone", name=name)
+            if pieces is not None:
+                passing = self._passes.submit(pieces, name)
+                try:
+                    alone, _ = await _wait_for(passing, gone, wait)
+                finally:
+                    passing.cancel()
+                result = conclude_speaker(alone, speaker)
+            entries.append(speaker_entry(result.entry(), speaker))
+        return {"speakers": entries} if entries else {}
+
+    def _conclude(
+        self, result: Scored, windows: Sequence[WindowScore], question: Question
+    ) -> dict[str, Any]:
+        """Count a recording that is scored, and return its document."""
+        self.counts.recordings.inc()
+        self.counts.audio_seconds.inc(result.seconds or 0)
+        return self.documents.make(result, windows, question.trial, question.window)
 
     async def _record(self, audit: AuditFile, document: dict[str, Any]) -> None:
         """Record a verdict before anybody is told.
@@ -221,7 +274,31 @@ class Service:
         points = question.points
         shape = outline(waveform, points) if points else None
         pieces = self._hearing.cut(waveform, not question.trial, question.window)
-        return _Decoded(pieces, shape, recording_digest(upload.content))
+        speakers = self._cut_speakers(waveform, upload, question)
+        return _Decoded(pieces, shape, recording_digest(upload.content), speakers)
+
+    def _cut_speakers(
+        self, waveform: np.ndarray, upload: Upload, question: Question
+    ) -> tuple[tuple[Speaker, Pieces | None], ...]:
+        """Return what each speaker of a conversation says alone; () without turns.
+
+        Raises:
+            UsageError: a trial is requested, which is of a whole recording.
+            AsdfError: the turns cannot be read, or are of another recording.
+        """
+        if not upload.turns:
+            return ()
+        if question.trial:
+            raise UsageError("trial is of whole recordings, and not of their speakers.")
+        known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
+        whole = as_recording(waveform, SAMPLE_RATE)
+        # Turns of one recording are those of the upload, whatever it is called.
+        name = upload.name if len(known) > 1 else None
+        speakers: list[tuple[Speaker, Pieces | None]] = []
+        for each in speaker_recordings(whole, choose_speakers(known, _RTTM, name)):
+            alone = self._hearing.cut(each.read_whole()) if each.speaker.alone else None
+            speakers.append((each.speaker, alone))
+        return tuple(speakers)
 
     def _check_work(self, samples: int, question: Question) -> None:
         """Refuse windows that would take the network too long."""

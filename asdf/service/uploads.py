@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -22,6 +22,7 @@ from asdf.text import printable, shorten
 _FORM_BYTES = 16_384
 _MAX_FIELDS = 8
 _MAX_NAME = 100
+_TURNS = "rttm"
 _TYPES = ("audio/", "video/", "application/octet-stream", "application/ogg")
 _HINT = (
     "send one recording per request, as the bytes of its file with the type "
@@ -35,10 +36,12 @@ class Upload:
 
     Attributes:
         name: Name of its file, as the client calls it; '' where it does not.
+        turns: Content of an RTTM with the turns of its speakers; empty without one.
     """
 
     content: bytes
     name: str = ""
+    turns: bytes = b""
 
 
 class _InMemoryParser(MultiPartParser):
@@ -82,7 +85,7 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
     parser = _InMemoryParser(
         request.headers,
         chunks,
-        max_files=1,
+        max_files=2,
         max_fields=_MAX_FIELDS,
         max_part_size=_FORM_BYTES,
     )
@@ -90,10 +93,20 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         form = await parser.parse()
     except MultiPartException as error:
         raise Refusal(400, f"the form cannot be read ({error.message}): {_HINT}.") from None
-    for _, value in form.multi_items():
-        if isinstance(value, UploadFile):
-            return Upload(await value.read(), _clean_name(value.filename or ""))
-    raise Refusal(400, f"the form has no file: {_HINT}.")
+    turns = b""
+    uploads = []
+    for field, value in form.multi_items():
+        if not isinstance(value, UploadFile):
+            continue
+        if field == _TURNS:
+            turns = await value.read()
+        else:
+            uploads.append(Upload(await value.read(), _clean_name(value.filename or "")))
+    if not uploads:
+        raise Refusal(400, f"the form has no file: {_HINT}.")
+    if len(uploads) > 1:
+        raise Refusal(400, f"the form cannot be read (it has two recordings): {_HINT}.")
+    return replace(uploads[0], turns=turns)
 
 
 async def _read_chunks(

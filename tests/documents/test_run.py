@@ -32,6 +32,7 @@ PAGES_OF_MINUTES = (
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
             *(
                 "localisation",
+                "panels",
                 "reproduce",
                 "sasv",
                 "small_networks",
@@ -116,6 +117,10 @@ ELSEWHERE = {
     "python -m asdf adversarial network.pt": "minutes; tests/unit/commands/test_adversarial.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
     "python -m asdf robustness a.pt": "the same",
+    "python -m asdf score network.pt call.mp3 --diarise": "no weights of pyannote.audio here; "
+    "tests/unit/scoring/test_speakers.py",
+    "python -m asdf score network.pt call.mp3 --watermarks": "packages that need not be here; "
+    "tests/unit/watermarks",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.

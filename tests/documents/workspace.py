@@ -27,6 +27,7 @@ from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
+from tests.unit.panels import write_control, write_detectors
 
 CONFIGS = """
 quickstart
@@ -158,6 +159,7 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     write_sources(folder, corpus)
     write_recordings(folder, corpus)
     write_networks(folder, output)
+    write_panel(space)
     write_frames(folder)
     write_embedding_files(folder)
     (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
@@ -270,6 +272,9 @@ def write_recordings(folder: Path, corpus: Path) -> None:
     longer = np.tile(speech, 1 + 12 * rate // len(speech))[: 12 * rate]
     # ffmpeg goes by what a file holds: this is a talk of which the sound alone is left.
     soundfile.write(folder / "talk.mkv", longer[: 4 * rate], rate, format="WAV")
+    turns = ("0.000 2.200 <NA> <NA> ann", "2.000 2.000 <NA> <NA> bob")
+    lines = [f"SPEAKER call 1 {turn} <NA> <NA>\n" for turn in turns]
+    (folder / "call.rttm").write_text("".join(lines))
     for name in ("call.mp3", "hour.mp3", "more.wav", "recordings/a.wav", "recordings/b.flac"):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -301,6 +306,18 @@ def write_networks(folder: Path, output: Path) -> None:
     settings.localisation.enabled = True
     network = build_network(settings).eval()
     write_network_file(folder / "localiser.pt", NetworkFile.from_network(network, settings))
+
+
+def write_panel(space: Workspace) -> None:
+    """Write two detectors, the control set on which both are competent, and their panel."""
+    folder = space.folder
+    write_control(folder, 24)
+    write_detectors(folder)
+    (folder / "a.pt").rename(folder / "first.pt")
+    (folder / "b.pt").rename(folder / "second.pt")
+    words = "panel first.pt second.pt --control control.tsv --output panel.json"
+    ended = space.run(f"python -m asdf {words} --replicates 20")
+    assert ended.status == 0, ended.output
 
 
 def write_frames(folder: Path) -> None:

@@ -49,11 +49,18 @@ function asCsv() {
   const columns = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
   const hasHome = recordings.some(({ answer }) => answer && answer.recordings[0].unlike !== undefined);
   if (hasHome) columns.push('unlike', 'distance');
+  const { members = [] } = recordings.map(({ answer }) => answer && answer.panel).find(Boolean) || {};
+  if (members.length) columns.push('members_bona_fide', 'members_spoof', ...members.map(({ name }) => `member_${name}`));
+  const agreementCells = (recording) => {
+    if (!members.length) return [];
+    const { agreement } = recording || {};
+    return agreement ? [agreement.bona_fide, agreement.spoof, ...agreement.members.map(({ llr }) => llr)] : Array(members.length + 2).fill('');
+  };
   const rows = recordings.filter(({ state }) => state in { done: 1, failed: 1 }).map(({ name, answer, words }) => {
-    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', '', ...(hasHome ? ['', ''] : [])];
+    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', '', ...(hasHome ? ['', ''] : []), ...agreementCells()];
     const { score, verdict, seconds, seconds_scored: scored, remark, sha256, parts = [], unlike = '', distance = '' } = answer.recordings[0];
     const { date, asdf, network_sha256: network } = answer.made_by;
-    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; '), ...(hasHome ? [String(unlike), distance] : [])];
+    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; '), ...(hasHome ? [String(unlike), distance] : []), ...agreementCells(answer.recordings[0])];
   });
   return [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');
 }

@@ -33,13 +33,19 @@ function llrRows(recording, calibration) {
   return rows;
 }
 
+// What each detector of a panel says.
+function memberRows({ agreement }) {
+  if (!agreement) return [];
+  return agreement.members.map(({ name, llr, verdict }) => [`Detector ${name}`, `${verdict}, LLR ${llr.toFixed(2)}`]);
+}
+
 // What a report of the recording has to state, whatever else it says.
 function showNumbers(name, answer, recording) {
   const made = answer.made_by;
   const strength = recording.llr === undefined ? [] : llrRows(recording, answer.calibration);
   const rows = [['File', name], ['SHA-256', recording.sha256 || 'unknown'], ['Seconds', recording.seconds.toFixed(2)],
     ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
-    ...strength,
+    ...strength, ...memberRows(recording),
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
     ...(made.graph_sha256 ? [['SHA-256 of network.onnx', made.graph_sha256], ['Decoded by', recording.decoded_by]] : []),
@@ -67,7 +73,7 @@ function showResult({ answer, file, name }) {
   shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: searched ? searched.threshold : answer.threshold, parts, searched, kind: answer.kind };
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
-  byId('explanation').textContent = scoreWords(recording, answer);
+  byId('explanation').textContent = `${recording.agreement ? agreementWords(recording.agreement) : ''}${scoreWords(recording, answer)}`;
   byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
   byId('caption').textContent = captionWords(parts, searched);
   showNumbers(name, answer, recording);

@@ -1,0 +1,98 @@
+"""The speakers of conversations that `python -m asdf score --rttm` and `--diarise` score.
+
+Invariant: every recording has turns, and is the only one of its name, before anything is scored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from asdf.commands.outputs import check_overwriting, show
+from asdf.commands.score_options import ScoreOptions
+from asdf.commands.score_recordings import Recording, Recordings
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.progress import track
+from asdf.scoring.recordings import as_recording
+from asdf.scoring.speakers import SpeakerRecording, find_speakers, speaker_recordings
+from asdf.segments import Speaker, write_turns
+from asdf.trials.trial_list import bare_name
+
+
+class SpeakerRecordings(Recordings):
+    """The speakers of recordings, each as a recording."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sources: list[SpeakerRecording] = []
+
+    def add_speakers(self, recording: Recording, speakers: Sequence[Speaker]) -> None:
+        """Append the speakers of a recording."""
+        whole = as_recording(str(recording.path))
+        for each in speaker_recordings(whole, speakers):
+            # A label is of the recording, in which some may be genuine and others not.
+            self._append(str(recording.path), Recording(recording.path))
+            self._sources.append(each)
+
+    @property
+    def sources(self) -> Sequence[SpeakerRecording]:
+        """What is scored: what each speaker says alone."""
+        return self._sources
+
+    def speaker(self, index: int) -> Speaker | None:
+        """Return the speaker at an index."""
+        return self._sources[index].speaker
+
+    def digest(self) -> str:
+        """Digest paths, labels and stretches in their order."""
+        digest = hashlib.sha256(super().digest().encode())
+        for source in self._sources:
+            digest.update(repr(source.speaker).encode())
+        return digest.hexdigest()
+
+
+def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
+    """Return the speakers of the recordings where they are requested, else the recordings.
+
+    Raises:
+        UsageError: two recordings have one name, or the package that diarises is not installed.
+        AsdfError: the turns cannot be read, or a recording has none.
+    """
+    rttm = args.rttm or args.diarise
+    if rttm is None:
+        return recordings
+    names = [bare_name(path) for path in recordings.paths]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"two recordings are called {name}, and an RTTM knows recordings by that name "
+                "alone: score them one by one."
+            )
+    if args.diarise is not None:
+        check_overwriting(map(Path, recordings.paths), [args.diarise, args.csv, args.json])
+        _diarise(args, recordings)
+    speakers = SpeakerRecordings()
+    for recording in recordings:
+        try:
+            speakers.add_speakers(recording, find_speakers(rttm, recording.path))
+        except AsdfError as error:
+            raise UsageError(str(error)) from None
+    return speakers
+
+
+def _diarise(args: ScoreOptions, recordings: Recordings) -> None:
+    """Find who speaks when, and write it."""
+    from asdf.audio.diarisation import open_diariser
+
+    assert args.diarise is not None
+    diarise = open_diariser(args.diariser, args.device)
+    turns = {}
+    for path in track(recordings.paths, len(recordings), "diarising", unit="recordings"):
+        found = diarise(path)
+        if not found:
+            raise AsdfError(f"{path}: the diariser found nobody who speaks in it.")
+        turns[bare_name(path)] = found
+    write_turns(args.diarise, turns)
+    show(f"written to {args.diarise}: who speaks when; check it, and go on with --rttm", sys.stderr)

@@ -1,0 +1,227 @@
+"""One verdict per speaker of a conversation, from the stretches in which nobody else speaks.
+
+Invariant: a speaker is scored as a recording that holds these stretches one after the other, by
+the same windows, calibration and threshold as any recording; times in results are those of the
+conversation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from asdf.audio.speech import Beginning, SpeechLength, cut_to_speech, find_beginning
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.scoring.hearing import NO_DETECTION
+from asdf.scoring.recordings import Recording
+from asdf.scoring.scored import Scored, WindowScore
+from asdf.segments import MIN_STRETCH_S, Speaker, read_speakers
+from asdf.settings.sections import SpeechActivity
+from asdf.text import AnyPath, quoted_and_more
+from asdf.trials.trial_list import bare_name
+
+MIN_SPEAKER_S = 2.0
+"""Less speech of a speaker alone is scored, and not judged."""
+
+SPEAKERS_NOTE = (
+    "one score per speaker, of the stretches in which nobody else speaks, joined; stretches under "
+    f"{MIN_STRETCH_S:g} s are left out, and less than {MIN_SPEAKER_S:g} s in all gets no verdict"
+)
+"""What scores of speakers are of, in words."""
+
+# Turns are rounded, and so are lengths of recordings.
+_TOLERANCE_S = 0.1
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class SpeakerRecording(Recording):
+    """What a speaker of a recording says alone, as a recording.
+
+    Attributes:
+        whole: Recording of the conversation.
+        speaker: Speaker, with the stretches.
+    """
+
+    whole: Recording
+    speaker: Speaker
+
+    def measure(self, sad: SpeechActivity) -> SpeechLength:
+        if sad.mode != NO_DETECTION.mode:
+            speech = self.read_whole()
+            return SpeechLength(len(cut_to_speech(speech, sad)), len(speech))
+        total = sum(end - start for start, end in self._spans())
+        return SpeechLength(total, total)
+
+    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
+        return cut_to_speech(self.read_whole(), sad)[:samples]
+
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
+        return find_beginning(self.read_whole(), sad, samples)
+
+    def read_in_blocks(self, window: int) -> Iterator[np.ndarray]:
+        spans = self._spans()
+        start = 0
+        for block in self.whole.read_in_blocks(window):
+            end = start + len(block)
+            for first, last in spans:
+                part = block[max(first - start, 0) : max(last - start, 0)]
+                if len(part):
+                    yield part
+            start = end
+
+    def read_whole(self) -> np.ndarray:
+        return np.concatenate(list(self.read_in_blocks(SAMPLE_RATE)))
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Return the stretches in samples.
+
+        Raises:
+            AsdfError: they are not of this recording, or the speaker never speaks alone.
+        """
+        samples = self.whole.measure(NO_DETECTION).recording
+        end_s = samples / SAMPLE_RATE
+        if self.speaker.end_s > end_s + _TOLERANCE_S:
+            raise AsdfError(
+                f"{self.name}: a turn ends at {self.speaker.end_s:.2f} s, and the recording at "
+                f"{end_s:.2f} s. Are the turns of another recording?"
+            )
+        spans = sample_spans(self.speaker, samples)
+        if not spans:
+            raise AsdfError(
+                f"{self.name}: this speaker never speaks alone for {MIN_STRETCH_S:g} s, so there "
+                "is nothing to score."
+            )
+        return spans
+
+
+def sample_spans(speaker: Speaker, samples: int) -> list[tuple[int, int]]:
+    """Return the stretches of a speaker in samples of a recording of `samples`."""
+    spans = []
+    for segment in speaker.alone:
+        first = round(segment.start_s * SAMPLE_RATE)
+        last = min(round(segment.end_s * SAMPLE_RATE), samples)
+        if first < last:
+            spans.append((first, last))
+    return spans
+
+
+@dataclass(frozen=True, eq=False)
+class SpeakerScored:
+    """The score of a speaker of a conversation.
+
+    Attributes:
+        speaker: Speaker, with the stretches that the score is of.
+        result: Score of these stretches; its times are those of the conversation.
+    """
+
+    speaker: Speaker
+    result: Scored
+
+    def entry(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return speaker_entry(self.result.entry(), self.speaker)
+
+
+def speaker_entry(entry: dict[str, Any], speaker: Speaker) -> dict[str, Any]:
+    """Return the plain values of a result with those of its speaker, who comes first."""
+    return {
+        "path": entry["path"],
+        "speaker": speaker.name,
+        **entry,
+        "alone": [list(segment) for segment in speaker.alone],
+        "overlapped_s": round(speaker.overlapped_s, 6),
+    }
+
+
+def find_speakers(turns: AnyPath, recording: AnyPath | None = None) -> list[Speaker]:
+    """Return the speakers of a recording from an RTTM.
+
+    Args:
+        turns: Path of the RTTM, which names recordings without folder and suffix.
+        recording: Path of the recording; None: the only one of the RTTM.
+
+    Raises:
+        AsdfError: it cannot be read, or has no turns of that recording.
+    """
+    return choose_speakers(read_speakers(turns), turns, recording)
+
+
+def choose_speakers(
+    known: Mapping[str, list[Speaker]], turns: AnyPath, recording: AnyPath | None = None
+) -> list[Speaker]:
+    """Return the speakers of a recording among those of an RTTM; as `find_speakers`."""
+    names = quoted_and_more(list(known), _SHOWN)
+    if recording is None:
+        if len(known) > 1:
+            raise AsdfError(
+                f"{turns} has turns of {len(known)} recordings, {names}: name the recording's file."
+            )
+        return next(iter(known.values()))
+    # An RTTM has columns, and no spaces in names.
+    name = "_".join(bare_name(os.fspath(recording)).split())
+    if name not in known:
+        raise AsdfError(
+            f"{turns} has no turns of {name!r}, but of {names}: column 2 is the recording's name "
+            "without folder and suffix."
+        )
+    return known[name]
+
+
+def speaker_recordings(whole: Recording, speakers: Sequence[Speaker]) -> list[SpeakerRecording]:
+    """Return what each speaker of a recording says alone."""
+    recordings = []
+    for index, speaker in enumerate(speakers):
+        name = f"{whole.name} [{speaker.name}]"
+        recordings.append(SpeakerRecording(index, name, whole.path, whole, speaker))
+    return recordings
+
+
+def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:
+    """Return the result of a speaker's stretches with the times of the conversation.
+
+    What is less than `MIN_SPEAKER_S` is not judged.
+    """
+    if result.error:
+        return result
+    known: dict[str, Any] = {
+        "parts": _on_conversation(result.parts, speaker),
+        "windows_scores": _on_conversation(result.windows_scores, speaker),
+    }
+    if result.lowest is not None:
+        [known["lowest"]] = _on_conversation((result.lowest,), speaker)
+    if result.judged and (result.seconds or 0.0) < MIN_SPEAKER_S:
+        problem = (
+            f"not judged: {result.seconds or 0:.2f} s in which this speaker alone speaks are too "
+            f"few (under {MIN_SPEAKER_S:g} s)"
+        )
+        remark = "; ".join(filter(None, [problem, result.remark]))
+        known |= {"judged": False, "verdict": None, "remark": remark}
+    return replace(result, **known)
+
+
+def _on_conversation(windows: tuple[WindowScore, ...], speaker: Speaker) -> tuple[WindowScore, ...]:
+    """Return windows of the joined stretches with the times that they have in the conversation."""
+    mapped = []
+    for window in windows:
+        start_s = _time_of(window.start_s, speaker, is_end=False)
+        end_s = _time_of(window.end_s, speaker, is_end=True)
+        mapped.append(replace(window, start_s=start_s, end_s=end_s))
+    return tuple(mapped)
+
+
+def _time_of(seconds: float, speaker: Speaker, *, is_end: bool) -> float:
+    """Return where a time of the joined stretches is; at a join, the end of the one before."""
+    passed_s = 0.0
+    for start_s, end_s in speaker.alone:
+        duration_s = end_s - start_s
+        left_s = seconds - passed_s
+        if left_s < duration_s or (is_end and left_s <= duration_s):
+            return start_s + left_s
+        passed_s += duration_s
+    return speaker.alone[-1].end_s

@@ -1,0 +1,132 @@
+"""Who speaks when: turns of speakers from an RTTM, and the stretches in which each speaks alone.
+
+Invariant: no sample of a stretch is in a turn of another speaker, so that what is said of a speaker
+rests on that speaker's voice alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+from asdf.segments.part_files import rttm_turns
+from asdf.segments.spoofed_seconds import Segment, merged
+from asdf.text import AnyPath
+from asdf.trials.text_lines import NumberedLines, numbered_lines
+
+MIN_STRETCH_S = 0.25
+"""Shorter stretches are left out: a syllable between two others' words says little of a voice."""
+
+_NOBODY = "<NA>"
+_ROUNDING_S = 1e-6
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A speaker of a conversation.
+
+    Attributes:
+        alone: Stretches in which nobody else speaks, ascending.
+        overlapped_s: Seconds of this speaker's turns in which others speak too.
+        short_s: Seconds alone that are left out, in stretches below `MIN_STRETCH_S`.
+        end_s: End of the last turn.
+    """
+
+    name: str
+    alone: tuple[Segment, ...]
+    overlapped_s: float
+    short_s: float
+    end_s: float
+
+    @property
+    def alone_s(self) -> float:
+        """Seconds of the stretches."""
+        return sum(segment.duration_s for segment in self.alone)
+
+
+def read_speakers(path: AnyPath) -> dict[str, list[Speaker]]:
+    """Read the speakers of each recording of an RTTM, plain or gzipped.
+
+    Returns:
+        Speakers in the order of their first lines, by the name that their recording has there.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit.
+    """
+    return parse_speakers(numbered_lines(path), Path(path))
+
+
+def parse_speakers(lines: NumberedLines, path: Path) -> dict[str, list[Speaker]]:
+    """Read the speakers of the lines of an RTTM; as `read_speakers`."""
+    recordings: dict[str, dict[str, list[Segment]]] = {}
+    for number, name, turn, speaker in rttm_turns(lines, path):
+        if not 0 <= turn.start_s < turn.end_s < float("inf"):
+            raise AsdfError(
+                f"{path}, line {number}: a turn from {turn.start_s:g} s to {turn.end_s:g} s is no "
+                "time in which somebody speaks: column 4 is the start, column 5 the duration."
+            )
+        if speaker == _NOBODY:
+            raise AsdfError(f"{path}, line {number}: column 8, the speaker's name, is {_NOBODY}.")
+        recordings.setdefault(name, {}).setdefault(speaker, []).append(turn)
+    if not recordings:
+        raise AsdfError(f"{path}: there is no turn of a speaker in it.")
+    return {name: speakers_alone(turns) for name, turns in recordings.items()}
+
+
+def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
+    """Return where each speaker of a recording speaks alone, from all turns by speaker."""
+    speakers = []
+    for name, own_turns in turns.items():
+        own = merged(own_turns)
+        others: list[Segment] = []
+        for other, other_turns in turns.items():
+            if other != name:
+                others += other_turns
+        alone = _without(own, merged(others))
+        # A difference of two decimals is rarely a decimal.
+        long = tuple(each for each in alone if each.duration_s > MIN_STRETCH_S - _ROUNDING_S)
+        own_s = sum(each.duration_s for each in own)
+        alone_s = sum(each.duration_s for each in alone)
+        long_s = sum(each.duration_s for each in long)
+        speakers.append(Speaker(name, long, own_s - alone_s, alone_s - long_s, own[-1].end_s))
+    return speakers
+
+
+def _without(segments: Sequence[Segment], others: Sequence[Segment]) -> list[Segment]:
+    """Return what of the segments lies in none of the others; both ascend and do not touch."""
+    left = []
+    first = 0
+    for start_s, end_s in segments:
+        while first < len(others) and others[first].end_s <= start_s:
+            first += 1
+        reached_s = start_s
+        for other in others[first:]:
+            if other.start_s >= end_s:
+                break
+            left.append(Segment(reached_s, other.start_s))
+            reached_s = other.end_s
+        left.append(Segment(reached_s, end_s))
+    return [segment for segment in left if segment.end_s > segment.start_s]
+
+
+def write_turns(
+    path: Path, recordings: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
+) -> None:
+    """Write turns, as start and end in seconds, by speaker and by recording, as an RTTM.
+
+    White space in names becomes '_'.
+    """
+    lines = []
+    for recording, turns in recordings.items():
+        found = []
+        for speaker, times in turns.items():
+            found += [(start_s, end_s, speaker) for start_s, end_s in times]
+        for start_s, end_s, speaker in sorted(found):
+            lines.append(
+                f"SPEAKER {'_'.join(recording.split())} 1 {start_s:.3f} {end_s - start_s:.3f} "
+                f"<NA> <NA> {'_'.join(speaker.split())} <NA> <NA>\n"
+            )
+    write_text(path, "".join(lines))

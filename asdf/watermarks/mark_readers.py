@@ -1,0 +1,157 @@
+"""The packages that find watermarks: audioseal, perth and silentcipher, as their authors call them.
+
+Invariant: a package is imported when it is opened, and not before; what it prints goes to the log,
+since standard output belongs to results. Its decision is its authors', but for Perth's: their
+threshold calls every sixth unmarked recording marked (docs/watermarks.md), so ours is stricter.
+
+Sources: San Roman et al., "Proactive Detection of Voice Cloning with Localized Watermarking", ICML
+2024 (AudioSeal); Resemble AI's Perth; Singh et al., "SilentCipher: Deep Audio Watermarking",
+Interspeech 2024.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.log import LOG
+
+PERTH_THRESHOLD = 0.95
+"""Strength from which on Perth's mark is taken for found; the package itself rounds, at 0.5."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a package says of a piece of a recording.
+
+    Attributes:
+        found: Whether it calls the piece marked.
+        strength: How sure it is, between 0 and 1; None where it does not say.
+        message: Message of the mark, in hexadecimal digits; '' without one.
+    """
+
+    found: bool
+    strength: float | None = None
+    message: str = ""
+
+
+class MarkReader(ABC):
+    """A package that finds its own watermarks, opened.
+
+    Attributes:
+        name: Name that results have.
+        package: Name by which pip installs it.
+        rate: Sampling rate in Hz that it hears; None: that of the file.
+    """
+
+    name: str
+    package: str
+    rate: int | None = None
+
+    @abstractmethod
+    def __init__(self, device: torch.device) -> None:
+        """Load the weights.
+
+        Raises:
+            ImportError: the package, or one that it needs, is not installed.
+        """
+
+    @abstractmethod
+    def read(self, samples: np.ndarray, rate: int) -> Mark:
+        """Return what it says of samples (T,) float32 at a rate in Hz."""
+
+
+class AudioSeal(MarkReader):
+    """Meta's AudioSeal, with a message of 16 bits; the weights come from the hub."""
+
+    name = "audioseal"
+    package = "audioseal"
+    rate = SAMPLE_RATE
+
+    def __init__(self, device: torch.device, model: Any = None) -> None:
+        if model is None:
+            # Its names are not exported in a way that type checkers know.
+            published = import_module("audioseal").AudioSeal
+            model = published.load_detector("audioseal_detector_16bits")
+        self._model = model.to(device).eval()
+        self._device = device
+
+    def read(self, samples: np.ndarray, rate: int) -> Mark:
+        waveform = torch.from_numpy(samples).to(self._device)[None, None]
+        with torch.inference_mode():
+            share, bits = self._model.detect_watermark(waveform, sample_rate=rate)
+        strength = float(share)
+        # Of half of the frames, which is the package's own threshold for each of them.
+        found = strength > 0.5
+        return Mark(found, strength, _as_hex(bits[0].tolist()) if found else "")
+
+
+class Perth(MarkReader):
+    """Resemble AI's Perth, which Chatterbox's voices have; the weights are in the package."""
+
+    name = "perth"
+    package = "resemble-perth"
+
+    def __init__(self, device: torch.device) -> None:
+        import perth
+
+        if perth.PerthImplicitWatermarker is None:
+            # The package hides what it could not import.
+            raise ImportError("it also needs librosa, pyyaml and setuptools below 81")
+        self._watermarker = perth.PerthImplicitWatermarker(device=str(device))
+
+    def read(self, samples: np.ndarray, rate: int) -> Mark:
+        with torch.inference_mode():
+            strength = float(self._watermarker.get_watermark(samples, rate, round=False))
+        return Mark(strength >= PERTH_THRESHOLD, strength)
+
+
+class SilentCipher(MarkReader):
+    """Sony's SilentCipher, at 44.1 kHz; the weights come from the hub."""
+
+    name = "silentcipher"
+    package = "silentcipher"
+
+    def __init__(self, device: torch.device, model: Any = None) -> None:
+        if model is None:
+            import silentcipher
+
+            model = silentcipher.get_model(model_type="44.1k", device=str(device))
+        self._model = model
+
+    def read(self, samples: np.ndarray, rate: int) -> Mark:
+        result = self._model.decode_wav(samples, rate, False)
+        if not result["status"]:
+            return Mark(False)
+        message = bytes(result["messages"][0]).hex()
+        return Mark(True, float(result["confidences"][0]), message)
+
+
+READERS: tuple[type[MarkReader], ...] = (AudioSeal, Perth, SilentCipher)
+
+
+@contextlib.contextmanager
+def quietly(name: str) -> Iterator[None]:
+    """Log what a package prints, and leave out its warnings to programmers."""
+    printed = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+        warnings.simplefilter("ignore")
+        yield
+    for line in printed.getvalue().splitlines():
+        LOG.info("%s: %s", name, line)
+
+
+def _as_hex(bits: list[int]) -> str:
+    """Return bits, the first the highest, as hexadecimal digits."""
+    number = int("".join(map(str, bits)), 2)
+    return f"{number:0{len(bits) // 4}x}"
