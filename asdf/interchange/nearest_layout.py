@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from asdf.interchange.name_maps.known import name_maps_by_kind
 from asdf.networks.build import build_network
 from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections
@@ -73,5 +74,9 @@ def _kinds_of_class(name: str) -> frozenset[str]:
     settings.front_end.architecture = "tiny"
     with without_numbers():
         names = list(build_network(settings).state_dict())
+    name_map = name_maps_by_kind().get(name)
     has_front_end = any(each.startswith("front_end.") for each in names)
-    return _kinds_of(each for each in names if not has_front_end or each.startswith(_BACK_END))
+    heads = [each for each in names if not has_front_end or each.startswith(_BACK_END)]
+    if name_map is not None:
+        heads = [name_map.their_name(each) or each for each in heads]
+    return _kinds_of(heads)

@@ -241,6 +241,17 @@ def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
     return []
 
 
+def _mhfa_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    heads = state["back_end.att_head.weight"].shape[0]
+    compression = state["back_end.cmp_linear_k.weight"].shape[0]
+    embedding = state["back_end.pooling_fc.weight"].shape[0]
+    return [
+        SettingFromFile("back_end.mhfa_heads", heads, SHAPES),
+        SettingFromFile("back_end.mhfa_compression", compression, SHAPES),
+        SettingFromFile("back_end.mhfa_embedding", embedding, SHAPES),
+    ]
+
+
 def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     embedding, units = state["fc1_gru.weight"].shape
@@ -262,6 +273,7 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_ConformerTCM": _conformer_sizes,
     "SSL_Mamba": _mamba_sizes,
     "SSL_SpectraAASIST3": _check_knots,
+    "SSL_WeDefenseMHFA": _mhfa_sizes,
     "RawNet2": _rawnet2_sizes,
 }
 

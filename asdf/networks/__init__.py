@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd
     from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.back_ends.mamba import MambaBackEnd, SSL_Mamba
-    from asdf.networks.back_ends.mhfa import SSL_MHFA, MHFABackEnd
+    from asdf.networks.back_ends.mhfa import (
+        SSL_MHFA,
+        MHFABackEnd,
+        SSL_WeDefenseMHFA,
+        WeDefenseMHFABackEnd,
+    )
     from asdf.networks.back_ends.mlp import MLPBackEnd
     from asdf.networks.back_ends.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.back_ends.pooling import SSL_ASP, ASPBackEnd

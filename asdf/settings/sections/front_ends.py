@@ -130,6 +130,11 @@ class FrontEnd(KnownNames):
         False,
         "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
     )
+    repeat_last_frame: bool = setting(
+        False,
+        "repeat the last frame until there is one for every hop that the recording begins, as the "
+        "package s3prl does",
+    )
 
 
 @dataclass

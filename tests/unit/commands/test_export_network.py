@@ -367,6 +367,7 @@ KINDS = [
     "SSL_ResNet18",
     "SSL_ECAPA",
     "SSL_Mamba",
+    "SSL_WeDefenseMHFA",
     *("SSL_SpectraAASIST", "SSL_SpectraAASIST3", "SSL_SpectraECAPA"),
     "RawNet2",
 ]

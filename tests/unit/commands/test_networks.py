@@ -25,6 +25,7 @@ def test_parameters_are_the_published_ones():
         "RawNet2",
         "SSL_Conformer",
         "SSL_ConformerTCM",
+        "SSL_GatedConformer",
         "SSL_Linear",
         "SSL_Mamba",
         "SSL_Nes2NetX",
@@ -32,6 +33,7 @@ def test_parameters_are_the_published_ones():
         "SSL_SpectraAASIST",
         "SSL_SpectraAASIST3",
         "SSL_SpectraECAPA",
+        "SSL_WeDefenseMHFA",
     ]
     assert rows["AASIST"].parameters == rows["AASIST"].back_end_parameters == 297_866
     assert rows["AASIST_L"].parameters == 85_306

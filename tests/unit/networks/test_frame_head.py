@@ -19,6 +19,7 @@ from tests.unit.networks.conftest import build
 TIMED = {
     "SSL_ASP": 320,
     "SSL_MHFA": 320,
+    "SSL_WeDefenseMHFA": 320,
     "SSL_Nes2NetX": 320,
     "SSL_Linear": 320,
     "SSL_Conformer": 320,
