@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from asdf.interchange.name_maps.name_map import FLIPPED, NameMap
+import torch
+from torch import Tensor
+
+from asdf.interchange.name_maps.name_map import FLIPPED, SINGLE, NameMap
+from asdf.networks.front_ends.spectral import LFCCFrontEnd
+from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters
 
 _BACK_END = "back_end."
 _S3PRL = {"front_end.repeat_last_frame": True}
@@ -24,7 +29,49 @@ WEDEFENSE_MHFA = NameMap(
     bona_fide="the first output: its program sorts labels by name",
 )
 
-NAME_MAPS = (WEDEFENSE_MHFA,)
+
+def _lfcc_numbers() -> dict[str, Tensor]:
+    """Return filters and cosines of the baseline's LFCCs, and the scaling of waveforms by nothing.
+
+    Its program reserves that for other projects.
+    """
+    sizes = LFCCFrontEnd.usual
+    filters_FN = linear_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz)
+    cosines_NC = cosine_transform(sizes.filters, sizes.coefficients)
+    numbers = {
+        "m_frontend.0.lfcc_fb": torch.from_numpy(filters_FN).float(),
+        "m_frontend.0.l_dct.weight": torch.from_numpy(cosines_NC.T).float().contiguous(),
+    }
+    for end in ("input", "output"):
+        numbers |= {f"{end}_mean": torch.zeros(1), f"{end}_std": torch.ones(1)}
+    return numbers
+
+
+LFCC_LCNN = NameMap(
+    name="ASVspoof 2021's LFCC-LCNN",
+    kind="SSL_LCNN",
+    layout="ASVspoof 2021's baseline: LFCC and LCNN with LSTM layers",
+    marks=frozenset({"m_transform.0.0.weight", "m_output_act.0.weight"}),
+    # The baseline could hold several front ends, each with a network, and has one.
+    parts=(
+        ("m_transform.0.", "back_end.m_transform."),
+        ("m_before_pooling.0.", "back_end.m_before_pooling."),
+        ("m_output_act.0.", "back_end.m_output_act."),
+    ),
+    conversions={
+        "back_end.m_output_act.weight": SINGLE,
+        "back_end.m_output_act.bias": SINGLE,
+    },
+    constants=_lfcc_numbers,
+    settings={
+        "front_end.front_end_class": "lfcc",
+        "spectrum.centred": True,
+        "network.score": "difference",
+    },
+    bona_fide="its one output, the logit of bona fide speech",
+)
+
+NAME_MAPS = (WEDEFENSE_MHFA, LFCC_LCNN)
 
 
 def name_map_of(names: Iterable[str]) -> NameMap | None:

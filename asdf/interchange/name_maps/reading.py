@@ -17,7 +17,9 @@ from asdf.interchange.hub_layouts.classifier_reading import FRONT_END, ReadLayou
 from asdf.interchange.name_maps.name_map import NameMap
 from asdf.interchange.scored_as_published import published_length, whole_recordings
 from asdf.interchange.sizes import ARCHITECTURE, SHAPES, back_end_sizes, find_architecture
+from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections, assign
 
 WEIGHTS = "front_end.weights"
@@ -56,15 +58,21 @@ def read_named(
         read.state[name_map.our_name(name) or name] = tensor
     _convert_outputs(name_map, read, path)
     _set_sizes(name_map, read, path, others)
-    read.own_names |= own_names(read.state, state)
-    for name in name_map.conversions:
-        read.own_names[name] = name_map.their_name(name) or name
+    read.own_names |= {**_names_of_all(name_map, read.settings), **own_names(read.state, state)}
     if name_map.samples is None:
         read.notes += whole_recordings(read.settings, others)
     else:
         read.notes += published_length(read.settings, name_map.kind, others)
     read.notes.append(f"bona fide: {name_map.bona_fide}")
     return read
+
+
+def _names_of_all(name_map: NameMap, settings: Sections) -> dict[str, str]:
+    """Return the layout's names of all layers that the network has, also of those not in a file."""
+    with without_numbers():
+        ours = list(build_network(settings).state_dict())
+    names = {name: name_map.their_name(name) for name in ours}
+    return {name: theirs for name, theirs in names.items() if theirs is not None}
 
 
 def _sort_layers(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
@@ -11,8 +13,12 @@ from asdf.interchange.name_maps.known import name_maps_by_kind
 from asdf.interchange.name_maps.name_map import NameMap
 from asdf.interchange.name_maps.reading import MASK, MASK_EMBEDDING
 from asdf.interchange.published import Layout, front_end_of
+from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
 from asdf.networks.front_ends.wavlm import split_attention_layers
 from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import FRONT_ENDS, Sections, assign
+
+_FRONT_END_CLASS = "front_end.front_end_class"
 
 
 def named_state(network: nn.Module) -> dict[str, Tensor] | None:
@@ -24,6 +30,7 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
     name_map = name_maps_by_kind().get(type(network).__name__)
     if name_map is None:
         return None
+    _check_spectrum(name_map, network)
     named = {}
     encoder = {}
     for name, tensor in network.state_dict().items():
@@ -41,6 +48,41 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
     if name_map.front_end:
         named |= _front_end_layers(name_map, network, encoder)
     return {**named, **name_map.constants()}
+
+
+def _check_spectrum(name_map: NameMap, network: nn.Module) -> None:
+    """Refuse a network on other features than the program computes.
+
+    Raises:
+        AsdfError: its front end is of another kind, or of other sizes.
+    """
+    kind = name_map.settings.get(_FRONT_END_CLASS)
+    if kind is None:
+        return
+    front_end = getattr(network, "front_end", None)
+    published = Sections()
+    assign(published, name_map.settings)
+    named = FRONT_ENDS[kind].rpartition(".")[2]
+    is_kind = type(front_end).__name__ == named
+    if is_kind and isinstance(front_end, SpectralFrontEnd) and _is_as(front_end, published):
+        return
+    raise AsdfError(
+        f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {kind!r} and "
+        "the section spectrum as `import` sets it, and this network's are others. Other formats of "
+        "`python -m asdf export` hold it."
+    )
+
+
+def _is_as(front_end: SpectralFrontEnd, published: Sections) -> bool:
+    """Whether features are those of the `published` settings."""
+    if front_end.sizes != choose_sizes(published.spectrum, front_end.usual):
+        return False
+    sizes = asdict(front_end.sizes)
+    theirs = asdict(published.spectrum)
+    for name, value in asdict(front_end.sections.spectrum).items():
+        if name not in sizes and theirs[name] != value:
+            return False
+    return not front_end.normalize_waveforms
 
 
 def _front_end_layers(

@@ -167,6 +167,11 @@ class Spectrum(KnownNames):
         at_least=1,
         at_most=MAX_CLIP_SAMPLES,
     )
+    centred: bool = setting(
+        False,
+        "of spectral front ends: frame N is about sample N * hop, with zeros before and behind the "
+        "recording, as torch.stft and the LFCC-LCNN baseline have it; False: frames are whole",
+    )
     n_fft: int | None = setting(
         None,
         "length of the Fourier transform; None: 512, of lfcc 1024",
