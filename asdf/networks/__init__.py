@@ -15,7 +15,7 @@ from asdf.doors import open_door
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.back_ends.back_end import BackEnd
-    from asdf.networks.back_ends.classes import ClassesBackEnd, SSL_Classifier
+    from asdf.networks.back_ends.classes import SSL_SUPERB, ClassesBackEnd, SSL_Classifier
     from asdf.networks.back_ends.conformer import (
         ConformerBackEnd,
         SSL_Conformer,
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         front_end_parameters,
         scoring_length,
     )
+    from asdf.networks.rawgat_st import RawGAT_ST
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector
 

@@ -71,7 +71,34 @@ LFCC_LCNN = NameMap(
     bona_fide="its one output, the logit of bona fide speech",
 )
 
-NAME_MAPS = (WEDEFENSE_MHFA, LFCC_LCNN)
+RAWGAT_ST = NameMap(
+    name="RawGAT-ST",
+    kind="RawGAT_ST",
+    layout="RawGAT-ST: raw waveforms, and graphs of frequencies and of times",
+    marks=frozenset({"encoder1.0.0.conv_1.weight", "GAT_layer3.att_weight", "proj_node.weight"}),
+    parts=(("", ""),),
+    bona_fide="the second output, as its program has it",
+    samples=64600,
+)
+
+SPOOF_SUPERB = NameMap(
+    name="spoof_SUPERB",
+    kind="SSL_SUPERB",
+    layout="spoof_SUPERB: a sum of a front end's layers, a projection, the mean over time",
+    marks=frozenset({"ssl_model.featurizer.weights", "projector.weight", "post_net.linear.weight"}),
+    parts=(
+        ("ssl_model.featurizer.", "front_end.layer_sum."),
+        ("projector.", "back_end.projector."),
+        ("post_net.linear.", "back_end.classifier."),
+    ),
+    front_end="ssl_model.model.upstream.model.",
+    may_lack_front_end=True,
+    settings={**_S3PRL, "front_end.layer": "weighted"},
+    bona_fide="the second output, as its program has it",
+    samples=64600,
+)
+
+NAME_MAPS = (WEDEFENSE_MHFA, LFCC_LCNN, RAWGAT_ST, SPOOF_SUPERB)
 
 
 def name_map_of(names: Iterable[str]) -> NameMap | None:

@@ -129,6 +129,11 @@ class BackEnd(KnownNames):
     )
     rawnet2_recurrent: int = count(1024, "RawNet2: units of each of them")
     rawnet2_embedding: int = width(1024, "RawNet2: size of the embedding")
+    rawgat_fusion: Literal["mul", "add", "cat"] = setting(
+        "mul",
+        "RawGAT_ST: how the graphs of frequencies and of times are joined: by their product, by "
+        "their sum, or side by side",
+    )
     lcnn_projection: int = setting(
         0,
         "SSL_LCNN: values that features are projected to first; 0: not",
@@ -166,7 +171,8 @@ class BackEnd(KnownNames):
         at_most=MAX_LAYER_WIDTH,
     )
     classifier_projection: int = width(
-        256, "SSL_Classifier: values that frames are projected to before their mean is taken"
+        256,
+        "SSL_Classifier, SSL_SUPERB: values that frames are projected to before their mean",
     )
     classifier_pooling: Literal["mean", "tokens"] = setting(
         "mean",
