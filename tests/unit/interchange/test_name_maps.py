@@ -368,3 +368,19 @@ def test_what_was_trained_alone_is_read_with_the_weights_that_it_was_trained_on(
     assert file.to_sections().front_end.weights is None
     whole = import_detector(write(state, tmp_path / "whole.pth"), SMALL_ENCODER).network
     torch.testing.assert_close(network.state_dict(), whole.state_dict(), rtol=0, atol=0)
+
+
+def test_another_output_layer_is_described_in_the_files_own_names(tmp_path):
+    """WeDefense also trains margins, which have a matrix and no norm."""
+    state = file_of("wedefense_mhfa")
+    others = {name: tensor for name, tensor in state.items() if "projection" not in name}
+    others["projection.weight"] = torch.zeros(2, 7)
+    with pytest.raises(AsdfError) as raised:
+        import_detector(write(others, tmp_path / "file.pth"), SMALL_ENCODER)
+    said = str(raised.value)
+    assert "is not a known detector: it holds weights_k (3), weights_v (3), " in said
+    assert "Nearest is WeDefense: a self-supervised front end and MHFA on centred frames" in said
+    # By hand: two weights of layers, four linear layers, and five kinds of the projection.
+    assert "of its 15 kinds of layers behind a front end 10 are there" in said
+    assert "missing are projection.trans.N.bias, " in said
+    assert "others are projection.weight." in said
