@@ -58,6 +58,7 @@ _OF_2019_LA = {
 _SHORT_LICENCES = {
     "CC BY-NC-SA 4.0": "BY-NC-SA",
     "DF Arena, non-commercial": "NC",
+    "BSD 3-Clause": "BSD",
     None: "",
 }
 _NOT_KNOWN = "not known here"

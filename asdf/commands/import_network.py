@@ -13,9 +13,12 @@
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600  # with settings
 
 SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba (without the package mamba_ssm), DF-Arena's and lab260's
-Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end are read as well, and audio
-classifiers of transformers (`...ForSequenceClassification`, `...ForAudioClassification`) with two
-classes or named ones. Nothing in FILE is run.
+Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end are read as well;
+WeDefense's MHFA; LFCC-LCNN of ASVspoof 2021; RawGAT-ST; spoof_SUPERB's heads, with the encoder that
+they were trained on in front_end.weights where FILE lacks it; and audio classifiers of transformers
+(`...ForSequenceClassification`, `...ForAudioClassification`) with two classes or named ones.
+Nothing in FILE is run.
+
 OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no
 other file. What the shapes of the layers leave open is the published value, or what you set as
 section.name=value. A published detector is scored as its authors score it.

@@ -20,6 +20,7 @@ COMMERCIAL = {
     "MIT": True,
     "Apache-2.0": True,
     "Apache 2.0": True,
+    "BSD 3-Clause": True,
     "CC BY-NC-SA 4.0": False,
     DF_ARENA_LICENCE: False,
 }

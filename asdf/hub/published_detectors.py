@@ -8,7 +8,7 @@ AntiDeepfake `protocols/README.md` and the table of EERs in its README up to 16 
 (commit dca72e0 removed it when the authors corrected how they compute EERs); the model cards and
 result files of the Speech Anti-Spoofing Arena for In-the-Wild; the model cards of lab260's
 repositories on the hub; digests are of the files in
-clovaai/aasist at commit a04c986.
+clovaai/aasist at commit a04c986, and in eurecom-asp/RawGAT-ST-antispoofing at commit e3b049f.
 """
 
 from __future__ import annotations
@@ -195,6 +195,29 @@ _BY_THEIR_AUTHORS = (
         weights="https://www.asvspoof.org/asvspoof2021/pre_trained_DF_RawNet2.zip",
         command="python -m asdf import pre_trained_DF_RawNet2.pth net.pt",
         paper="arXiv 2011.01108",
+    ),
+    _of_2019_la(
+        name="LFCC-LCNN of ASVspoof 2021",
+        protocol="whole recordings",
+        parameters="269,729",
+        licence="BSD 3-Clause",
+        weights="https://www.asvspoof.org/asvspoof2021/pre_trained_LA_LFCC-LCNN.zip",
+        command="python -m asdf import la_trained_network.pt net.pt",
+        paper="arXiv 2103.11326",
+    ),
+    _of_2019_la(
+        name="RawGAT-ST",
+        eers=(PublishedEer("ASVspoof 2019 LA", 1.06, "of the authors' scores, next to the file"),),
+        parameters="440,810",
+        licence="MIT",
+        size_bytes=1_858_500,
+        sha256="8a91ce8201d42119cbfb9ebca8850e5914f1a85959b3ca962819783738c2a9e2",
+        weights=(
+            "https://github.com/eurecom-asp/RawGAT-ST-antispoofing/blob/main/Pre_trained_models/"
+            "RawGAT_ST_mul/Best_epoch.pth"
+        ),
+        command="python -m asdf import Best_epoch.pth net.pt",
+        paper="arXiv 2107.12710",
     ),
 )
 

@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 from asdf.errors import AsdfError
 from asdf.interchange.antideepfake import KIND, antideepfake_state
+from asdf.interchange.name_maps.known import name_maps_by_kind
+from asdf.interchange.name_maps.writing import named_state
 from asdf.interchange.published import PUBLISHED, published_state
 from asdf.networks.aasist import AASIST
 from asdf.networks.rawnet2 import RawNet2
@@ -27,8 +29,11 @@ def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
         return antideepfake_state(network)
     if kind in PUBLISHED:
         return published_state(network)
+    named = named_state(network)
+    if named is not None:
+        return named, []
     classes = [each.__name__ for each in _NAMED_AS_PUBLISHED]
-    known = ", ".join([*classes, *PUBLISHED, KIND])
+    known = ", ".join([*classes, *PUBLISHED, KIND, *name_maps_by_kind()])
     raise AsdfError(
         f"{kind} has no published layout; those that have are {known}. The formats safetensors and "
         "hub hold any network."

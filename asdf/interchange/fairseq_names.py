@@ -85,6 +85,14 @@ def fairseq_names(layers: Mapping[str, Layer], architecture: Architecture) -> di
     """
     if architecture.relative_positions:
         raise AsdfError("fairseq has no WavLM, so it has no names for these layers.")
+    return original_names(layers, architecture)
+
+
+def original_names(layers: Mapping[str, Layer], architecture: Architecture) -> dict[str, Layer]:
+    """Return layers under the names of the program that pretrained them: fairseq's, or WavLM's.
+
+    Those of WavLM are those that `split_attention_layers` names.
+    """
     # Two names of fairseq's stand for one of ours; without the other mode's the way back is unique.
     other = _WRAPPED_NORM
     if architecture.extractor_mode == "layer_norm":

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from asdf.checkpoint.fitting import PUBLISHED_FRONT_ENDS
+from asdf.interchange.name_maps.known import NAME_MAPS, name_maps_by_kind
 from asdf.networks.build import build_network
 from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections
@@ -24,6 +26,10 @@ _BACK_END = "back_end."
 _ENCODER = re.compile(
     r"(feature_extractor\.conv_layers|post_extract_proj|feature_projection|encoder\.layers?\."
     r"|encoder\.pos_conv|transformer\.|quantizer|project_q|final_proj|mask_emb)"
+)
+_FRONT_ENDS = (
+    *PUBLISHED_FRONT_ENDS,
+    *(name_map.front_end for name_map in NAME_MAPS if name_map.front_end),
 )
 
 
@@ -60,7 +66,7 @@ def _kinds_of(names: Iterable[str]) -> frozenset[str]:
     """Return names without numbers of layers, of all that is not a front end's."""
     kinds = set()
     for name in names:
-        if not _ENCODER.search(name):
+        if not (name.startswith(_FRONT_ENDS) or _ENCODER.search(name)):
             kinds.add(_NUMBER.sub("N", name.removeprefix(_BACK_END)))
     return frozenset(kinds)
 
@@ -73,5 +79,9 @@ def _kinds_of_class(name: str) -> frozenset[str]:
     settings.front_end.architecture = "tiny"
     with without_numbers():
         names = list(build_network(settings).state_dict())
+    name_map = name_maps_by_kind().get(name)
     has_front_end = any(each.startswith("front_end.") for each in names)
-    return _kinds_of(each for each in names if not has_front_end or each.startswith(_BACK_END))
+    heads = [each for each in names if not has_front_end or each.startswith(_BACK_END)]
+    if name_map is not None:
+        heads = [name_map.their_name(each) or each for each in heads]
+    return _kinds_of(heads)

@@ -13,6 +13,7 @@ from asdf.checkpoint.safetensors import read_safetensors
 from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.checkpoint.state_dicts import check_tensors, state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
+from asdf.interchange.name_maps.known import name_map_of
 from asdf.interchange.sizes import class_of_layers
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -35,6 +36,7 @@ def read_published(path: Path) -> dict[str, Tensor] | None:
     else:
         state = state_dict_in(read_weights_file(file), file)
     is_known = any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
+    is_known = is_known or name_map_of(state) is not None
     if not is_known and path.is_dir():
         is_known = class_of_layers(state) is not None
     if not is_known:

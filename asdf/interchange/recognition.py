@@ -43,6 +43,8 @@ from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, own_names
 from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
 from asdf.interchange.hub_layouts.reading import read_hub_layout
+from asdf.interchange.name_maps.known import NAME_MAPS, name_map_of
+from asdf.interchange.name_maps.reading import read_named
 from asdf.interchange.nearest_layout import describe_nearest
 from asdf.interchange.published import (
     POSITIONS,
@@ -86,14 +88,16 @@ LAYOUTS = {
     "SSL_SpectraECAPA": "Spectra-0: wav2vec 2.0 and ECAPA-TDNN",
     "RawNet2": "raw-waveform RawNet2",
     KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
+    **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
 }
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
     f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), those of "
     f"AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and "
-    "attn_scores), folders of transformers' audio classifiers, and raw-waveform AASIST, AASIST-L "
-    "and RawNet2"
+    "attn_scores), folders of transformers' audio classifiers, those of "
+    f"{', '.join(name_map.name for name_map in NAME_MAPS)}, and raw-waveform AASIST, AASIST-L and "
+    "RawNet2"
 )
 # What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
 # Face and torchaudio. Any other layer may be a head that gives scores.
@@ -170,6 +174,11 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     own_layers = layers.state
     if is_df_arena(own_layers):
         return _of_hub_layout(read_df_arena(own_layers, path, chosen))
+    name_map = name_map_of(own_layers)
+    if name_map is not None:
+        named = read_named(name_map, own_layers, path, chosen)
+        named.left_out |= layers.left_out
+        return _of_hub_layout(named)
     of_antideepfake = is_antideepfake(layers.state)
     # No file says whether it was trained with masks: the user's setting keeps their vector.
     _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))

@@ -97,12 +97,21 @@ def antideepfake_scoring(
         if name not in chosen:
             assign(settings, {name: value})
             notes.append(f"{name} = {value!r}, as published")
-    # Their networks take no less than one frame. Our limit of a minute is beyond what they tested.
-    if _MIN_SCORED not in chosen:
-        assign(settings, {_MIN_SCORED: FRAME_SAMPLES})
-        scored = ScoredLength(
-            FRAME_SAMPLES, settings.network.max_evaluation_utterance_length_in_samples
-        )
-        reason = "" if _MAX_SCORED in chosen else ", as published"
-        notes.append(f"scored{reason}: {scored.describe()} ({_MIN_SCORED} = {FRAME_SAMPLES})")
-    return notes
+    return notes + whole_recordings(settings, chosen)
+
+
+def whole_recordings(settings: NetworkSections, chosen: Mapping[str, Any]) -> list[str]:
+    """Set that recordings are scored whole; return notes.
+
+    Args:
+        chosen: settings that the user chose, by their full names.
+    """
+    # Networks take no less than one frame. Our limit of a minute is beyond what was tested.
+    if _MIN_SCORED in chosen:
+        return []
+    assign(settings, {_MIN_SCORED: FRAME_SAMPLES})
+    scored = ScoredLength(
+        FRAME_SAMPLES, settings.network.max_evaluation_utterance_length_in_samples
+    )
+    reason = "" if _MAX_SCORED in chosen else ", as published"
+    return [f"scored{reason}: {scored.describe()} ({_MIN_SCORED} = {FRAME_SAMPLES})"]

@@ -241,6 +241,31 @@ def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
     return []
 
 
+def _mhfa_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    heads = state["back_end.att_head.weight"].shape[0]
+    compression = state["back_end.cmp_linear_k.weight"].shape[0]
+    embedding = state["back_end.pooling_fc.weight"].shape[0]
+    return [
+        SettingFromFile("back_end.mhfa_heads", heads, SHAPES),
+        SettingFromFile("back_end.mhfa_compression", compression, SHAPES),
+        SettingFromFile("back_end.mhfa_embedding", embedding, SHAPES),
+    ]
+
+
+def _superb_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    projection = state["back_end.projector.weight"].shape[0]
+    return [SettingFromFile("back_end.classifier_projection", projection, SHAPES)]
+
+
+def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    width = state["GAT_layer3.att_proj.weight"].shape[1]
+    name = "back_end.rawgat_fusion"
+    if width == 2 * len(state["GAT_layer1.bn.weight"]):
+        return [SettingFromFile(name, "cat", SHAPES)]
+    others = f"as published; no shape shows it: for the sum of graphs, {name}=add"
+    return [SettingFromFile(name, "mul", others)]
+
+
 def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     embedding, units = state["fc1_gru.weight"].shape
@@ -262,6 +287,9 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_ConformerTCM": _conformer_sizes,
     "SSL_Mamba": _mamba_sizes,
     "SSL_SpectraAASIST3": _check_knots,
+    "SSL_WeDefenseMHFA": _mhfa_sizes,
+    "SSL_SUPERB": _superb_sizes,
+    "RawGAT_ST": _rawgat_fusion,
     "RawNet2": _rawnet2_sizes,
 }
 

@@ -15,7 +15,7 @@ from asdf.doors import open_door
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.back_ends.back_end import BackEnd
-    from asdf.networks.back_ends.classes import ClassesBackEnd, SSL_Classifier
+    from asdf.networks.back_ends.classes import SSL_SUPERB, ClassesBackEnd, SSL_Classifier
     from asdf.networks.back_ends.conformer import (
         ConformerBackEnd,
         SSL_Conformer,
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd
     from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.back_ends.mamba import MambaBackEnd, SSL_Mamba
-    from asdf.networks.back_ends.mhfa import SSL_MHFA, MHFABackEnd
+    from asdf.networks.back_ends.mhfa import (
+        SSL_MHFA,
+        MHFABackEnd,
+        SSL_WeDefenseMHFA,
+        WeDefenseMHFABackEnd,
+    )
     from asdf.networks.back_ends.mlp import MLPBackEnd
     from asdf.networks.back_ends.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.back_ends.pooling import SSL_ASP, ASPBackEnd
@@ -71,6 +76,7 @@ if TYPE_CHECKING:
         front_end_parameters,
         scoring_length,
     )
+    from asdf.networks.rawgat_st import RawGAT_ST
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector
 

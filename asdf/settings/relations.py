@@ -50,11 +50,13 @@ _WITHOUT_TIME = (
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
+    "asdf.networks.RawGAT_ST",
     "asdf.networks.RawNet2",
     "asdf.networks.SSL_AASIST",
     "asdf.networks.SSL_AASIST_L",
     "asdf.networks.SSL_Classifier",
     "asdf.networks.SSL_SLS",
+    "asdf.networks.SSL_SUPERB",
     "asdf.networks.SSL_SpectraAASIST",
     "asdf.networks.SSL_SpectraAASIST3",
     "asdf.networks.SSL_SpectraECAPA",
@@ -93,7 +95,12 @@ CHAIN_NEEDS = {
 # Networks whose ends settings choose, and those that have no front end; their classes know it as
 # well.
 COMPOSED = "asdf.networks.ComposedDetector"
-WITHOUT_FRONT_END = ("asdf.networks.AASIST", "asdf.networks.AASIST_L", "asdf.networks.RawNet2")
+WITHOUT_FRONT_END = (
+    "asdf.networks.AASIST",
+    "asdf.networks.AASIST_L",
+    "asdf.networks.RawGAT_ST",
+    "asdf.networks.RawNet2",
+)
 # Networks and back ends that take clips of `back_end.sls_samples` alone. Their classes know it as
 # well, but to ask them would import torch, for which --list and --explain do not wait.
 OF_ONE_LENGTH = ("asdf.networks.SSL_SLS", "asdf.networks.SLSBackEnd")

@@ -5,7 +5,7 @@ difference of the two logits, is the log-odds of the bona fide classes: two logi
 number of classes, each the logarithm of the sum of the exponentials of its side's.
 
 Source: transformers, `...ForSequenceClassification`, `WhisperForAudioClassification` and
-`ASTForAudioClassification`.
+`ASTForAudioClassification`; issflab/spoof_SUPERB, `models/linear_head.py`.
 
 Shapes: B utterances, L frames, C feature values, E embedding values, N classes, T samples.
 """
@@ -109,6 +109,17 @@ def _check_bona_fide(names: tuple[str, ...], bona_fide: tuple[int, ...]) -> None
             f"{setting}: at least one of the {len(names)} classes has to be bona fide, and at "
             "least one spoof."
         )
+
+
+class SSL_SUPERB(PairedDetector):
+    """Any encoder with SUPERB's head for utterances, as spoof_SUPERB trains it.
+
+    A projection, the mean over time and a linear layer, as transformers' classifiers have them; the
+    benchmark's features are `front_end.layer = 'weighted'` with `front_end.repeat_last_frame`.
+    """
+
+    back_end_class: ClassVar[type[BackEnd]] = ClassesBackEnd
+    paper = "Yang et al., Interspeech 2021"
 
 
 class SSL_Classifier(PairedDetector):

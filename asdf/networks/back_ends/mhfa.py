@@ -1,16 +1,21 @@
 """Multi-head factorized attentive pooling: attention and values from two sums of the layers.
 
-Invariant: parameter names are those of the authors' implementation; the output layer is ours.
+Invariant: parameter names are those of the authors' implementation; the output layer is ours, but
+for WeDefense's, which has theirs.
 
 Source: Peng et al., "An attention-based backend allowing efficient fine-tuning of transformer
-models for speaker verification", SLT 2022.
+models for speaker verification", SLT 2022; zlin0/wedefense, `models/ssl_backend/MHFA.py`,
+`models/projections.py` and `dataset/dataset_utils.py`.
 
 Shapes: B utterances, L frames, C feature values, K compressed values, H heads, E embedding values.
 """
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
@@ -47,7 +52,19 @@ class MHFABackEnd(TimedBackEnd):
         self.cmp_linear_v = nn.Linear(dimension, compression)
         self.att_head = nn.Linear(compression, heads)
         self.pooling_fc = nn.Linear(heads * compression, embedding)
+        self.add_output(embedding)
+
+    def add_output(self, embedding: int) -> None:
+        """Add the layers from embeddings to logits."""
         self.output = nn.Linear(embedding, 2)
+
+    def classify(self, embeddings_BE: Tensor) -> Tensor:
+        """Return logits (batch, 2) of embeddings."""
+        return in_full_precision(self.output, embeddings_BE)
+
+    def mix(self, states: list[Tensor], weights_N: Tensor) -> Tensor:
+        """Return the sum of the states by the softmax of `weights_N`."""
+        return weighted_sum(states, weights_N.softmax(dim=0))
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
@@ -67,15 +84,40 @@ class MHFABackEnd(TimedBackEnd):
             states: each (batch, frames, dimension).
         """
         # Each of the two chooses its layers.
-        keys_BLC = weighted_sum(states, self.weights_k.softmax(dim=0))
-        keys_BLK = self.cmp_linear_k(keys_BLC)
-        values_BLC = weighted_sum(states, self.weights_v.softmax(dim=0))
-        values_BLK = self.cmp_linear_v(values_BLC)
+        keys_BLK = self.cmp_linear_k(self.mix(states, self.weights_k))
+        values_BLK = self.cmp_linear_v(self.mix(states, self.weights_v))
         attention_BLH = self.att_head(keys_BLK).softmax(dim=1)
         pooled_BHK = attention_BLH.transpose(1, 2) @ values_BLK
         embeddings_BE = self.pooling_fc(pooled_BHK.flatten(1))
         frames_BLC = torch.cat([keys_BLK, values_BLK], dim=2)
-        return embeddings_BE, in_full_precision(self.output, embeddings_BE), frames_BLC
+        return embeddings_BE, self.classify(embeddings_BE), frames_BLC
+
+
+class WeDefenseMHFABackEnd(MHFABackEnd):
+    """MHFA as the toolkit WeDefense has it: on centred frames, with a norm before the output.
+
+    What it calls normalisation over time takes each frame's mean over its values away: its function
+    expects frames before values, and gets them the other way round.
+    """
+
+    def add_output(self, embedding: int) -> None:
+        """Add WeDefense's projection: a batch norm, ReLU and a linear layer."""
+        norm = nn.BatchNorm1d(embedding)
+        output = nn.Linear(embedding, 2)
+        # Its published name.
+        self.projection = nn.ModuleDict({"trans": nn.Sequential(norm, nn.ReLU(), output)})
+
+    def classify(self, embeddings_BE: Tensor) -> Tensor:
+        """Return logits (batch, 2) of embeddings."""
+        norm = self.projection.get_submodule("trans.0")
+        output = cast(nn.Linear, self.projection.get_submodule("trans.2"))
+        return in_full_precision(output, F.relu(norm(embeddings_BE)))
+
+    def mix(self, states: list[Tensor], weights_N: Tensor) -> Tensor:
+        """Return the sum of the states, each of whose frames then has a mean of 0."""
+        # The mean of a sum is the sum of the means: no state is copied.
+        mixed_BLC = super().mix(states, weights_N)
+        return mixed_BLC - mixed_BLC.mean(dim=2, keepdim=True)
 
 
 class SSL_MHFA(PairedDetector):
@@ -83,3 +125,10 @@ class SSL_MHFA(PairedDetector):
 
     back_end_class = MHFABackEnd
     paper = "Peng et al., SLT 2022"
+
+
+class SSL_WeDefenseMHFA(PairedDetector):
+    """wav2vec 2.0 and MHFA as WeDefense publishes it (Zhang et al., arXiv 2601.15240)."""
+
+    back_end_class = WeDefenseMHFABackEnd
+    paper = "Zhang et al., arXiv 2601.15240"

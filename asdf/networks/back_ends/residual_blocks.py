@@ -63,9 +63,9 @@ class ResidualBlock(nn.Module):
         """Map (batch, channels_in, F, T) to (batch, channels_out, F, T or T // 3)."""
         # What comes between has no name: without gradients it is then freed at once, which saves
         # scoring a quarter of its memory.
-        out_BCFT: Tensor = self.conv2(self.selu(self.bn2(_order(self.conv1(x_BCFT)))))
+        out_BCFT: Tensor = self.conv2(self.selu(self.bn2(order_map(self.conv1(x_BCFT)))))
         if self.changes_channels:
-            x_BCFT = _order(self.conv_downsample(x_BCFT))
+            x_BCFT = order_map(self.conv_downsample(x_BCFT))
         out_BCFT = out_BCFT + x_BCFT
         if self.pool:
             out_BCFT = F.max_pool2d(out_BCFT, (1, 3))
@@ -77,7 +77,7 @@ class ResidualBlock(nn.Module):
             yield from self.bn1.parameters()
 
 
-def _order(x_BCFT: Tensor) -> Tensor:
+def order_map(x_BCFT: Tensor) -> Tensor:
     """Return a map in the order in memory that suits what follows: mostly channels last.
 
     On a GPU batch norms in 16 bits take most of raw AASIST's time otherwise.

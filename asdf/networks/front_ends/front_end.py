@@ -54,6 +54,7 @@ class FrontEnd(nn.Module, ABC):
             'hub:ORG/NAME@COMMIT'; None: of none, or not known.
         resting: names of parameters that never learn, as `front_end.trained_parts` says.
         variance_floor: added to a waveform's variance where waveforms are normalised.
+        repeats_last_frame: Whether frames go on to the end of a waveform, as in s3prl.
         frozen: see `freeze`.
 
     Examples:
@@ -97,6 +98,7 @@ class FrontEnd(nn.Module, ABC):
         self.unloaded_weights = settings.weights
         self.pretrained: str | None = None
         self.normalize_waveforms = settings.normalize_waveforms
+        self.repeats_last_frame = settings.repeat_last_frame
         self.set_sizes(settings)
         # Before the model is built, which may take gigabytes.
         self.layers = _choose_layers(settings, self.encoder_layers)
@@ -194,6 +196,8 @@ class FrontEnd(nn.Module, ABC):
         }
         if self.variance_floor != VARIANCE_FLOOR:
             values["variance_floor"] = self.variance_floor
+        if self.repeats_last_frame:
+            values["repeats_last_frame"] = True
         return values
 
     def load_weights(self, weights: str) -> None:
@@ -262,6 +266,8 @@ class FrontEnd(nn.Module, ABC):
         """Return how many frames `samples` samples give."""
         if samples < self.window:
             return 0
+        if self.repeats_last_frame:
+            return (samples + self.hop - 1) // self.hop
         return (samples - self.window) // self.hop + 1
 
     def min_samples(self, frames: int) -> int:
@@ -270,7 +276,8 @@ class FrontEnd(nn.Module, ABC):
 
     def scoring_length(self, samples: int) -> int:
         """Return how many leading samples the features of `samples` samples depend on."""
-        if self.normalize_waveforms or samples < self.window:
+        depends_on_all = self.normalize_waveforms or self.repeats_last_frame
+        if depends_on_all or samples < self.window:
             return samples
         return self.used_samples(samples)
 
@@ -301,7 +308,21 @@ class FrontEnd(nn.Module, ABC):
         if self.normalize_waveforms:
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
             waveforms_BT = normalize_rows(waveforms_BT, self.variance_floor)
+        if self.repeats_last_frame:
+            return self._states_to_the_end(waveforms_BT)
         return self.states(waveforms_BT)
+
+    def _states_to_the_end(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield states whose last frame is repeated up to one for every hop that begins.
+
+        Source: s3prl, `S3PRLUpstream._match_length`.
+        """
+        begun = (waveforms_BT.shape[1] + self.hop - 1) // self.hop
+        # More than are ever missing; the others are cut off, also in a graph of any length.
+        repeats = (self.window - 1) // self.hop + 1
+        for state_BLC in self.states(waveforms_BT):
+            last_B1C = state_BLC[:, -1:]
+            yield torch.cat([state_BLC, last_B1C.expand(-1, repeats, -1)], dim=1)[:, :begun]
 
 
 def _choose_layers(settings: FrontEndSettings, encoder_layers: int) -> int:

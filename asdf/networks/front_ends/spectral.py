@@ -1,12 +1,14 @@
 """Spectral front ends: LFCC, MFCC, linear and mel filter banks, and the spectrogram.
 
 Invariant: a frame is computed from its window alone (and the sample before it), never from padding,
-so that features end where the last whole window ends. Nothing in them learns: their matrices follow
-from the settings alone and are no part of a state dict.
+so that features end where the last whole window ends; unless `spectrum.centred` asks for frames
+that go beyond both ends. Nothing in them learns: their matrices follow from the settings alone and
+are no part of a state dict.
 
 Source: the LFCC-LCNN baseline of ASVspoof 2021 (github.com/asvspoof-challenge/2021) and Sahidullah
 et al., "A comparison of features for synthetic speech detection", Interspeech 2015. The baseline
-pads both ends of a waveform by zeros, and so has a frame or two more; the others are the same.
+pads both ends of a waveform by zeros, as with `spectrum.centred`, and so has a frame or two more
+than without; the others are the same.
 
 Shapes: B utterances, T samples, L frames, W samples of a window, F frequencies, N filters, C
 feature values.
@@ -20,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
@@ -88,9 +91,27 @@ class SpectralFrontEnd(FrontEnd):
             UsageError: its settings contradict each other.
         """
         self.sizes = choose_sizes(self.sections.spectrum, self.usual)
-        self.window = self.sizes.window
         self.hop = self.sizes.hop
+        self.centred = self.sections.spectrum.centred
+        # Around a single sample there are zeros enough for a frame.
+        self.window = 1 if self.centred else self.sizes.window
         self.dimension = self.sizes.static * (self.sizes.deltas + 1)
+
+    def frames(self, samples: int) -> int:
+        """Return how many frames `samples` samples give."""
+        if not self.centred:
+            return super().frames(samples)
+        return samples // self.hop + 1 if samples else 0
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames."""
+        if not self.centred:
+            return super().min_samples(frames)
+        return max(1, (frames - 1) * self.hop)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at; centred ones look at all."""
+        return samples if self.centred else super().used_samples(samples)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes static features."""
@@ -116,6 +137,9 @@ class SpectralFrontEnd(FrontEnd):
         known = super().feature_settings()
         del known["architecture"]
         spectrum = asdict(self.sections.spectrum)
+        if not self.centred:
+            # As features that were cached before there was a choice.
+            del spectrum["centred"]
         return {
             **known,
             "kind": type(self).__name__,
@@ -176,6 +200,10 @@ class StaticFeatures(nn.Module):
         self.sizes = sizes
         self.pre_emphasis = spectrum.pre_emphasis
         self.floor = spectrum.log_floor
+        self.zeros = (0, 0)
+        if spectrum.centred:
+            before = sizes.n_fft // 2 - (sizes.n_fft - sizes.window) // 2
+            self.zeros = (before, sizes.window - before)
         self.has_energy = spectrum.energy and sizes.coefficients > 0
         tapers = {"hamming": torch.hamming_window, "hann": torch.hann_window}
         # Not persistent: all of them follow from the settings.
@@ -207,6 +235,8 @@ class StaticFeatures(nn.Module):
         """Return the powers (batch, frames, bins of the band)."""
         later_BT = waveforms_BT[:, 1:] - self.pre_emphasis * waveforms_BT[:, :-1]
         emphasized_BT = torch.cat([waveforms_BT[:, :1], later_BT], dim=1)
+        if self.zeros != (0, 0):
+            emphasized_BT = F.pad(emphasized_BT, self.zeros)
         frames_BLW = windows(emphasized_BT, self.sizes.window, self.sizes.hop) * self.taper
         return power_spectrum(frames_BLW, self.sizes.n_fft, self.sizes.bins)
 

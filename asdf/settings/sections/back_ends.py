@@ -36,6 +36,7 @@ BACK_ENDS = {
     "classes": "asdf.networks.ClassesBackEnd",
     "gated_conformer": "asdf.networks.GatedConformerBackEnd",
     "mamba": "asdf.networks.MambaBackEnd",
+    "wedefense_mhfa": "asdf.networks.WeDefenseMHFABackEnd",
     "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
     "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
     "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
@@ -53,9 +54,11 @@ class BackEnd(KnownNames):
         names=BACK_ENDS,
     )
     asp_hidden: int = width(128, "SSL_ASP: hidden units of the attention")
-    mhfa_heads: int = count(64, "SSL_MHFA: attention heads")
-    mhfa_compression: int = width(128, "SSL_MHFA: values that keys and values are compressed to")
-    mhfa_embedding: int = width(256, "SSL_MHFA: size of the embedding")
+    mhfa_heads: int = count(64, "SSL_MHFA, SSL_WeDefenseMHFA: attention heads")
+    mhfa_compression: int = width(
+        128, "SSL_MHFA, SSL_WeDefenseMHFA: values that keys and values are compressed to"
+    )
+    mhfa_embedding: int = width(256, "SSL_MHFA, SSL_WeDefenseMHFA: size of the embedding")
     sls_samples: int = setting(
         64600,
         "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
@@ -126,6 +129,11 @@ class BackEnd(KnownNames):
     )
     rawnet2_recurrent: int = count(1024, "RawNet2: units of each of them")
     rawnet2_embedding: int = width(1024, "RawNet2: size of the embedding")
+    rawgat_fusion: Literal["mul", "add", "cat"] = setting(
+        "mul",
+        "RawGAT_ST: how the graphs of frequencies and of times are joined: by their product, by "
+        "their sum, or side by side",
+    )
     lcnn_projection: int = setting(
         0,
         "SSL_LCNN: values that features are projected to first; 0: not",
@@ -163,7 +171,8 @@ class BackEnd(KnownNames):
         at_most=MAX_LAYER_WIDTH,
     )
     classifier_projection: int = width(
-        256, "SSL_Classifier: values that frames are projected to before their mean is taken"
+        256,
+        "SSL_Classifier, SSL_SUPERB: values that frames are projected to before their mean",
     )
     classifier_pooling: Literal["mean", "tokens"] = setting(
         "mean",

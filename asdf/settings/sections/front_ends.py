@@ -130,6 +130,11 @@ class FrontEnd(KnownNames):
         False,
         "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
     )
+    repeat_last_frame: bool = setting(
+        False,
+        "repeat the last frame until there is one for every hop that the recording begins, as the "
+        "package s3prl does",
+    )
 
 
 @dataclass
@@ -161,6 +166,11 @@ class Spectrum(KnownNames):
         unit="samples",
         at_least=1,
         at_most=MAX_CLIP_SAMPLES,
+    )
+    centred: bool = setting(
+        False,
+        "of spectral front ends: frame N is about sample N * hop, with zeros before and behind the "
+        "recording, as torch.stft and the LFCC-LCNN baseline have it; False: frames are whole",
     )
     n_fft: int | None = setting(
         None,

@@ -54,6 +54,7 @@ def test_commercial_use(capsys):
     listed = {detector.short_name for detector in known_detectors()} & set(rows_of(out))
     assert listed == {
         *("AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"),
+        *("LFCC-LCNN of ASVspoof 2021", "RawGAT-ST"),
         *("XLSR-Mamba-LA", "XLSR-Mamba-DF", "Spectra-0", "Spectra-AASIST", "Spectra-AASIST3"),
         "wav2vec2-deepfake-voice-detector",
     }

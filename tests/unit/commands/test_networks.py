@@ -22,6 +22,8 @@ def test_parameters_are_the_published_ones():
         "SSL_LCNN",
         "SSL_MHFA",
         "SSL_SLS",
+        "SSL_SUPERB",
+        "RawGAT_ST",
         "RawNet2",
         "SSL_Conformer",
         "SSL_ConformerTCM",
@@ -33,11 +35,15 @@ def test_parameters_are_the_published_ones():
         "SSL_SpectraAASIST",
         "SSL_SpectraAASIST3",
         "SSL_SpectraECAPA",
+        "SSL_WeDefenseMHFA",
     ]
     assert rows["AASIST"].parameters == rows["AASIST"].back_end_parameters == 297_866
     assert rows["AASIST_L"].parameters == 85_306
     assert rows["RawNet2"].parameters == rows["RawNet2"].back_end_parameters == 17_621_410
-    assert {name for name, row in rows.items() if row.takes != "any length"} == {"SSL_SLS"}
+    assert {name for name, row in rows.items() if row.takes != "any length"} == {
+        "SSL_SLS",
+        "RawGAT_ST",
+    }
     assert rows["SSL_SLS"].takes == "64,600 samples"
     settings = Sections()
     settings.front_end.architecture = "tiny"

@@ -226,6 +226,7 @@ def test_features_of_the_named_front_end_are_cached_if_its_class_says_so(ends, t
     ("network_class", "front_end", "back_end", "second"),
     [
         ("AASIST", "lfcc", None, "front_end.front_end_class"),
+        ("RawGAT_ST", "lfcc", None, "front_end.front_end_class"),
         ("RawNet2", "lfcc", None, "front_end.front_end_class"),
         ("SSL_ASP", None, "mhfa", "back_end.back_end_class"),
         ("ComposedDetector", None, None, "back_end.back_end_class"),

@@ -19,6 +19,7 @@ from tests.unit.networks.conftest import build
 TIMED = {
     "SSL_ASP": 320,
     "SSL_MHFA": 320,
+    "SSL_WeDefenseMHFA": 320,
     "SSL_Nes2NetX": 320,
     "SSL_Linear": 320,
     "SSL_Conformer": 320,
@@ -106,7 +107,7 @@ def test_a_resolution_that_the_frames_do_not_divide_is_refused(small):
         build(settings, "SSL_LCNN")
 
 
-@pytest.mark.parametrize("name", ["SSL_AASIST", "SSL_SLS", "AASIST", "RawNet2"])
+@pytest.mark.parametrize("name", ["SSL_AASIST", "SSL_SLS", "AASIST", "RawGAT_ST", "RawNet2"])
 def test_networks_without_frames_are_refused(name, small):
     small.back_end.rawnet2_recurrent = 8
     with pytest.raises(UsageError, match=r"localisation\.enabled = True: .*(asp, mhfa, nes2net_x)"):

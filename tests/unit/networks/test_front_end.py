@@ -196,3 +196,22 @@ def test_a_front_end_that_takes_no_weights_refuses_them():
 
     with pytest.raises(UsageError, match=r"front_end\.weights = 'x\.pt': Bare takes no pretrained"):
         load_pretrained(front_end(Bare, weights="x.pt"))
+
+
+@pytest.mark.parametrize("samples", [40, 41, 48, 56, 57, 100, 101, 8000])
+def test_the_last_frame_is_repeated_up_to_the_end(samples, waveforms):
+    """As many frames as hops begin; s3prl writes the same number as len(range(0, samples, hop))."""
+    plain = front_end().eval()
+    model = front_end(repeat_last_frame=True).eval()
+    part_BT = waveforms[:, :samples]
+    begun = len(range(0, samples, 16))
+    assert model.frames(samples) == begun
+    assert model.scoring_length(samples) == samples
+    for repeated, state in zip(
+        model.hidden_states(part_BT), plain.hidden_states(part_BT), strict=True
+    ):
+        frames = state.shape[1]
+        assert torch.equal(repeated[:, :frames], state)
+        assert torch.equal(repeated[:, frames:], state[:, -1:].expand(-1, begun - frames, -1))
+        assert repeated.shape[1] == begun
+    assert model.feature_settings() != plain.feature_settings()

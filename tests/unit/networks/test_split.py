@@ -19,6 +19,7 @@ KINDS = [
     ("SSL_AASIST_L", "last"),
     ("SSL_ASP", "last"),
     ("SSL_MHFA", "last"),
+    ("SSL_WeDefenseMHFA", "last"),
     ("SSL_SLS", "last"),
     ("SSL_Nes2NetX", "last"),
     ("SSL_Linear", "weighted"),

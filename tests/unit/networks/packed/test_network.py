@@ -32,6 +32,7 @@ CLASSES = (
     "SSL_AASIST_L",
     "SSL_ASP",
     "SSL_MHFA",
+    "SSL_WeDefenseMHFA",
     "SSL_SLS",
     "SSL_Nes2NetX",
     "SSL_Linear",

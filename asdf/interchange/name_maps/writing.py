@@ -1,0 +1,106 @@
+"""A network in the layout that a map of names describes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.fairseq_names import original_names
+from asdf.interchange.hub_layouts.classifier_reading import FRONT_END
+from asdf.interchange.name_maps.known import name_maps_by_kind
+from asdf.interchange.name_maps.name_map import NameMap
+from asdf.interchange.name_maps.reading import MASK, MASK_EMBEDDING
+from asdf.interchange.published import Layout, front_end_of
+from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
+from asdf.networks.front_ends.wavlm import split_attention_layers
+from asdf.networks.ssl_detector import SSLDetector
+from asdf.settings.sections import FRONT_ENDS, Sections, assign
+
+_FRONT_END_CLASS = "front_end.front_end_class"
+
+
+def named_state(network: nn.Module) -> dict[str, Tensor] | None:
+    """Return the state dict of a network in its layout; None of one without a map of names.
+
+    Raises:
+        AsdfError: the network has parts, or settings, that its authors' program does not have.
+    """
+    name_map = name_maps_by_kind().get(type(network).__name__)
+    if name_map is None:
+        return None
+    _check_spectrum(name_map, network)
+    named = {}
+    encoder = {}
+    for name, tensor in network.state_dict().items():
+        if name_map.front_end and name.startswith(FRONT_END):
+            encoder[name.removeprefix(FRONT_END)] = tensor
+            continue
+        if name_map.front_end and name == MASK:
+            named[name_map.front_end + MASK_EMBEDDING] = tensor
+            continue
+        theirs = name_map.their_name(name)
+        if theirs is None:
+            raise AsdfError(f"the layout of {name_map.name} has no layer for {name}.")
+        conversion = name_map.conversions.get(name)
+        named[theirs] = conversion.to_theirs(tensor) if conversion else tensor
+    if name_map.front_end:
+        named |= _front_end_layers(name_map, network, encoder)
+    return {**named, **name_map.constants()}
+
+
+def _check_spectrum(name_map: NameMap, network: nn.Module) -> None:
+    """Refuse a network on other features than the program computes.
+
+    Raises:
+        AsdfError: its front end is of another kind, or of other sizes.
+    """
+    kind = name_map.settings.get(_FRONT_END_CLASS)
+    if kind is None:
+        return
+    front_end = getattr(network, "front_end", None)
+    published = Sections()
+    assign(published, name_map.settings)
+    named = FRONT_ENDS[kind].rpartition(".")[2]
+    is_kind = type(front_end).__name__ == named
+    if is_kind and isinstance(front_end, SpectralFrontEnd) and _is_as(front_end, published):
+        return
+    raise AsdfError(
+        f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {kind!r} and "
+        "the section spectrum as `import` sets it, and this network's are others. Other formats of "
+        "`python -m asdf export` hold it."
+    )
+
+
+def _is_as(front_end: SpectralFrontEnd, published: Sections) -> bool:
+    """Whether features are those of the `published` settings."""
+    if front_end.sizes != choose_sizes(published.spectrum, front_end.usual):
+        return False
+    sizes = asdict(front_end.sizes)
+    theirs = asdict(published.spectrum)
+    for name, value in asdict(front_end.sections.spectrum).items():
+        if name not in sizes and theirs[name] != value:
+            return False
+    return not front_end.normalize_waveforms
+
+
+def _front_end_layers(
+    name_map: NameMap, network: nn.Module, encoder: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    assert isinstance(network, SSLDetector)
+    front_end = front_end_of(network, Layout(name_map.name, name_map.front_end))
+    architecture = front_end.architecture
+    normalizes = architecture.extractor_mode == "layer_norm"
+    for setting, is_so, has_to in (
+        ("front_end.repeat_last_frame", front_end.repeats_last_frame, True),
+        ("front_end.normalize_waveforms", front_end.normalize_waveforms, normalizes),
+    ):
+        if is_so != has_to:
+            raise AsdfError(
+                f"programs for the layout of {name_map.name} compute as with {setting} = {has_to}, "
+                f"and this network was made with {is_so}: its scores there are others. Other "
+                "formats of `python -m asdf export` hold it."
+            )
+    layers = original_names(split_attention_layers(encoder), architecture)
+    return {name_map.front_end + name: tensor for name, tensor in layers.items()}

@@ -1,0 +1,168 @@
+"""RawGAT-ST on raw waveforms: a graph of frequencies and a graph of times become a third one.
+
+Invariant: parameter names and numbers are those of the published networks. As in AASIST's blocks,
+the first batch norm of blocks 1 to 5 is in the state dict and is not computed, and so is their
+convolution of one channel: the published code throws the output of the one away and never calls
+the other.
+
+Linear layers over nodes make both graphs equally large, so the network takes one length only: other
+recordings are cut or repeated, as the authors do.
+
+Source: Tak et al., "End-to-end spectro-temporal graph attention networks for speaker verification
+anti-spoofing and speech deepfake detection", ASVspoof Workshop 2021;
+eurecom-asp/RawGAT-ST-antispoofing, `model.py`.
+
+Shapes: B utterances, T samples, then times; F frequencies, C channels, then values of a node; N
+nodes, M nodes after a linear layer over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.aasist import FILTER_LENGTH, FILTERS, POOL, SPECTRAL_NODES, MagnitudePool
+from asdf.networks.autocast import in_full_precision, without_autocast
+from asdf.networks.back_ends.graph_attention import GraphAttention, GraphPool
+from asdf.networks.back_ends.graph_back_end import normalize_map
+from asdf.networks.back_ends.residual_blocks import order_map
+from asdf.networks.fast_functions import LearningSELU, largest_magnitudes
+from asdf.networks.interface import DetectorNetwork, cut_or_repeat
+from asdf.networks.sinc import SincFilters
+from asdf.networks.traced_sizes import share
+from asdf.networks.views import NetworkSections
+
+SAMPLES = 64600
+CHANNELS = (1, 32, 32, 64, 64, 64, 64)
+WIDE, NARROW = 32, 16
+NODES = 12
+"""Nodes of each of the two graphs when they are joined."""
+_SPECTRAL_RATIO, _TEMPORAL_RATIO, _JOINT_RATIO = 0.64, 0.81, 0.64
+
+
+class MapBlock(nn.Module):
+    """Two convolutions around a batch norm, added to their input; times are pooled by 3."""
+
+    def __init__(self, channels_in: int, channels_out: int, first: bool) -> None:
+        super().__init__()
+        self.first = first
+        if not first:
+            self.bn1 = nn.BatchNorm2d(channels_in)
+            self.conv1 = _convolution(channels_in, channels_out, padding=(1, 1))
+        # Of the first block, which reads one channel; the others have it and do not use it.
+        self.conv_1 = _convolution(1, channels_out, padding=(1, 1))
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.conv2 = _convolution(channels_out, channels_out, padding=(0, 1))
+        self.changes_channels = not first and channels_in != channels_out
+        if self.changes_channels:
+            self.conv_downsample = nn.Conv2d(
+                channels_in, channels_out, kernel_size=(1, 3), padding=(0, 1)
+            )
+        self.selu = LearningSELU()
+
+    def forward(self, x_BCFT: Tensor) -> Tensor:
+        """Map (batch, channels_in, F, T) to (batch, channels_out, F, T // 3)."""
+        convolution = self.conv_1 if self.first else self.conv1
+        inside_BCFT = self.selu(self.bn2(order_map(convolution(x_BCFT))))
+        out_BCFT = self.conv2(inside_BCFT)
+        if self.changes_channels:
+            x_BCFT = order_map(self.conv_downsample(x_BCFT))
+        # The first block's one channel is added to each.
+        return F.max_pool2d(out_BCFT + x_BCFT, (1, POOL))
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the first batch norm's, and those of the convolution that only block 0 uses."""
+        if not self.first:
+            yield from self.bn1.parameters()
+            yield from self.conv_1.parameters()
+
+
+def _convolution(channels_in: int, channels_out: int, padding: tuple[int, int]) -> nn.Conv2d:
+    return nn.Conv2d(channels_in, channels_out, kernel_size=(2, 3), padding=padding)
+
+
+def _make_encoder() -> nn.Sequential:
+    blocks = []
+    for number, channels in enumerate(CHANNELS[1:]):
+        block = MapBlock(CHANNELS[number], channels, first=number == 0)
+        # A Sequential around each, as in the published names.
+        blocks.append(nn.Sequential(block))
+    return nn.Sequential(*blocks)
+
+
+class RawGAT_ST(DetectorNetwork):
+    """RawGAT-ST, 440,810 parameters, for recordings of 64,600 samples.
+
+    `back_end.rawgat_fusion` joins both graphs by a product, a sum, or side by side: three published
+    networks.
+    """
+
+    paper = "Tak et al., ASVspoof Workshop 2021"
+    fixed_samples = SAMPLES
+    # So front_end.weights are not even read.
+    front_end_class: ClassVar[None] = None
+
+    def __init__(self, settings: NetworkSections) -> None:
+        super().__init__(settings)
+        self.fusion = settings.back_end.rawgat_fusion
+        # Side by side, nodes are twice as wide, and what follows, too.
+        factor = 2 if self.fusion == "cat" else 1
+        self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
+        self.pool_magnitudes = MagnitudePool()
+        self.first_bn = nn.BatchNorm2d(1)
+        self.selu = LearningSELU()
+        self.encoder1 = _make_encoder()
+        self.encoder2 = _make_encoder()
+        self.GAT_layer1 = GraphAttention(CHANNELS[-1], WIDE, temperature=1.0)
+        self.pool1 = GraphPool(_SPECTRAL_RATIO, WIDE)
+        self.GAT_layer2 = GraphAttention(CHANNELS[-1], WIDE, temperature=1.0)
+        self.pool2 = GraphPool(_TEMPORAL_RATIO, WIDE)
+        self.GAT_layer3 = GraphAttention(factor * WIDE, factor * NARROW, temperature=1.0)
+        self.pool3 = GraphPool(_JOINT_RATIO, factor * NARROW)
+        self.proj1 = nn.Linear(share(SPECTRAL_NODES, _SPECTRAL_RATIO), NODES)
+        self.proj2 = nn.Linear(share(self._times(), _TEMPORAL_RATIO), NODES)
+        self.proj = nn.Linear(factor * NARROW, 1)
+        self.proj_node = nn.Linear(share(NODES, _JOINT_RATIO), 2)
+
+    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 7), a value per node of the last graph, and logits (batch, 2).
+
+        Waveforms (batch, samples) are cut or repeated to 64,600 samples.
+        """
+        filtered_BFT = self.conv_time(cut_or_repeat(waveforms_BT, SAMPLES))
+        x_B1FT = normalize_map(self.first_bn, self.pool_magnitudes(filtered_BFT))
+        x_B1FT = self.selu(x_B1FT)
+        (spectral_BCF,) = largest_magnitudes(self.encoder1(x_B1FT), dims=(3,))
+        (temporal_BCT,) = largest_magnitudes(self.encoder2(x_B1FT), dims=(2,))
+        # The graphs are small: in a shorter format, most operations would be casts.
+        with without_autocast(spectral_BCF):
+            kind = self.proj.weight.dtype
+            spectral_BNC = self.pool1(self.GAT_layer1(spectral_BCF.transpose(1, 2).to(kind)))
+            temporal_BNC = self.pool2(self.GAT_layer2(temporal_BCT.transpose(1, 2).to(kind)))
+            joined_BMC = self._join(
+                self.proj1(spectral_BNC.transpose(1, 2)),
+                self.proj2(temporal_BNC.transpose(1, 2)),
+            ).transpose(1, 2)
+            nodes_BNC = self.pool3(self.GAT_layer3(joined_BMC))
+            embeddings_BN = self.proj(nodes_BNC).flatten(1)
+        return embeddings_BN, in_full_precision(self.proj_node, embeddings_BN)
+
+    def scoring_length(self, samples: int) -> int:
+        """Return 64,600, or all of fewer samples."""
+        return min(samples, SAMPLES)
+
+    def _join(self, spectral_BCM: Tensor, temporal_BCM: Tensor) -> Tensor:
+        if self.fusion == "cat":
+            return torch.cat([spectral_BCM, temporal_BCM], dim=1)
+        return spectral_BCM * temporal_BCM if self.fusion == "mul" else spectral_BCM + temporal_BCM
+
+    def _times(self) -> int:
+        """Return how many times the encoders leave."""
+        times: int = (SAMPLES - self.conv_time.length + 1) // POOL
+        for _ in CHANNELS[1:]:
+            times //= POOL
+        return times
