@@ -12,11 +12,13 @@ from typing import Protocol
 from asdf.settings.sections import (
     Adapter,
     BackEnd,
+    ConstantQ,
     FrontEnd,
     Localisation,
     Lora,
     Moments,
     Network,
+    Sinc,
     Spectrum,
 )
 
@@ -30,6 +32,10 @@ class NetworkSections(Protocol):
     def front_end(self) -> FrontEnd: ...
     @property
     def spectrum(self) -> Spectrum: ...
+    @property
+    def cqt(self) -> ConstantQ: ...
+    @property
+    def sinc(self) -> Sinc: ...
     @property
     def moments(self) -> Moments: ...
     @property

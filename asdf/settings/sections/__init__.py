@@ -25,6 +25,7 @@ from asdf.settings.sections.examples import (
 )
 from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
+    MAX_BINS_PER_OCTAVE,
     MAX_BLOCKS,
     MAX_CLIP_SAMPLES,
     MAX_DB,
@@ -45,9 +46,11 @@ from asdf.settings.sections.fields import (
 from asdf.settings.sections.front_ends import (
     FRONT_ENDS,
     Adapter,
+    ConstantQ,
     FrontEnd,
     Lora,
     Moments,
+    Sinc,
     Spectrum,
 )
 from asdf.settings.sections.runs import (
@@ -84,6 +87,8 @@ class Sections(KnownNames):
     source: Source = field(default_factory=Source)
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
+    cqt: ConstantQ = field(default_factory=ConstantQ)
+    sinc: Sinc = field(default_factory=Sinc)
     moments: Moments = field(default_factory=Moments)
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
