@@ -18,6 +18,7 @@ from asdf.settings.sections import (
     Lora,
     Moments,
     Network,
+    Prompt,
     Sinc,
     Spectrum,
 )
@@ -46,3 +47,5 @@ class NetworkSections(Protocol):
     def lora(self) -> Lora: ...
     @property
     def adapter(self) -> Adapter: ...
+    @property
+    def prompt(self) -> Prompt: ...

@@ -50,6 +50,7 @@ from asdf.settings.sections.front_ends import (
     FrontEnd,
     Lora,
     Moments,
+    Prompt,
     Sinc,
     Spectrum,
 )
@@ -95,6 +96,7 @@ class Sections(KnownNames):
     distillation: Distillation = field(default_factory=Distillation)
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
+    prompt: Prompt = field(default_factory=Prompt)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
     vocoding: Vocoding = field(default_factory=Vocoding)

@@ -296,6 +296,26 @@ class Lora(KnownNames):
 
 
 @dataclass
+class Prompt(KnownNames):
+    """Deep prompts: learnt vectors before the frames of each layer (Jia et al., ECCV 2022)."""
+
+    tokens: int = setting(
+        0,
+        "vectors that each computed encoder layer gets before its frames; 0: none",
+        at_least=0,
+        at_most=MAX_FILTERS,
+    )
+    wavelet_tokens: int = setting(
+        0,
+        "further ones, of which it gets the Haar wavelet transform (Xie et al., AAAI 2026); even; "
+        "0: none",
+        at_least=0,
+        at_most=MAX_FILTERS,
+    )
+    dropout: float = proportion(0.0, "dropout of their values, in training")
+
+
+@dataclass
 class Adapter(KnownNames):
     """Bottleneck adapters in and behind the front end (Houlsby et al., ICML 2019)."""
 
