@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.timed_back_end import TimedBackEnd
     from asdf.networks.build import build_network, summary
     from asdf.networks.composed import ComposedDetector
+    from asdf.networks.front_ends.beats import BEATsFrontEnd
     from asdf.networks.front_ends.constant_q import CQCCFrontEnd, CQTFrontEnd
     from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
     from asdf.networks.front_ends.front_end import FrontEnd
