@@ -1,7 +1,7 @@
 """The front end of BEATs, a self-supervised encoder of sounds of any kind.
 
-Invariant: a frame is a patch of the authors' network, in their order: eight patches, from low to
-high frequencies, every 160 ms. The constructor reads no file.
+Invariant: a frame is a patch of the authors' network, in their order. The constructor reads no
+file.
 
 Source: as `beats_encoder.py`.
 
@@ -13,19 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from asdf.errors import UsageError
 from asdf.networks.front_ends.beats_encoder import BEATsEncoder, BEATsSizes
-from asdf.networks.front_ends.encoder_inputs import HOP, WINDOW
-from asdf.networks.front_ends.encoder_layers import choose_dropped
-from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.patches import PatchFrontEnd
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
-class BEATsFrontEnd(FrontEnd):
+class BEATsFrontEnd(PatchFrontEnd):
     """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands.
 
     Attributes:
@@ -47,25 +42,10 @@ class BEATsFrontEnd(FrontEnd):
             UsageError: it is a literal of no sizes, or frames are to have scores of their own.
         """
         self.sizes = BEATsSizes.from_text(settings.architecture)
-        if self.sections.localisation.enabled:
-            raise UsageError(
-                "localisation.enabled = True: the frames of front_end.front_end_class = 'beats' "
-                "are patches of time and frequency, which do not follow each other in time. "
-                "Choose another front end."
-            )
         self.architecture_setting = self.sizes.to_text()
         self.dimension = self.sizes.dimension
         self.encoder_layers = self.sizes.layers
-        self.window = WINDOW + (self.sizes.patch - 1) * HOP
-        # On average: all patches of one time begin together.
-        self.hop = self.step // self.sizes.per_step
-        self.layer_drop = settings.layer_drop
-        self.gradient_checkpointing = settings.gradient_checkpointing
-
-    @property
-    def step(self) -> int:
-        """Samples from one column of patches to the next."""
-        return self.sizes.patch * HOP
+        self.set_patches(settings, self.sizes.patch)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the encoder with random weights."""
@@ -82,15 +62,9 @@ class BEATsFrontEnd(FrontEnd):
         prompts = getattr(layers[0], "prompts", None)
         before = prompts.tokens if prompts is not None else 0
         bias_1HPP = self.model.position_bias(x_BPC.shape[1] + before)
-        dropped = choose_dropped(len(layers), self.layer_drop, self.training)
-        for layer, is_dropped in zip(layers, dropped, strict=True):
-            if self.gradient_checkpointing and torch.is_grad_enabled():
-                output_BPC = checkpoint(layer, x_BPC, position_bias=bias_1HPP, use_reentrant=False)
-            else:
-                output_BPC = layer(x_BPC, position_bias=bias_1HPP)
-            # A dropped layer has gradients of zeros, so that no process waits for them.
-            x_BPC = x_BPC + 0.0 * output_BPC if is_dropped else output_BPC
-            yield x_BPC
+        yield from self.run_layers(
+            layers, x_BPC, lambda layer, x_BPC: layer(x_BPC, position_bias=bias_1HPP)
+        )
 
     def layer_modules(self) -> list[nn.Module]:
         """Return the encoder's layers."""
@@ -109,15 +83,3 @@ class BEATsFrontEnd(FrontEnd):
             "projection": [self.model.patch_norm, self.model.projection],
             "positions": [self.model.positions, self.model.position_biases],
         }
-
-    def frames(self, samples: int) -> int:
-        """Return how many patches `samples` samples give."""
-        if samples < self.window:
-            return 0
-        columns = (samples - self.window) // self.step + 1
-        return columns * self.sizes.per_step
-
-    def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` patches."""
-        columns = -(-frames // self.sizes.per_step)
-        return self.window + (columns - 1) * self.step

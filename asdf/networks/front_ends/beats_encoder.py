@@ -18,17 +18,15 @@ from dataclasses import asdict, dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torchaudio.compliance.kaldi import get_mel_banks
 from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 
 from asdf.errors import UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
 from asdf.networks.front_ends.gpu_convolutions import encode_positions
+from asdf.networks.front_ends.patches import BANDS, kaldi_bands
 from asdf.networks.front_ends.wavlm import buckets_between, make_bucket_table
 
-BANDS = 128
 NAME = "beats"
 # Mean and twice the deviation of filter banks in pretraining.
 _MEAN = 15.41663
@@ -56,11 +54,6 @@ class BEATsSizes:
     buckets: int = 320
     max_distance: int = 800
     deep_norm: bool = True
-
-    @property
-    def per_step(self) -> int:
-        """Patches side by side over frequency."""
-        return BANDS // self.patch
 
     def to_text(self) -> str:
         """Return the value of `front_end.architecture` that means these sizes."""
@@ -137,8 +130,7 @@ class BEATsEncoder(nn.Module):
         self.position_biases = nn.Embedding(sizes.buckets, sizes.heads)
         self.layers = nn.ModuleList(BEATsLayer(sizes, dropout) for _ in range(sizes.layers))
         # Not persistent: they follow from the sizes.
-        bins_NF, _ = get_mel_banks(BANDS, 512, float(SAMPLE_RATE), 20.0, 0.0, 100.0, -500.0, 1.0)
-        bands_FN = F.pad(bins_NF, (0, 1)).T.double().to(self.layer_norm.weight.device)
+        bands_FN = kaldi_bands().to(self.layer_norm.weight.device)
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64).pow(0.85)
         table_D = make_bucket_table(sizes.buckets, sizes.max_distance)
         for name, tensor in (("bands", bands_FN), ("taper", taper_W), ("bucket_table", table_D)):

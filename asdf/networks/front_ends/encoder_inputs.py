@@ -128,9 +128,15 @@ class WhisperLogMel(nn.Module):
         return samples - samples % (2 * HOP)
 
 
-def kaldi_log_bands(waveforms_BT: Tensor, taper_W: Tensor, bands_FN: Tensor) -> Tensor:
-    """Return Kaldi's logarithms of filter banks, (batch, frames of 10 ms, bands), in float64."""
-    frames_BLW = windows(waveforms_BT.double() * 2**15, WINDOW, HOP)
+def kaldi_log_bands(
+    waveforms_BT: Tensor, taper_W: Tensor, bands_FN: Tensor, scale: float = 2**15
+) -> Tensor:
+    """Return Kaldi's logarithms of filter banks, (batch, frames of 10 ms, bands), in float64.
+
+    Args:
+        scale: Factor of the samples, which lie between -1 and 1.
+    """
+    frames_BLW = windows(waveforms_BT.double() * scale, WINDOW, HOP)
     frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
     # A window's first sample has no other before it.
     before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)

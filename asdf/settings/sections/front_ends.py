@@ -34,6 +34,7 @@ FRONT_ENDS = {
     "transformers": "asdf.networks.TransformersFrontEnd",
     "encoder_output": "asdf.networks.EncoderOutputFrontEnd",
     "beats": "asdf.networks.BEATsFrontEnd",
+    "eat": "asdf.networks.EATFrontEnd",
 }
 
 
@@ -52,8 +53,8 @@ class FrontEnd(KnownNames):
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
         "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
-        "themselves; beats has one of its own; of transformers: the text of a config.json, or a "
-        "repository of the hub that has one",
+        "themselves; beats and eat have their own; of transformers: the text of a config.json, or "
+        "a repository of the hub that has one",
         check="not_empty",
     )
     weights: str | None = setting(

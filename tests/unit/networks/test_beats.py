@@ -222,5 +222,5 @@ def test_it_comes_back_from_its_file_and_is_exported_as_a_graph(tmp_path):
 def test_frames_are_no_times():
     settings = tiny_settings()
     settings.localisation.enabled = True
-    with pytest.raises(UsageError, match="patches of time and frequency, which do not follow"):
+    with pytest.raises(UsageError, match="are patches of time and frequency, which do not"):
         build_network(settings)
