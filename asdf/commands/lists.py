@@ -66,9 +66,10 @@ class ListsOptions:
         "a folder of recordings, or a table of them",
         "FOLDER|TABLE",
     )
-    into: Path | None = option(
+    output: Path | None = option(
         "folder of the lists (that of the recordings)",
         "FOLDER",
+        short="-o",
     )
     folder: Path | None = option(
         "what paths in a table are relative to (its folder)",
@@ -123,7 +124,7 @@ def main(arguments: list[str]) -> int:
     trials = _read(args)
     trials = _with_columns(args, trials)
     lists = _divide(args, trials, shares)
-    into = args.into or (args.data if args.data.is_dir() else args.data.parent)
+    into = args.output or (args.data if args.data.is_dir() else args.data.parent)
     into.mkdir(parents=True, exist_ok=True)
     outputs = []
     for name, part in lists.items():

@@ -146,15 +146,16 @@ def _measure_front_end(name: str, architecture: str) -> list[str]:
     """Return dimension, window and hop; nothing where only a model's folder says it."""
     import torch
 
+    from asdf.networks import TransformersFrontEnd
     from asdf.networks.ssl_detector import find_front_end_class
 
-    if name == "transformers":
-        return ["", "", ""]
     sections = Sections()
     sections.front_end.architecture = architecture
     sections.front_end.front_end_class = name
     kind = find_front_end_class(sections.front_end)
     assert kind is not None
+    if issubclass(kind, TransformersFrontEnd):
+        return ["", "", ""]
     with torch.device("meta"):
         front_end = kind.from_settings(sections)
     return [f"{front_end.dimension:,}", f"{front_end.window:,}", f"{front_end.hop:,}"]

@@ -9,22 +9,28 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
+import torch
+
 from asdf.errors import AsdfError
+from asdf.networks.autocast import is_short_on_gpu
+from asdf.networks.fast_functions import is_on_cpu, learns_on_cpu
+from asdf.networks.traced_sizes import is_traced
 
 OURS = "asdf."
 # Calls whose value is known where no tracer runs and nothing is computed by other operations.
-_KNOWN_CALLS = {
-    "asdf.networks.cpu_gradients.learns_on_cpu": False,
-    # A GPU has its own way to a gradient, and the same values.
-    "asdf.networks.cpu_gradients.is_on_cpu": True,
-    "asdf.networks.traced_sizes.is_traced": False,
-    "torch.onnx.is_in_onnx_export": False,
+_KNOWN_CALLS: dict[Callable[..., Any], bool] = {
+    learns_on_cpu: False,
+    # A GPU has its own way to a gradient, and other layouts, for the same values.
+    is_on_cpu: True,
+    is_short_on_gpu: False,
+    is_traced: False,
+    torch.onnx.is_in_onnx_export: False,
 }
 # Blocks that choose how fast the same numbers are computed, or whether a front end learns.
 _DROPPED_BLOCKS = ("weights_cast_together", "_gradients")
@@ -169,8 +175,8 @@ class _Reducer(ast.NodeTransformer):
         function = self._resolve(node.func)
         if isinstance(function, FunctionType):
             path = f"{function.__module__}.{function.__qualname__}"
-            if path in _KNOWN_CALLS:
-                return ast.Constant(_KNOWN_CALLS[path])
+            if function in _KNOWN_CALLS:
+                return ast.Constant(_KNOWN_CALLS[function])
             if path.startswith(OURS) and function.__qualname__ in vars(
                 sys.modules[function.__module__]
             ):

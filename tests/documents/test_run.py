@@ -84,6 +84,11 @@ ELSEWHERE = {
     "python -m asdf export network.pt --format web": "no npm; tests/unit/browser",
     "python -m asdf export net.pt --format transformers": "tests/unit/interchange",
     "python -m asdf export net.pt --format triton": "tests/unit/interchange",
+    "python -m asdf corpora decro": "no network; tests/unit/corpora/test_downloading.py",
+    "python run.py train-ssl-aasist \"recipe.evaluation_sets=('hub:": "no network; "
+    "tests/unit/hub/test_datasets.py",
+    "python -m asdf import classifier/": "no transformers' folder here; "
+    "tests/unit/interchange/test_classifiers.py",
     "python -m asdf prune": "tests/unit/pruning",
     "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",
@@ -135,6 +140,7 @@ IN_PLACE = {
     "dev.txt --protocol P ": "dev.txt --protocol dev_protocol.txt ",
     " P ": " protocol.txt ",
     "=/data/mini": "={data}",
+    " DATA ": " {data}/mine/train ",
     " /data ": " {data} ",
     "=/data ": "={data} ",
 }

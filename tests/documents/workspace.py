@@ -174,6 +174,12 @@ def make_data(folder: Path, corpus: Path) -> None:
         path.parent.mkdir(parents=True)
         decay = np.exp(-np.arange(16000) / 800)
         soundfile.write(path, 0.1 * decay * rng.standard_normal(16000), 16000)
+    for label in ("real", "fake"):
+        path = folder / "mine" / "train" / label
+        path.mkdir(parents=True)
+        for speaker in range(6):
+            noise = 0.1 * rng.standard_normal(16000)
+            soundfile.write(path / f"s{speaker}_1.wav", noise, 16000)
 
 
 def write_scores(folder: Path, output: Path, corpus: Path) -> None:

@@ -77,7 +77,7 @@ def test_folders_of_splits_are_the_lists(tmp_path, capsys):
     for name in ("train/real/a.wav", "train/fake/b.wav", "test/real/c.wav", "val/fake/d.wav"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(tmp_path / name, np.zeros(800), 16000)
-    status, _, err = run(capsys, tmp_path, "--into", tmp_path / "lists")
+    status, _, err = run(capsys, tmp_path, "--output", tmp_path / "lists")
     assert status == 0 and "dev_list.txt has no bona fide recording" in err
     assert (tmp_path / "lists" / "eval_list.txt").read_text() == (
         "utterance\tlabel\n../test/real/c.wav\t1\n"

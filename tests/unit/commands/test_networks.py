@@ -25,6 +25,7 @@ def test_parameters_are_the_published_ones():
         "RawNet2",
         "SSL_Conformer",
         "SSL_ConformerTCM",
+        "SSL_GatedConformer",
         "SSL_Linear",
         "SSL_Mamba",
         "SSL_Nes2NetX",

@@ -76,8 +76,11 @@ def layers_of(case: Case) -> dict[str, Tensor]:
             state[name.replace("running_var", "num_batches_tracked")] = torch.tensor(3)
     if "front_end.architecture" in case.settings:
         torch.manual_seed(0)
-        rename = fairseq_names if case.prefix == "ssl_model.model." else hugging_face_names
-        front_end = rename(NARROW.build().state_dict(), NARROW)
+        layers = NARROW.build().state_dict()
+        if case.prefix == "ssl_model.model.":
+            front_end = fairseq_names(layers, NARROW)
+        else:
+            front_end = hugging_face_names(layers)
         state |= {case.prefix + name: tensor for name, tensor in front_end.items()}
     if case.official == "spectra_aasist3":
         add_knots(state)
