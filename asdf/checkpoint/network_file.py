@@ -38,7 +38,10 @@ from asdf.text import shorten
 
 FORMAT = "asdf"
 VERSION = 1
-NETWORK_SECTIONS = ("front_end", "spectrum", "back_end", "lora", "adapter", "localisation")
+NETWORK_SECTIONS = (
+    *("front_end", "spectrum", "cqt", "sinc", "moments"),
+    *("back_end", "lora", "adapter", "prompt", "localisation"),
+)
 """The sections of settings that say how the project's classes are built."""
 
 ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")

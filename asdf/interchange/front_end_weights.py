@@ -20,6 +20,7 @@ from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
+from asdf.interchange.beats_weights import is_beats
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
@@ -195,6 +196,11 @@ def _front_end_layers(
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Return the front end's layers, without programs' prefixes, and the names of all others."""
     prefixes = {name[: name.index(_FIRST_LAYER)] for name in state if _FIRST_LAYER in name}
+    if is_beats(state):
+        raise AsdfError(
+            f"weights file {path} holds BEATs, which is no network of the wav2vec 2.0 family. Set "
+            "front_end.front_end_class = 'beats'."
+        )
     if len(prefixes) != 1:
         content = f"layers {first_names(list(state))}"
         if prefixes:

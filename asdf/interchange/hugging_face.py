@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's wav2vec 2.0, HuBERT and WavLM, read without transformers.
+"""Folders of Hugging Face's wav2vec 2.0, HuBERT, WavLM and MERT, read without transformers.
 
 Invariant: a configuration whose network this front end cannot be is an error, and a folder's index
 leads to no file outside the folder.
@@ -7,7 +7,7 @@ A layer is either renamed as torchaudio's, known to be of no use for features, o
 name, where the check of layers reports it.
 
 Sources: transformers, the documentation of the configurations; the state dicts of transformers and
-torchaudio.
+torchaudio. Li et al., "MERT", ICLR 2024, whose published networks compute what HuBERT's do.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.checkpoint.state_dicts import state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.wavlm import join_attention_layers, split_attention_layers
 
@@ -42,7 +43,9 @@ OLD_NAMES = {
 }
 """As torch and transformers called the parts of a weight norm once, and call them now."""
 
-MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
+MODEL_TYPES = ("wav2vec2", "hubert", "wavlm", "mert_model")
+# HuBERT's network by another name.
+_MERT = "mert_model"
 # Layers of pretraining, and what fine-tuned networks have after the encoder.
 _NOT_USED = re.compile(
     r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
@@ -74,6 +77,9 @@ _REQUIRED = {
     "conv_pos_batch_norm": False,
     "adapter_attn_dim": None,
     "position_embeddings_type": None,
+    # Of MERT.
+    "feature_extractor_cqt": False,
+    "deepnorm": False,
 }
 
 
@@ -123,10 +129,32 @@ def read_architecture(folder: Path) -> Architecture:
     config = read_json(path)
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
+        advice = " Set front_end.front_end_class = 'eat'." if kind == "eat" else ""
         raise AsdfError(
-            f"{path} is of the model type {kind!r}; a front end is one of {', '.join(MODEL_TYPES)}."
+            f"{path} is of the model type {kind!r}; a front end is one of "
+            f"{', '.join(MODEL_TYPES)}.{advice}"
         )
+    if kind == _MERT:
+        _check_rate(folder, config)
     return architecture_of(config, path)
+
+
+def _check_rate(folder: Path, config: Mapping[str, Any]) -> None:
+    """Make sure that MERT was trained at this project's sample rate.
+
+    Raises:
+        AsdfError: it was trained at another.
+    """
+    rates = [config.get("sample_rate", SAMPLE_RATE)]
+    if (folder / PREPROCESSOR).is_file():
+        rates.append(read_json(folder / PREPROCESSOR).get("sampling_rate", SAMPLE_RATE))
+    others = [rate for rate in rates if rate != SAMPLE_RATE]
+    if others:
+        raise AsdfError(
+            f"{folder / CONFIG} is of a MERT for {others[0]} samples per second, and front ends "
+            f"get {SAMPLE_RATE}: what it was trained to hear above 8 kHz would be missing. "
+            "m-a-p/MERT-v0 and m-a-p/MERT-v0-public are for 16000."
+        )
 
 
 def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:

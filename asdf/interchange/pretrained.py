@@ -20,6 +20,8 @@ from asdf.checkpoint.base_weights import note_base
 from asdf.checkpoint.fitting import load_layers
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
+from asdf.interchange.beats_weights import fill_from_beats
+from asdf.interchange.eat_weights import eat_architecture, fill_from_eat
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
     log_normalization,
@@ -29,6 +31,8 @@ from asdf.interchange.named_weights import fetch_weights, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
 from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.beats import BEATsFrontEnd
+from asdf.networks.front_ends.eat import EATFrontEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
@@ -105,6 +109,10 @@ def load_pretrained(
         source = module.unloaded_weights
         if isinstance(module, TransformersFrontEnd):
             fill_from_folder(module, source)
+        elif isinstance(module, BEATsFrontEnd):
+            fill_from_beats(module, source)
+        elif isinstance(module, EATFrontEnd):
+            fill_from_eat(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
             module.load_weights(fetch_weights(source))
         else:
@@ -149,6 +157,8 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     source = pin_weights(settings.weights)
     if issubclass(kind, Wav2Vec2FrontEnd):
         return _read(settings, source)
+    if issubclass(kind, EATFrontEnd):
+        return _Start(eat_architecture(source), source, {})
     return replace(unread, source=source)
 
 

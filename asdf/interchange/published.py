@@ -37,8 +37,9 @@ from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.networks.tuning.adapters import Bottleneck
+from asdf.networks.tuning.adapters import has_adapters
 from asdf.networks.tuning.low_rank import updated_modules
+from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.log import LOG
 
 PUBLISHED = (
@@ -212,8 +213,10 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
             "front ends of the wav2vec 2.0 family."
         )
     added = None
-    if any(isinstance(module, Bottleneck) for module in network.modules()):
+    if has_adapters(network):
         added = "adapters (adapter.width)"
+    elif has_prompts(network):
+        added = "prompts (prompt.tokens)"
     elif next(updated_modules(network), None) is not None:
         added = "updates (lora.rank), which are not merged into its weights"
     if added:

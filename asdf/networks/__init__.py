@@ -55,8 +55,12 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.timed_back_end import TimedBackEnd
     from asdf.networks.build import build_network, summary
     from asdf.networks.composed import ComposedDetector
+    from asdf.networks.front_ends.beats import BEATsFrontEnd
+    from asdf.networks.front_ends.constant_q import CQCCFrontEnd, CQTFrontEnd
+    from asdf.networks.front_ends.eat import EATFrontEnd
     from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
     from asdf.networks.front_ends.front_end import FrontEnd
+    from asdf.networks.front_ends.learned_bands import SincFrontEnd
     from asdf.networks.front_ends.moments import MomentsFrontEnd
     from asdf.networks.front_ends.raw_samples import RawFrontEnd
     from asdf.networks.front_ends.spectral import (

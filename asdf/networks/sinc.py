@@ -53,14 +53,19 @@ def band_pass_filters(channels: int, length: int) -> np.ndarray:
 
     Each is the difference of two ideal low-pass filters.
     """
-    max_mel = hz_to_mel(SAMPLE_RATE / 2)
-    edges_E = mel_to_hz(np.linspace(0, max_mel, channels + 1))
+    edges_E = mel_edges(channels)
     centre = (length - 1) / 2
     taps_K = np.arange(length) - centre
     cutoffs_E1 = 2 * edges_E[:, None] / SAMPLE_RATE
     low_pass_EK = cutoffs_E1 * np.sinc(cutoffs_E1 * taps_K)
     band_pass_FK = np.diff(low_pass_EK, axis=0)
     return np.hamming(length) * band_pass_FK
+
+
+def mel_edges(channels: int, low_hz: float = 0.0) -> np.ndarray:
+    """Return the edges of `channels` bands up to 8 kHz, equally spaced in mel: (channels + 1)."""
+    max_mel = hz_to_mel(SAMPLE_RATE / 2)
+    return mel_to_hz(np.linspace(hz_to_mel(low_hz), max_mel, channels + 1))
 
 
 def hz_to_mel(hz: float) -> float:

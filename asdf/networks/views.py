@@ -12,11 +12,14 @@ from typing import Protocol
 from asdf.settings.sections import (
     Adapter,
     BackEnd,
+    ConstantQ,
     FrontEnd,
     Localisation,
     Lora,
     Moments,
     Network,
+    Prompt,
+    Sinc,
     Spectrum,
 )
 
@@ -31,6 +34,10 @@ class NetworkSections(Protocol):
     @property
     def spectrum(self) -> Spectrum: ...
     @property
+    def cqt(self) -> ConstantQ: ...
+    @property
+    def sinc(self) -> Sinc: ...
+    @property
     def moments(self) -> Moments: ...
     @property
     def back_end(self) -> BackEnd: ...
@@ -40,3 +47,5 @@ class NetworkSections(Protocol):
     def lora(self) -> Lora: ...
     @property
     def adapter(self) -> Adapter: ...
+    @property
+    def prompt(self) -> Prompt: ...

@@ -24,6 +24,7 @@ from asdf.settings.sections import (
     Lora,
     Loss,
     Network,
+    Prompt,
     RawBoost,
     Sections,
     Source,
@@ -119,11 +120,12 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     has_frames = sections.localisation.enabled
     yield from _of_computing(computing, front_end)
     yield from _of_tuning(front_end, sections.adapter, sections.lora, network)
+    yield from _of_prompts(front_end, sections.prompt)
     yield from _of_compiling(computing, front_end, sections.lora)
     if computing.shard_network:
         yield from _of_sharding(computing, front_end)
     if computing.cuda_graphs is True:
-        yield from _of_graphs(computing, front_end, sections.lora)
+        yield from _of_graphs(computing, front_end, sections.lora, sections.prompt)
     yield from _of_chain(sections.augmentation)
     if has_frames:
         yield from _of_frames(network, sections.sad)
@@ -239,6 +241,13 @@ def _of_tuning(
         yield Contradiction("network.save_only_trained", relation, "front_end.weights")
 
 
+def _of_prompts(front_end: FrontEnd, prompt: Prompt) -> Iterator[Contradiction]:
+    relation = "trains nothing of the front end and contradicts"
+    for name in ("tokens", "wavelet_tokens"):
+        if front_end.frozen and getattr(prompt, name):
+            yield Contradiction("front_end.frozen", relation, f"prompt.{name}")
+
+
 def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
     if computing.compile is True and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
@@ -283,7 +292,9 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
         yield Contradiction(shard, relation, "front_end.cache_features")
 
 
-def _of_graphs(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
+def _of_graphs(
+    computing: Computing, front_end: FrontEnd, lora: Lora, prompt: Prompt
+) -> Iterator[Contradiction]:
     """Yield what the passes over a minibatch cannot be captured with."""
     graphs = "computing.cuda_graphs"
     if computing.compile:
@@ -303,6 +314,9 @@ def _of_graphs(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterato
         yield Contradiction(graphs, relation, "front_end.dropout")
     if front_end.gradient_checkpointing and lora.rank and lora.dropout:
         yield Contradiction(graphs, relation, "lora.dropout")
+    has_prompts = prompt.tokens or prompt.wavelet_tokens
+    if front_end.gradient_checkpointing and has_prompts and prompt.dropout:
+        yield Contradiction(graphs, relation, "prompt.dropout")
 
 
 def _of_sources(

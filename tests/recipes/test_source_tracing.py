@@ -118,3 +118,49 @@ def test_what_cannot_be_traced_is_an_error_before_training(recipe, capsys, words
     recipe.add_configs(CONFIG)
     outcome = recipe.call(capsys, "traced", *words)
     assert outcome.status and message in outcome.output
+
+
+COMPONENTS = """
+components < traced
+paths.system_folder = 'components'
+recipe.training_sets = ('esdd2:train',)
+recipe.validation_sets = ('esdd2:val',)
+recipe.evaluation_sets = ('esdd2:eval',)
+source.column = 'component'
+source.bona_fide = 'by_column'
+network.validation_metric = 'source_macro_f1'
+"""
+FIVE = ("original", "bonafide_bonafide", "spoof_bonafide", "bonafide_spoof", "spoof_spoof")
+
+
+def lay_esdd2(folder, corpus) -> None:
+    """Lay recordings of the demo corpus out as ESDD2 does, with its five labels in turn."""
+    recordings = sorted(corpus.rglob("*.flac"))
+    lists = {"train": "development", "val": "development", "eval": "eval"}
+    for position, (subset, part) in enumerate(lists.items()):
+        lines = ["audio_path,label"]
+        chosen = recordings[10 * position : 10 * position + 10]
+        for number, recording in enumerate(chosen):
+            name = f"{part}/{subset}/{number}.flac"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).symlink_to(recording)
+            lines.append(f"{name},{FIVE[number % 5]}")
+        table = folder / part / "metadata" / f"{subset}.csv"
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text("\n".join(lines) + "\n")
+
+
+def test_the_five_components_of_esdd2_are_learnt_next_to_detection(
+    recipe, capsys, corpus, tmp_path
+) -> None:
+    recipe.add_configs(CONFIG + COMPONENTS)
+    lay_esdd2(tmp_path / "CompSpoofV2", corpus)
+    outcome = recipe.call(capsys, "components", f"paths.database_folder={tmp_path}")
+    assert outcome.status == 0, outcome.output
+    assert "source tracing: 5 classes of the column component" in outcome.output
+    records = json.loads((recipe.system("components") / "results" / "sources.json").read_text())
+    of_eval = next(record for record in records if record["set"] == "esdd2:eval")
+    # Two of the five are bona fide, and count as classes of their own.
+    assert sorted(of_eval["classes"]) == sorted(FIVE)
+    assert (of_eval["known"], of_eval["of_no_class"]) == (10, 0)
+    assert [sum(row) for row in of_eval["confusion"]] == [2] * 5 and "macro_f1" in of_eval

@@ -34,7 +34,8 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_config import EXTRACTOR, read_config
 from asdf.networks.front_ends.transformers_front_end import INSTALL, TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
-from asdf.networks.tuning.adapters import Bottleneck
+from asdf.networks.tuning.adapters import has_adapters
+from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.files import write_text
 from asdf.settings.sections import BackEnd, Sections
 
@@ -80,9 +81,14 @@ def _check_same(network: SSL_Classifier, front_end: FrontEnd, settings: Sections
     Raises:
         AsdfError: names the setting.
     """
-    if any(isinstance(module, Bottleneck) for module in network.modules()):
+    if has_adapters(network):
         raise AsdfError(
             "transformers' audio classifiers have no layers for adapters (adapter.width): their "
+            "scores would be others. Other formats of `python -m asdf export` hold them."
+        )
+    if has_prompts(network):
+        raise AsdfError(
+            "transformers' audio classifiers have no layers for prompts (prompt.tokens): their "
             "scores would be others. Other formats of `python -m asdf export` hold them."
         )
     if front_end.layers < front_end.encoder_layers:

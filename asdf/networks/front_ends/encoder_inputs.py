@@ -77,13 +77,7 @@ class StackedFilterBank(nn.Module):
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         """Return (batch, frames, 2 * bands)."""
-        frames_BLW = windows(waveforms_BT.double() * 2**15, WINDOW, HOP)
-        frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
-        # A window's first sample has no other before it.
-        before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
-        tapered_BLW = (frames_BLW - 0.97 * before_BLW) * self.taper.double()
-        powers_BLF = power_spectrum(tapered_BLW, 512, range(257))
-        x_BLN = (powers_BLF @ self.bands.double()).clamp(min=2**-23).log()
+        x_BLN = kaldi_log_bands(waveforms_BT, self.taper.double(), self.bands.double())
         deviation_B1N = (x_BLN.var(dim=1, keepdim=True) + 1e-7).sqrt()
         x_BLN = (x_BLN - x_BLN.mean(dim=1, keepdim=True)) / deviation_B1N
         return torch.cat([x_BLN[:, :-1:2], x_BLN[:, 1::2]], dim=2).float()
@@ -132,6 +126,23 @@ class WhisperLogMel(nn.Module):
     def used_samples(self, samples: int) -> int:
         """Return how many leading samples the features look at: whole frames of the encoder."""
         return samples - samples % (2 * HOP)
+
+
+def kaldi_log_bands(
+    waveforms_BT: Tensor, taper_W: Tensor, bands_FN: Tensor, scale: float = 2**15
+) -> Tensor:
+    """Return Kaldi's logarithms of filter banks, (batch, frames of 10 ms, bands), in float64.
+
+    Args:
+        scale: Factor of the samples, which lie between -1 and 1.
+    """
+    frames_BLW = windows(waveforms_BT.double() * scale, WINDOW, HOP)
+    frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
+    # A window's first sample has no other before it.
+    before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
+    tapered_BLW = (frames_BLW - 0.97 * before_BLW) * taper_W
+    powers_BLF = power_spectrum(tapered_BLW, 512, range(257))
+    return (powers_BLF @ bands_FN).clamp(min=2**-23).log()
 
 
 def _add_constants(module: nn.Module, filters_FN: Any, taper_W: Any) -> None:

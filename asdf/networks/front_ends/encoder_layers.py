@@ -133,7 +133,7 @@ def encoder_states(
 def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor) -> Tensor | None:
     """Return WavLM's bias (B, H, L, L), which its first layer has the weights of; else None.
 
-    Under autocast B is 1: all utterances share it.
+    Under autocast B is 1: all utterances share it. With P prompts it is (B, H, P + L, P + L).
     """
     if layers == 0:
         return None
@@ -141,14 +141,18 @@ def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor)
     if getattr(attention, "rel_attn_embed", None) is None:
         return None
     utterances = 1 if is_autocast_on(x_BLC.device) else x_BLC.shape[0]
-    return position_bias(attention, utterances, x_BLC.shape[1])
+    # Prompts, which a layer puts before its frames, are the positions before them.
+    prompts = getattr(transformer.layers[0], "prompts", None)
+    before = prompts.tokens if prompts is not None else 0
+    return position_bias(attention, utterances, x_BLC.shape[1] + before)
 
 
 def _draws_numbers(transformer: Transformer) -> bool:
     """Return whether its layers draw random numbers in training, for dropout."""
     if transformer.dropout.p > 0:
         return True
-    return any(vars(module).get("lora_dropout") for module in transformer.modules())
+    names = ("lora_dropout", "prompt_dropout")
+    return any(vars(module).get(name) for module in transformer.modules() for name in names)
 
 
 def run_cast(layer: nn.Module, x: Tensor, short_norms: bool) -> Tensor:

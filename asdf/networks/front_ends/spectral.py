@@ -16,7 +16,6 @@ feature values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -27,8 +26,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import without_autocast
-from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.framed import FramedFrontEnd
 from asdf.networks.front_ends.spectral_matrices import (
     band_bins,
     cosine_transform,
@@ -41,7 +39,6 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum
 
 NYQUIST_HZ = SAMPLE_RATE / 2
-MIN_VARIANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,8 @@ class Sizes:
         return self.coefficients or self.filters or len(self.bins)
 
 
-class SpectralFrontEnd(FrontEnd):
-    """What the spectral front ends share: frames, powers, logarithms, deltas, normalisation.
+class SpectralFrontEnd(FramedFrontEnd):
+    """What the spectral front ends share: frames, powers, logarithms.
 
     Attributes:
         usual: the sizes where the section `spectrum` has None.
@@ -95,7 +92,7 @@ class SpectralFrontEnd(FrontEnd):
         self.centred = self.sections.spectrum.centred
         # Around a single sample there are zeros enough for a frame.
         self.window = 1 if self.centred else self.sizes.window
-        self.dimension = self.sizes.static * (self.sizes.deltas + 1)
+        self.set_dimension(self.sizes.static, self.sizes.deltas)
 
     def frames(self, samples: int) -> int:
         """Return how many frames `samples` samples give."""
@@ -121,30 +118,14 @@ class SpectralFrontEnd(FrontEnd):
         """Return the filters (bins of the band, filters); None: every bin is a value."""
         return None
 
-    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield the features: static ones, then their differences over time."""
-        with without_autocast(waveforms_BT):
-            x_BLC: Tensor = self.model(waveforms_BT.float())
-            blocks = [x_BLC]
-            for _ in range(self.sizes.deltas):
-                blocks.append(time_differences(blocks[-1]))
-            x_BLC = torch.cat(blocks, dim=2)
-            x_BLC = normalize_over_time(x_BLC, self.sections.spectrum.normalization)
-        yield self.mask(x_BLC)
-
     def feature_settings(self) -> dict[str, Any]:
-        """Return the settings of the base class without an architecture, and the spectrum's."""
+        """Return the settings of the base class, with the sizes in use."""
         known = super().feature_settings()
-        del known["architecture"]
-        spectrum = asdict(self.sections.spectrum)
+        spectrum = {**known["spectrum"], **asdict(self.sizes)}
         if not self.centred:
             # As features that were cached before there was a choice.
             del spectrum["centred"]
-        return {
-            **known,
-            "kind": type(self).__name__,
-            "spectrum": {**spectrum, **asdict(self.sizes)},
-        }
+        return {**known, "spectrum": spectrum}
 
 
 class SpectrogramFrontEnd(SpectralFrontEnd):
@@ -287,21 +268,3 @@ def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
             f"second at most {NYQUIST_HZ:g}."
         )
     return sizes
-
-
-def time_differences(x_BLC: Tensor) -> Tensor:
-    """Return the next frame minus the one before each; the first and the last are repeated."""
-    earlier_BLC = torch.cat([x_BLC[:, :1], x_BLC[:, :-1]], dim=1)
-    later_BLC = torch.cat([x_BLC[:, 1:], x_BLC[:, -1:]], dim=1)
-    return later_BLC - earlier_BLC
-
-
-def normalize_over_time(x_BLC: Tensor, kind: str) -> Tensor:
-    """Return features less their mean over the utterance, also divided by their deviation."""
-    if kind == "none":
-        return x_BLC
-    centred_BLC = x_BLC - x_BLC.mean(dim=1, keepdim=True)
-    if kind == "mean":
-        return centred_BLC
-    variance_B1C = centred_BLC.square().mean(dim=1, keepdim=True)
-    return centred_BLC / variance_B1C.clamp(min=MIN_VARIANCE).sqrt()

@@ -76,24 +76,29 @@ def add_bucket_table(attention: WavLMSelfAttention) -> None:
     The table moves to the device with the network: torchaudio computes the buckets in each forward
     pass on the CPU, and a GPU then has to be waited for. It is no part of the weights.
     """
-    table_D = _make_bucket_table(attention.num_buckets, attention.max_distance)
+    table_D = make_bucket_table(attention.num_buckets, attention.max_distance)
     attention.register_buffer("buckets", table_D, persistent=False)
 
 
 def position_bias(attention: WavLMSelfAttention, utterances: int, frames: int) -> Tensor:
     """Return the bias of relative positions that all layers share: (B, H, L, L)."""
-    farthest = len(attention.buckets) // 2
-    positions_L = torch.arange(frames, device=attention.buckets.device)
-    distances_LL = positions_L[None, :] - positions_L[:, None]
-    near_LL = distances_LL.clamp(-farthest, farthest)
-    # The table begins at the distance -farthest.
-    buckets_LL = attention.buckets[near_LL + farthest]
+    buckets_LL = buckets_between(attention.buckets, frames)
     bias_LLH: Tensor = attention.rel_attn_embed(buckets_LL)
     bias_1HLL = bias_LLH.permute(2, 0, 1).unsqueeze(0)
     return bias_1HLL.repeat(utterances, 1, 1, 1)
 
 
-def _make_bucket_table(buckets: int, max_distance: int) -> Tensor:
+def buckets_between(table_D: Tensor, frames: int) -> Tensor:
+    """Return the buckets of the distances from each frame to each, (L, L)."""
+    farthest = len(table_D) // 2
+    positions_L = torch.arange(frames, device=table_D.device)
+    distances_LL = positions_L[None, :] - positions_L[:, None]
+    near_LL = distances_LL.clamp(-farthest, farthest)
+    # The table begins at the distance -farthest.
+    return table_D[near_LL + farthest]
+
+
+def make_bucket_table(buckets: int, max_distance: int) -> Tensor:
     """Return the bucket of each distance from -max_distance to max_distance.
 
     All farther ones are in the bucket of the nearer end. Half of the buckets are for each

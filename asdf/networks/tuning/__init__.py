@@ -1,1 +1,1 @@
-"""Which parameters of a front end learn: freezing, low-rank updates (LoRA), and adapters."""
+"""Which parameters of a front end learn: freezing, low-rank updates (LoRA), adapters, prompts."""

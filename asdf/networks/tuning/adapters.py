@@ -82,6 +82,11 @@ def add_feature_adapter(network: nn.Module, adapter: Adapter) -> None:
     network.feature_adapter = Bottleneck(network.front_end.dimension, adapter.width, "after")
 
 
+def has_adapters(network: nn.Module) -> bool:
+    """Return whether the network has an adapter anywhere."""
+    return any(isinstance(module, Bottleneck) for module in network.modules())
+
+
 def _last_map(front_end: FrontEnd, layer: nn.Module, number: int) -> nn.Module:
     """Return the linear map that ends a layer's feed-forward network."""
     inner = {id(module) for module in layer.modules()}

@@ -1,8 +1,8 @@
 """What learns of pretrained front ends, and what is added to them for that.
 
-Invariant: additions compute nothing at the start, so a network begins as it would without them.
-They come after pretrained weights are loaded, which therefore meet the modules and names that they
-were made for.
+Invariant: updates and adapters compute nothing at the start, so a network begins as it would
+without them; prompts do. All come after pretrained weights are loaded, which therefore meet the
+modules and names that they were made for.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from asdf.networks.interface import untrained_parameters
 from asdf.networks.tuning.adapters import add_adapters, add_feature_adapter
 from asdf.networks.tuning.freezing import freeze_front_end
 from asdf.networks.tuning.low_rank_maps import add_low_rank
+from asdf.networks.tuning.prompts import add_prompts
 from asdf.networks.views import NetworkSections
 
 
 def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
-    """Add what `lora` and `adapter` say to the network's front ends, and choose what learns.
+    """Add `lora`, `adapter` and `prompt` to the network's front ends, and choose what learns.
 
     Raises:
         UsageError: the network has no front end to which the settings apply, or one that lacks what
@@ -31,6 +32,8 @@ def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
     needed = {
         "lora.rank": settings.lora.rank,
         "adapter.width": settings.adapter.width,
+        "prompt.tokens": settings.prompt.tokens,
+        "prompt.wavelet_tokens": settings.prompt.wavelet_tokens,
         "front_end.trained_parts": settings.front_end.trained_parts is not None,
     }
     setting = next((name for name, is_set in needed.items() if is_set), "")
@@ -53,12 +56,16 @@ def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
 
 def adds_to_front_end(settings: NetworkSections) -> bool:
     """Return whether something is added inside the front end, which itself then rests."""
-    return bool(settings.lora.rank) or _adapts_layers(settings)
+    return bool(settings.lora.rank) or _adapts_layers(settings) or _prompts(settings)
 
 
 def _adapts_layers(settings: NetworkSections) -> bool:
     adapter = settings.adapter
     return bool(adapter.width) and bool({"before", "layers"} & set(adapter.positions))
+
+
+def _prompts(settings: NetworkSections) -> bool:
+    return bool(settings.prompt.tokens or settings.prompt.wavelet_tokens)
 
 
 def _tune_front_end(front_end: FrontEnd, settings: NetworkSections) -> None:
@@ -69,6 +76,8 @@ def _tune_front_end(front_end: FrontEnd, settings: NetworkSections) -> None:
         add_low_rank(front_end, settings.lora)
     if _adapts_layers(settings):
         add_adapters(front_end, settings.adapter)
+    if _prompts(settings):
+        add_prompts(front_end, settings.prompt)
     if settings.front_end.trained_parts is None:
         front_end.resting = base
     front_end.freeze(front_end.frozen)

@@ -25,6 +25,7 @@ from asdf.settings.sections.examples import (
 )
 from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
+    MAX_BINS_PER_OCTAVE,
     MAX_BLOCKS,
     MAX_CLIP_SAMPLES,
     MAX_DB,
@@ -45,9 +46,12 @@ from asdf.settings.sections.fields import (
 from asdf.settings.sections.front_ends import (
     FRONT_ENDS,
     Adapter,
+    ConstantQ,
     FrontEnd,
     Lora,
     Moments,
+    Prompt,
+    Sinc,
     Spectrum,
 )
 from asdf.settings.sections.runs import (
@@ -84,12 +88,15 @@ class Sections(KnownNames):
     source: Source = field(default_factory=Source)
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
+    cqt: ConstantQ = field(default_factory=ConstantQ)
+    sinc: Sinc = field(default_factory=Sinc)
     moments: Moments = field(default_factory=Moments)
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
     distillation: Distillation = field(default_factory=Distillation)
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
+    prompt: Prompt = field(default_factory=Prompt)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
     vocoding: Vocoding = field(default_factory=Vocoding)

@@ -28,6 +28,7 @@ MAX_BLOCKS = 1000
 MAX_HZ = 10**6
 MAX_FFT = 2**14
 MAX_FILTERS = 1024
+MAX_BINS_PER_OCTAVE = 192
 
 # An average that moves less than this per step would never leave its start.
 MAX_DECAY = 1 - 1e-7

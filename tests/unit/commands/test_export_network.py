@@ -19,7 +19,7 @@ from asdf.errors import AsdfError
 from asdf.interchange import published_state, read_network
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
-from asdf.settings.sections import Adapter, Lora, Sections
+from asdf.settings.sections import Adapter, Lora, Prompt, Sections
 from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.unit.networks.official import official_case
@@ -249,6 +249,13 @@ def test_the_published_layout_is_refused_for_adapters(position):
     settings = settings_of("SSL_AASIST")
     settings.adapter = Adapter(width=4, positions=(position,))
     with pytest.raises(AsdfError, match=r"no layers for the network's adapters"):
+        published_state(build_network(settings))
+
+
+def test_the_published_layout_is_refused_for_prompts():
+    settings = settings_of("SSL_AASIST")
+    settings.prompt = Prompt(tokens=2)
+    with pytest.raises(AsdfError, match=r"no layers for the network's prompts \(prompt\.tokens"):
         published_state(build_network(settings))
 
 

@@ -92,6 +92,35 @@ def test_features_are_those_of_transformers(kind, pre_norm, seed, tmp_path, wave
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_a_folder_of_mert_for_16_khz_is_read_as_the_hubert_that_it_is(
+    pre_norm, tmp_path, waveforms
+):
+    """Without CQT and deep norm, MERT's own class computes what HubertModel does."""
+    network = make("hubert", 3, pre_norm)
+    network.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    own = {
+        "model_type": "mert_model",
+        "architectures": ["MERTModel"],
+        "sample_rate": 16000,
+        "feature_extractor_cqt": False,
+        "attention_relax": -1.0,
+        "deepnorm": False,
+        "auto_map": {"AutoModel": "modeling_MERT.MERTModel"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps({**config, **own}))
+    preprocessor = {"do_normalize": True, "sampling_rate": 16000}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(preprocessor))
+    with torch.no_grad():
+        expected = network(waveforms).last_hidden_state
+    torch.testing.assert_close(build(tmp_path)(waveforms), expected, atol=1e-4, rtol=0)
+    preprocessor["sampling_rate"] = 24000
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(preprocessor))
+    with pytest.raises(AsdfError, match="is of a MERT for 24000 samples per second"):
+        build(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["fairseq_xlsr_like", "fairseq_base_like"])
 def test_a_fairseq_and_a_hugging_face_checkpoint_of_one_network_agree(
     name, reference, recorded, tmp_path
@@ -291,10 +320,16 @@ def test_it_is_logged_when_waveforms_come_otherwise_than_in_pretraining(
     [
         (
             {"model_type": "whisper"},
-            "is of the model type 'whisper'; a front end is one of wav2vec2, hubert, wavlm",
+            "is of the model type 'whisper'; a front end is one of wav2vec2, hubert, wavlm, mert",
         ),
         ({"hidden_act": "relu"}, "has hidden_act = 'relu'; this front end only knows 'gelu'"),
         ({"adapter_attn_dim": 16}, "has adapter_attn_dim = 16"),
+        ({"feature_extractor_cqt": True}, "has feature_extractor_cqt = True; this front end only"),
+        ({"deepnorm": True}, "has deepnorm = True"),
+        (
+            {"model_type": "mert_model", "sample_rate": 24000},
+            "is of a MERT for 24000 samples per second, and front ends get 16000",
+        ),
         ({"feat_proj_layer_norm": False}, "has feat_proj_layer_norm = False"),
         ({"conv_dim": [8]}, "cannot be understood"),
         ({"hidden_size": "x"}, "cannot be understood"),

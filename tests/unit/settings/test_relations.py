@@ -88,6 +88,11 @@ from .conftest import Write
         ),
         ("adapter.width = 8\nadapter.positions = ('after',)", ""),
         (
+            "prompt.wavelet_tokens = 4",
+            "front_end.frozen = True (init.py:3) trains nothing of the front end and contradicts "
+            "prompt.wavelet_tokens = 4 (runs.py:2)",
+        ),
+        (
             "network.save_only_trained = True",
             "network.save_only_trained = True (runs.py:2) leaves out what pretrained weights give "
             "again, and there are none in front_end.weights = None (default)",

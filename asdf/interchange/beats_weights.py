@@ -1,0 +1,150 @@
+"""Weights of BEATs as its authors publish them: a file with a configuration and named layers.
+
+Invariant: every layer of the file is a layer of the front end, or known to be of no use for
+features, and then logged; what is neither keeps its name, so that the check of layers reports it.
+Nothing in the file is run.
+
+Source: microsoft/unilm, beats: `{"cfg": ..., "model": ...}`, pretrained or fine-tuned on AudioSet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asdf.checkpoint.fitting import by_module, load_layers
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
+from asdf.errors import AsdfError
+from asdf.interchange.named_weights import fetch_weights
+from asdf.networks.front_ends.beats import BEATsFrontEnd
+from asdf.networks.front_ends.beats_encoder import BEATsSizes
+from asdf.runs.log import LOG
+
+# The authors' names of what each part is, at the start of a name.
+_PARTS = {
+    "post_extract_proj.": "projection.",
+    "layer_norm.": "patch_norm.",
+    "encoder.layer_norm.": "layer_norm.",
+    "encoder.pos_conv.0.weight_g": "positions.conv.parametrizations.weight.original0",
+    "encoder.pos_conv.0.weight_v": "positions.conv.parametrizations.weight.original1",
+    "encoder.pos_conv.0.bias": "positions.conv.bias",
+}
+# And within a layer.
+_IN_LAYERS = {
+    "self_attn.grep_linear.": "attention.pos_gate.",
+    "self_attn.grep_a": "attention.pos_gate_scale",
+    "self_attn_layer_norm.": "attention_norm.",
+    "self_attn.": "attention.",
+    "fc1.": "feed_forward_in.",
+    "fc2.": "feed_forward_out.",
+    "final_layer_norm.": "final_norm.",
+}
+_LAYER = re.compile(r"encoder\.layers\.(\d+)\.(.+)")
+_BIASES = "self_attn.relative_attention_bias.weight"
+_FIRST_BIASES = f"encoder.layers.0.{_BIASES}"
+# What fine-tuned networks have after the encoder.
+_PREDICTOR = "predictor."
+_SIZES = {
+    "encoder_layers": "layers",
+    "encoder_embed_dim": "dimension",
+    "encoder_attention_heads": "heads",
+    "encoder_ffn_embed_dim": "feed_forward",
+    "input_patch_size": "patch",
+    "embed_dim": "patch_dimension",
+    "conv_pos": "pos_conv_kernel",
+    "conv_pos_groups": "pos_conv_groups",
+    "num_buckets": "buckets",
+    "max_distance": "max_distance",
+    "deep_norm": "deep_norm",
+}
+# With another value the same layers would give other features.
+_REQUIRED = {
+    "layer_norm_first": False,
+    "relative_position_embedding": True,
+    "gru_rel_pos": True,
+    "activation_fn": "gelu",
+    "conv_bias": False,
+}
+
+
+def is_beats(state: Mapping[str, Any]) -> bool:
+    """Return whether layers have the names of BEATs'."""
+    return "patch_embedding.weight" in state and _FIRST_BIASES in state
+
+
+def fill_from_beats(front_end: BEATsFrontEnd, weights: str) -> None:
+    """Load a published file into a front end of the same sizes.
+
+    Raises:
+        AsdfError: the file cannot be read or fetched, is none of BEATs, or does not fit.
+    """
+    path = fetch_weights(weights)
+    content = read_weights_file(path)
+    state = state_dict_in(content, path)
+    config = content.get("cfg")
+    if not is_beats(state) or not isinstance(config, Mapping):
+        raise AsdfError(
+            f"weights file {path} is none of BEATs: such a file has its configuration, 'cfg', and "
+            "layers whose first is patch_embedding. Name a file as microsoft/unilm publishes them."
+        )
+    sizes = _sizes_of(config, path)
+    if sizes != front_end.sizes:
+        raise AsdfError(
+            f"weights file {path} is of a BEATs of other sizes than the front end was built with. "
+            f"Set front_end.architecture = {sizes.to_text()!r}."
+        )
+    layers, left_out = rename_layers(state)
+    LOG.info("front end: %d layers from %s", len(layers), weights)
+    if left_out:
+        LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
+    load_layers(front_end.model, layers, weights)
+
+
+def rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """Return layers under the front end's names, and the names of those that it does not use."""
+    layers = {}
+    left_out = []
+    for name, tensor in state.items():
+        if name.startswith(_PREDICTOR):
+            left_out.append(name)
+        elif name == _FIRST_BIASES:
+            layers["position_biases.weight"] = tensor
+        # All layers share those of the first, and the file repeats them.
+        elif not (name.endswith(_BIASES) and torch.equal(tensor, state[_FIRST_BIASES])):
+            layers[_our_name(name)] = tensor
+    return layers, left_out
+
+
+def _our_name(name: str) -> str:
+    in_layer = _LAYER.fullmatch(name)
+    if in_layer is None:
+        return _replace_start(name, _PARTS)
+    number, rest = in_layer.groups()
+    return f"layers.{number}.{_replace_start(rest, _IN_LAYERS)}"
+
+
+def _replace_start(name: str, starts: Mapping[str, str]) -> str:
+    for theirs, ours in starts.items():
+        if name.startswith(theirs):
+            return ours + name.removeprefix(theirs)
+    return name
+
+
+def _sizes_of(config: Mapping[str, Any], path: str) -> BEATsSizes:
+    for name, value in _REQUIRED.items():
+        if config.get(name) != value:
+            raise AsdfError(
+                f"weights file {path} has {name} = {config.get(name)!r} in its configuration; "
+                f"BEATs is known with {value!r} only."
+            )
+    missing = [name for name in _SIZES if not isinstance(config.get(name), int)]
+    if missing:
+        raise AsdfError(
+            f"weights file {path} is damaged: its configuration has no number {missing[0]}."
+        )
+    return BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})

@@ -1,0 +1,85 @@
+"""The front end of BEATs, a self-supervised encoder of sounds of any kind.
+
+Invariant: a frame is a patch of the authors' network, in their order. The constructor reads no
+file.
+
+Source: as `beats_encoder.py`.
+
+Shapes: B utterances, T samples, P patches, C feature values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from asdf.networks.front_ends.beats_encoder import BEATsEncoder, BEATsSizes
+from asdf.networks.front_ends.patches import PatchFrontEnd
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+
+class BEATsFrontEnd(PatchFrontEnd):
+    """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands.
+
+    Attributes:
+        sizes: Sizes of the network that was built.
+    """
+
+    model: BEATsEncoder
+    cacheable: ClassVar[bool] = True
+
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return the number of its encoder layers."""
+        return BEATsSizes.from_text(settings.architecture).layers
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read `settings.architecture`.
+
+        Raises:
+            UsageError: it is a literal of no sizes, or frames are to have scores of their own.
+        """
+        self.sizes = BEATsSizes.from_text(settings.architecture)
+        self.architecture_setting = self.sizes.to_text()
+        self.dimension = self.sizes.dimension
+        self.encoder_layers = self.sizes.layers
+        self.set_patches(settings, self.sizes.patch)
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the encoder with random weights."""
+        return BEATsEncoder(self.sizes, settings.dropout)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield what enters the first layer, and each layer's output up to `layers`."""
+        x_BPC = self.model.add_positions(self.mask(self.model.patches(waveforms_BT)))
+        yield x_BPC
+        layers = self.layer_modules()[: self.layers]
+        if not layers:
+            return
+        # Prompts, which a layer puts before its patches, are the positions before them.
+        prompts = getattr(layers[0], "prompts", None)
+        before = prompts.tokens if prompts is not None else 0
+        bias_1HPP = self.model.position_bias(x_BPC.shape[1] + before)
+        yield from self.run_layers(
+            layers, x_BPC, lambda layer, x_BPC: layer(x_BPC, position_bias=bias_1HPP)
+        )
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.layers)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield those of the layers above `layers`, and of biases that no layer computes."""
+        yield from self.model.layers[self.layers :].parameters()
+        if self.layers == 0:
+            yield from self.model.position_biases.parameters()
+
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return what makes patches, what projects them, and what encodes positions."""
+        return {
+            "convolutions": [self.model.patch_embedding],
+            "projection": [self.model.patch_norm, self.model.projection],
+            "positions": [self.model.positions, self.model.position_biases],
+        }

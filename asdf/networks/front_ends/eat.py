@@ -1,0 +1,236 @@
+"""EAT, a self-supervised encoder of sounds of any kind, and its front end.
+
+Invariant: numbers and names of layers are those of the authors' network. Its fixed positions, which
+its files hold for 2 minutes, follow from a formula, which goes on. The token that stands for the
+whole recording takes part in attention, and is no frame. The constructor reads no file.
+
+Source: Chen et al., "EAT: Self-Supervised Pre-Training with Efficient Audio Transformer", IJCAI
+2024; cwx-worst-one/EAT, and its networks for transformers on the hub.
+
+Shapes: B utterances, T samples, L frames of the filter bank, N bands, P patches, C feature values,
+H heads, D values of a head.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.autocast import without_autocast
+from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
+from asdf.networks.front_ends.patches import BANDS, PatchFrontEnd, kaldi_bands
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+NAME = "eat"
+# Mean and twice the deviation of filter banks in pretraining.
+_MEAN = -4.268
+_SCALE = 2 * 4.569
+
+
+@dataclass(frozen=True)
+class EATSizes:
+    """The sizes of the network; those of the published base networks are the default ones."""
+
+    layers: int = 12
+    dimension: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    patch: int = 16
+
+    def to_text(self) -> str:
+        """Return the value of `front_end.architecture` that means these sizes."""
+        return NAME if self == EATSizes() else json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> EATSizes:
+        """Return what a value of `front_end.architecture` means: a name is that of base networks.
+
+        Raises:
+            UsageError: a literal that is not `to_text`'s, or of sizes that no network has.
+        """
+        if not text.lstrip().startswith("{"):
+            return cls()
+        try:
+            sizes = cls(**json.loads(text))
+            sizes.check()
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UsageError(
+                f"front_end.architecture: {text!r} is not the literal of EAT's sizes ({error}). "
+                f"Set it to {NAME!r}, or to a literal such as {json.dumps(asdict(cls()))}."
+            ) from error
+        return sizes
+
+    def check(self) -> None:
+        """Refuse sizes that no network has, with a ValueError."""
+        for name, value in asdict(self).items():
+            if not (isinstance(value, int) and 1 <= value <= 10**5):
+                raise ValueError(f"{name} is {value!r}")
+        if self.dimension % self.heads or self.dimension % 4 or BANDS % self.patch:
+            raise ValueError("its sizes do not fit each other")
+
+
+class EATEncoder(nn.Module):
+    """From waveforms (batch, samples) to patches behind a token, and the layers on them."""
+
+    taper: Tensor
+    bands: Tensor
+
+    def __init__(self, sizes: EATSizes, dropout: float) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.local_encoder = nn.Module()
+        self.local_encoder.proj = nn.Conv2d(
+            1, sizes.dimension, kernel_size=sizes.patch, stride=sizes.patch
+        )
+        self.extra_tokens = nn.Parameter(0.02 * torch.randn(1, 1, sizes.dimension))
+        self.pre_norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(EATLayer(sizes, dropout) for _ in range(sizes.layers))
+        # Not persistent: they follow from the sizes.
+        taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
+        self.register_buffer("taper", taper_W, persistent=False)
+        bands_FN = kaldi_bands().to(self.pre_norm.weight.device)
+        self.register_buffer("bands", bands_FN, persistent=False)
+
+    def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
+        """Return normalised log filter banks, (batch, frames of 10 ms, bands)."""
+        with without_autocast(waveforms_BT):
+            taper_W = self.taper.double()
+            x_BLN = kaldi_log_bands(waveforms_BT, taper_W, self.bands.double(), scale=1.0)
+            return ((x_BLN - _MEAN) / _SCALE).float()
+
+    def patches(self, waveforms_BT: Tensor) -> Tensor:
+        """Return patches (batch, patches, dimension) with positions, those of one time together."""
+        x_BLN = self.filter_bank(waveforms_BT)
+        x_BCLN = self.local_encoder.get_submodule("proj")(x_BLN.unsqueeze(1))
+        x_BPC: Tensor = x_BCLN.flatten(2).transpose(1, 2)
+        return x_BPC + self.positions(x_BCLN.shape[2]).to(x_BPC.dtype)
+
+    def positions(self, columns: int) -> Tensor:
+        """Return the sines and cosines of patches' frequencies and times, (patches, dimension)."""
+        quarter = self.sizes.dimension // 4
+        device = self.pre_norm.weight.device
+        ratios = torch.arange(quarter, device=device, dtype=torch.float64) / quarter
+        frequencies = 1.0 / 10000**ratios
+        rows = BANDS // self.sizes.patch
+        bands_P = torch.arange(rows, device=device).repeat(columns)
+        times_P = torch.arange(columns, device=device).repeat_interleave(rows)
+        parts = []
+        for positions_P in (bands_P, times_P):
+            angles = positions_P.double().unsqueeze(1) * frequencies
+            parts += [angles.sin(), angles.cos()]
+        return torch.cat(parts, dim=1).float()
+
+    def with_token(self, x_BPC: Tensor) -> Tensor:
+        """Return what enters the first layer: the token of the whole recording, and patches."""
+        token_B1C = self.extra_tokens.expand(x_BPC.shape[0], -1, -1).to(x_BPC.dtype)
+        joined: Tensor = self.pre_norm(torch.cat([token_B1C, x_BPC], dim=1))
+        entering: Tensor = self.dropout(joined)
+        return entering
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        return self.with_token(self.patches(waveforms_BT))
+
+
+class EATLayer(nn.Module):
+    """A post-norm layer."""
+
+    def __init__(self, sizes: EATSizes, dropout: float) -> None:
+        super().__init__()
+        self.attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
+        self.norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.mlp = nn.Module()
+        self.mlp.fc1 = nn.Linear(sizes.dimension, sizes.feed_forward)
+        self.mlp.fc2 = nn.Linear(sizes.feed_forward, sizes.dimension)
+        self.norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BPC: Tensor) -> Tensor:
+        """Return patches of the same shape."""
+        x_BPC = self.norm1(x_BPC + self.dropout(self.attn(x_BPC)))
+        inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(x_BPC))
+        outer_BPC = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
+        normed_BPC: Tensor = self.norm2(x_BPC + outer_BPC)
+        return normed_BPC
+
+
+class JoinedAttention(nn.Module):
+    """Attention whose queries, keys and values one map computes."""
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.qkv = nn.Linear(dimension, 3 * dimension)
+        self.proj = nn.Linear(dimension, dimension)
+
+    def forward(self, x_BPC: Tensor) -> Tensor:
+        """Return (batch, patches, dimension)."""
+        joined_BP3HD = self.qkv(x_BPC).unflatten(2, (3, self.heads, -1))
+        queries_BHPD, keys_BHPD, values_BHPD = joined_BP3HD.permute(2, 0, 3, 1, 4).unbind()
+        attended_BHPD = F.scaled_dot_product_attention(
+            queries_BHPD, keys_BHPD, values_BHPD, dropout_p=self.dropout if self.training else 0.0
+        )
+        projected_BPC: Tensor = self.proj(attended_BHPD.transpose(1, 2).flatten(2))
+        return projected_BPC
+
+
+class EATFrontEnd(PatchFrontEnd):
+    """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands.
+
+    Attributes:
+        sizes: Sizes of the network that was built.
+    """
+
+    model: Any
+    cacheable: ClassVar[bool] = True
+
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return the number of its encoder layers."""
+        return EATSizes.from_text(settings.architecture).layers
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read `settings.architecture`.
+
+        Raises:
+            UsageError: it is a literal of no sizes, or frames are to have scores of their own.
+        """
+        self.sizes = EATSizes.from_text(settings.architecture)
+        self.architecture_setting = self.sizes.to_text()
+        self.dimension = self.sizes.dimension
+        self.encoder_layers = self.sizes.layers
+        self.set_patches(settings, self.sizes.patch)
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the encoder with random weights."""
+        return EATEncoder(self.sizes, settings.dropout)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield what enters the first layer, and each layer's output, of patches alone."""
+        x_BPC = self.model.with_token(self.mask(self.model.patches(waveforms_BT)))
+        yield x_BPC[:, 1:]
+        layers = self.layer_modules()[: self.layers]
+        for x_BPC in self.run_layers(layers, x_BPC, lambda layer, x_BPC: layer(x_BPC)):
+            yield x_BPC[:, 1:]
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.blocks)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield those of the layers above `layers`, and of the token that none attends to."""
+        yield from self.model.blocks[self.layers :].parameters()
+        if self.layers == 0:
+            yield self.model.extra_tokens
+
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return what makes patches, and the norm behind it."""
+        return {"convolutions": [self.model.local_encoder], "projection": [self.model.pre_norm]}

@@ -1,0 +1,125 @@
+"""Band-pass filters on the waveform whose edges learn, and the log powers of what they let pass.
+
+Invariant: at the start the filters are those of `asdf.networks.sinc`, their edges equally spaced in
+mel. What learns is how far edges are from there, so that weight decay draws them back to the mel
+scale, not to 0 Hz.
+
+Source: Ravanelli and Bengio, "SincNet", SLT 2018. What follows the filters is ours: they are meant
+for back ends that take maps of time and frequency, as the spectral front ends give.
+
+Shapes: B utterances, T samples, L frames, F filters, K taps, H taps after the
+middle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.front_ends.framed import FramedFrontEnd
+from asdf.networks.sinc import mel_edges
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.settings.sections import Sinc, Spectrum
+
+WINDOW = 400
+HOP = 160
+
+
+class SincFrontEnd(FramedFrontEnd):
+    """The log powers, in frames, of band-passes whose edges learn."""
+
+    cacheable = True
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read the section `sinc`, and what of `spectrum` is for all features of frames.
+
+        Raises:
+            UsageError: the lowest edge is not below half of the sample rate.
+        """
+        sinc = self.sections.sinc
+        if sinc.low_hz >= SAMPLE_RATE / 2:
+            raise UsageError(
+                f"sinc.low_hz = {sinc.low_hz:g}: the lowest filter has to begin below "
+                f"{SAMPLE_RATE // 2} Hz."
+            )
+        spectrum = self.sections.spectrum
+        self.frame = spectrum.window or WINDOW
+        self.hop = spectrum.hop or HOP
+        # The taps of a filter reach over both ends of a frame of what it lets pass.
+        self.window = self.frame + _odd(sinc.taps) - 1
+        self.set_dimension(sinc.filters, spectrum.deltas or 0)
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the module that computes static features, which holds the filters."""
+        spectrum = self.sections.spectrum
+        return BandPowers(self.sections.sinc, spectrum, self.frame, self.hop)
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the settings of the base class, the filters' and the frames'."""
+        known = super().feature_settings()
+        return {**known, "sinc": asdict(self.sections.sinc), "frames": [self.frame, self.hop]}
+
+
+class BandPowers(nn.Module):
+    """From waveforms (batch, samples) to log powers (batch, frames, filters).
+
+    Attributes:
+        low_shift: (F) how far the filters' lower edges are from those of the start.
+        width_shift: (F) how far their widths are; both in parts of the sample rate.
+    """
+
+    low: Tensor
+    width: Tensor
+    taper: Tensor
+
+    def __init__(self, sinc: Sinc, spectrum: Spectrum, frame: int, hop: int) -> None:
+        super().__init__()
+        self.frame = frame
+        self.hop = hop
+        self.pre_emphasis = spectrum.pre_emphasis
+        self.floor = spectrum.log_floor
+        self.taps = _odd(sinc.taps)
+        edges_E = torch.tensor(mel_edges(sinc.filters, sinc.low_hz) / SAMPLE_RATE).float()
+        self.low_shift = nn.Parameter(torch.zeros(sinc.filters))
+        self.width_shift = nn.Parameter(torch.zeros(sinc.filters))
+        # Not persistent: they follow from the settings.
+        self.register_buffer("low", edges_E[:-1], persistent=False)
+        self.register_buffer("width", edges_E.diff(), persistent=False)
+        taper_K = torch.hamming_window(self.taps, periodic=False)
+        self.register_buffer("taper", taper_K, persistent=False)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        later_BT = waveforms_BT[:, 1:] - self.pre_emphasis * waveforms_BT[:, :-1]
+        emphasized_BT = torch.cat([waveforms_BT[:, :1], later_BT], dim=1)
+        filtered_BFT = F.conv1d(emphasized_BT.unsqueeze(1), self.filters().unsqueeze(1))
+        powers_BFL = F.avg_pool1d(filtered_BFT.square(), self.frame, self.hop)
+        return (powers_BFL + self.floor).log10().transpose(1, 2)
+
+    def filters(self) -> Tensor:
+        """Return the impulse responses (F, K): differences of two ideal low-passes, windowed."""
+        low_F, high_F = self.edges()
+        return self.taper * (self._low_pass(high_F) - self._low_pass(low_F))
+
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """Return the filters' lower and upper edges (F), in parts of the sample rate."""
+        low_F = (self.low + self.low_shift).abs().clamp(max=0.5)
+        high_F = (low_F + (self.width + self.width_shift).abs()).clamp(max=0.5)
+        return low_F, high_F
+
+    def _low_pass(self, cutoff_F: Tensor) -> Tensor:
+        # Without torch.sinc, which ONNX lacks.
+        times_H = torch.arange(1, self.taps // 2 + 1, device=cutoff_F.device)
+        cutoff_F1 = cutoff_F.unsqueeze(1)
+        later_FH = torch.sin(2 * torch.pi * cutoff_F1 * times_H) / (torch.pi * times_H)
+        return torch.cat([later_FH.flip(1), 2 * cutoff_F1, later_FH], dim=1)
+
+
+def _odd(taps: int) -> int:
+    """Return an odd number of taps, so that filters are symmetric."""
+    return taps + 1 - taps % 2
