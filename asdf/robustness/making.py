@@ -124,8 +124,11 @@ class Maker:
     def digest(self, condition: Condition) -> str:
         """Digest all that the copies of a condition follow from."""
         facts = [_VERSION, VERSION, condition.name, self._seed, self.list_digest]
-        for paths in (self._material.noise, self._material.music, self._material.rooms):
+        material = self._material
+        for paths in (material.noise, material.music, material.rooms):
             facts.append([_stamp(path) for path in paths])
+        if material.encodec:
+            facts.append([_stamp(str(path)) for path in sorted(Path(material.encodec).iterdir())])
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def make(self, condition: Condition) -> Iterator[tuple[int, int, str]]:
