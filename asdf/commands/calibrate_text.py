@@ -72,6 +72,7 @@ def _describe_methods(learnt: Learnt) -> list[str]:
 
 
 def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
+    """Return the Cllr before, of trials that the map was not fitted to, and of those it was."""
     from asdf.metrics.costs import cllr, min_cllr
 
     scores = learnt_from.scores
@@ -79,20 +80,18 @@ def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> st
     bona_fide_llrs = calibration.unbounded_llr(scores.bona_fide)
     spoof_llrs = calibration.unbounded_llr(scores.spoof)
     fitted = cllr(bona_fide_llrs, spoof_llrs)
+    folds_of = calibration.folds_of
+    if calibration.cross_validated_cllr is None:
+        held_out = f"not cross-validated, as there are too few {folds_of} of a class"
+    else:
+        note = "" if folds_of == "speakers" else ", as speakers are not known"
+        after = f"{calibration.cross_validated_cllr:.4f} after"
+        held_out = f"{after}, cross-validated by {folds_of}{note}"
     return (
-        f"Cllr {before:.4f} bits before, {_describe_cross_validation(calibration)}; "
+        f"Cllr {before:.4f} bits before, {held_out}; "
         f"{fitted:.4f} on the trials that the map was fitted to, where the minimum of any "
         f"increasing map is {min_cllr(scores.bona_fide, scores.spoof):.4f}"
     )
-
-
-def _describe_cross_validation(calibration: Calibration) -> str:
-    """Return the Cllr of trials that the map was not fitted to, in words."""
-    folds_of = calibration.folds_of
-    if calibration.cross_validated_cllr is None:
-        return f"not cross-validated, as there are too few {folds_of} of a class"
-    note = "" if folds_of == "speakers" else ", as speakers are not known"
-    return f"{calibration.cross_validated_cllr:.4f} after, cross-validated by {folds_of}{note}"
 
 
 def _describe_support(calibration: Calibration) -> str:
