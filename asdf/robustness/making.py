@@ -139,13 +139,17 @@ class Maker:
         known: list[tuple[int, int]] = []
         tasks: list[tuple[int, Task]] = []
         for index, target in enumerate(targets):
-            clipped = _clipped_samples(target)
-            if clipped is not None:
-                known.append((index, clipped))
+            comment = ""
+            # A copy that cannot be read does not exist.
+            with suppress(OSError, soundfile.LibsndfileError), soundfile.SoundFile(target) as file:
+                comment = file.comment
+            clipped = _CLIPPED.search(comment)
+            if clipped:
+                known.append((index, int(clipped[1])))
                 continue
             tasks.append((index, self._task(index, condition, target)))
-        for index, clipped in known:
-            yield index, clipped, ""
+        for index, count in known:
+            yield index, count, ""
         made = self._processes.compute(make, [task for _, task in tasks])
         for (index, _), result in zip(tasks, made, strict=True):
             yield index, *result
@@ -180,16 +184,6 @@ class Maker:
             shutil.rmtree(folder, ignore_errors=True)
             write_text(key, digest + "\n")
         remove_unfinished(folder)
-
-
-def _clipped_samples(path: Path) -> int | None:
-    """Return how many samples of a copy were clipped; None where it does not exist."""
-    try:
-        with soundfile.SoundFile(path) as file:
-            known = _CLIPPED.search(file.comment)
-    except (OSError, soundfile.LibsndfileError):
-        return None
-    return int(known[1]) if known else None
 
 
 def _stamp(path: str) -> str:
