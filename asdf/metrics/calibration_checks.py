@@ -32,7 +32,6 @@ def is_sound(entry: Mapping[str, Any]) -> bool:
         set(_ALWAYS) <= set(entry) <= _NAMES
         and _has_sound_texts(entry)
         and _has_sound_numbers(entry)
-        and _has_sound_bounds(entry)
         and _has_sound_knots(entry)
         and _has_sound_replicates(entry)
         and ("home" not in entry or read_home(entry["home"]) is not None)
@@ -56,12 +55,8 @@ def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
     # The threshold at the EER has no costs, that of costs has all of them.
     if all(entry[name] is None for name in _COSTS):
         numbers -= set(_COSTS)
-    if not _are_finite([entry[name] for name in numbers]):
+    if not _are_finite([entry[name] for name in numbers]) or entry["scale"] <= 0:
         return False
-    return bool(entry["scale"] > 0)
-
-
-def _has_sound_bounds(entry: Mapping[str, Any]) -> bool:
     if set(_BOUNDS).isdisjoint(entry):
         return True
     return set(_BOUNDS) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
