@@ -214,7 +214,9 @@ def _shortcut_section(audit: Audit) -> Section:
     # Those that tell most, shortcuts or not: a reader sees what little difference looks like.
     panels: list[Panel] = []
     for result in audit.results:
-        if _has_picture(result) and len(panels) < _PICTURES:
+        known = set(result.values) - {None}
+        has_picture = result.feature.key != "speaker" and len(known) > 1
+        if has_picture and len(panels) < _PICTURES:
             panels.append(_picture(result, audit))
     classes = [(Line((), 0), "bona fide"), (Line((), 1), "spoof")]
     figure = Figure(
@@ -225,6 +227,7 @@ def _shortcut_section(audit: Audit) -> Section:
         panels,
         legends=[Legend("", classes)],
     )
+    published = [f"{_sentence(result)}." for result in audit.results if result.published]
     return Section(
         "shortcuts",
         "Shortcuts",
@@ -232,17 +235,8 @@ def _shortcut_section(audit: Audit) -> Section:
         [as_page(_table(audit.results, audit), "Detectors of one feature")],
         [figure] if panels else [],
         code="\n".join(settings),
-        notes=[_chance_sentence(audit), *_published_notes(audit), *audit.papers],
+        notes=[_chance_sentence(audit), *published, *audit.papers],
     )
-
-
-def _published_notes(audit: Audit) -> list[str]:
-    return [f"{_sentence(result)}." for result in audit.results if result.published]
-
-
-def _has_picture(result: Result) -> bool:
-    known = set(result.values) - {None}
-    return result.feature.key != "speaker" and len(known) > 1
 
 
 def _picture(result: Result, audit: Audit) -> Panel:
