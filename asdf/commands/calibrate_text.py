@@ -20,8 +20,7 @@ def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> 
     calibration = learnt.calibration
     lines = [
         _describe_scores(path, learnt_from),
-        _describe_map(calibration),
-        *_describe_methods(learnt),
+        *_describe_map(learnt),
         _describe_costs(learnt_from, calibration),
         _describe_support(calibration),
         calibration.describe(),
@@ -46,29 +45,28 @@ def _describe_scores(path: Path, learnt_from: CalibrationSet) -> str:
     )
 
 
-def _describe_map(calibration: Calibration) -> str:
-    if calibration.map_scores is None or calibration.map_llrs is None:
-        return f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"
-    return (
-        f"LLR by {len(calibration.map_scores)} knots, from {calibration.map_llrs[0]:.4g} at a "
-        f"score of {calibration.map_scores[0]:.4g} to {calibration.map_llrs[-1]:.4g} at "
-        f"{calibration.map_scores[-1]:.4g}"
-    )
-
-
-def _describe_methods(learnt: Learnt) -> list[str]:
-    """Return a line with the Cllr of each method; none without cross-validation."""
+def _describe_map(learnt: Learnt) -> list[str]:
+    """Return the map, and the Cllr of each method where they were cross-validated."""
+    calibration = learnt.calibration
+    scores = calibration.map_scores
+    llrs = calibration.map_llrs
+    if scores is None or llrs is None:
+        lines = [f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"]
+    else:
+        lines = [
+            f"LLR by {len(scores)} knots, from {llrs[0]:.4g} at a score of {scores[0]:.4g} to "
+            f"{llrs[-1]:.4g} at {scores[-1]:.4g}"
+        ]
     parts = []
     for method, value in learnt.cllrs.items():
         shown = "cannot be fitted" if value is None else f"{value:.4f}"
         parts.append(f"{method} {shown}")
-    if not parts:
-        return []
-    folds_of = learnt.calibration.folds_of
-    return [
-        f"method: {learnt.calibration.describe_method()}; Cllr in bits, cross-validated by "
-        f"{folds_of}: {', '.join(parts)}"
-    ]
+    if parts:
+        lines.append(
+            f"method: {calibration.describe_method()}; Cllr in bits, cross-validated by "
+            f"{calibration.folds_of}: {', '.join(parts)}"
+        )
+    return lines
 
 
 def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
