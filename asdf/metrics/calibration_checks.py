@@ -33,7 +33,6 @@ def is_sound(entry: Mapping[str, Any]) -> bool:
         and _has_sound_texts(entry)
         and _has_sound_numbers(entry)
         and _has_sound_knots(entry)
-        and _has_sound_replicates(entry)
         and ("home" not in entry or read_home(entry["home"]) is not None)
     )
 
@@ -63,16 +62,14 @@ def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
 
 
 def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
-    if set(_KNOTS).isdisjoint(entry):
-        return True
-    scores: Any = entry.get("map_scores")
-    llrs: Any = entry.get("map_llrs")
-    if not _are_finite(scores) or not _are_finite(llrs):
-        return False
-    return len(scores) == len(llrs) >= 2 and _rises(scores) and _rises(llrs)
-
-
-def _has_sound_replicates(entry: Mapping[str, Any]) -> bool:
+    """Whether knots rise, where there are some, and replicates fit them."""
+    if not set(_KNOTS).isdisjoint(entry):
+        scores: Any = entry.get("map_scores")
+        llrs: Any = entry.get("map_llrs")
+        if not _are_finite(scores) or not _are_finite(llrs) or not len(scores) == len(llrs) >= 2:
+            return False
+        if not _rises(scores) or not _rises(llrs):
+            return False
     if "replicates" not in entry:
         return True
     rows = entry["replicates"]
