@@ -163,10 +163,13 @@ class Explainer:
             passes.count += self._options.steps
             # Gradients add up: a stretch is the sum of its cells.
             return method, cells_SB, cells_SB.sum(axis=1), cells_SB.sum(axis=0)
-        cells_SB = passes.occlude(_each_cell(passes.cells.grid.shape), score)
-        stretches_S = passes.occlude(_each_stretch(passes.cells.grid.shape), score)
-        bands_B = passes.occlude(_each_band(passes.cells.grid.shape), score)
-        return method, cells_SB.reshape(passes.cells.grid.shape), stretches_S, bands_B
+        shape = passes.cells.grid.shape
+        stretches = (_choose(shape, np.s_[stretch, :]) for stretch in range(shape[0]))
+        bands = (_choose(shape, np.s_[:, band]) for band in range(shape[1]))
+        cells_SB = passes.occlude(_each_cell(shape), score)
+        stretches_S = passes.occlude(stretches, score)
+        bands_B = passes.occlude(bands, score)
+        return method, cells_SB.reshape(shape), stretches_S, bands_B
 
     def _compare_with_shuffled(
         self, contributions: list[_Contributions], passes: _Passes
@@ -257,16 +260,6 @@ class _Passes:
 def _each_cell(shape: tuple[int, int]) -> Iterator[Flags]:
     for index in np.ndindex(shape):
         yield _choose(shape, index)
-
-
-def _each_stretch(shape: tuple[int, int]) -> Iterator[Flags]:
-    for stretch in range(shape[0]):
-        yield _choose(shape, np.s_[stretch, :])
-
-
-def _each_band(shape: tuple[int, int]) -> Iterator[Flags]:
-    for band in range(shape[1]):
-        yield _choose(shape, np.s_[:, band])
 
 
 def _choose(shape: tuple[int, int], index: Any) -> Flags:
