@@ -89,17 +89,7 @@ def audit_page(
     """Return an audit as a page; `facts` are the small print below its title."""
     sections = [_shortcut_section(audit)]
     if rebalanced is not None:
-        left, eers = rebalanced_tables(rebalanced)
-        section = Section(
-            "rebalanced",
-            "Rebalanced lists",
-            rebalanced_sentences(rebalanced),
-            [
-                as_page(left, "Recordings that are left"),
-                as_page(eers, "Features, before and after"),
-            ],
-        )
-        sections.append(section)
+        sections.append(_rebalanced_section(rebalanced))
     if audit.unheard:
         sections.append(
             Section(
@@ -112,11 +102,17 @@ def audit_page(
     if audit.groups:
         lists = list(map(_items, audit.groups))
         sections.append(Section("recordings", "Recordings and splits", lists=lists))
+    alarms = []
+    for result in audit.shortcuts:
+        words = f"{_sentence(result)}. {result.feature.advice}"
+        alarms.append(words[0].upper() + words[1:])
+    for group in audit.groups:
+        alarms.append(f"{len(group.members):,} {group.title}. {group.advice}")
     document = Document(
         f"Audit of {', '.join(audit.names)}",
         [_lead(audit), "Nothing was found." if audit.is_clean else _summary(audit)],
         sections,
-        alarms=_alarms(audit),
+        alarms=alarms,
         facts=facts,
     )
     return document_page(document)
@@ -188,14 +184,17 @@ def _p_text(p_value: float | None) -> str:
     return "-" if p_value is None else p_value_text(p_value).removeprefix("= ")
 
 
-def _alarms(audit: Audit) -> list[str]:
-    alarms = []
-    for result in audit.shortcuts:
-        words = f"{_sentence(result)}. {result.feature.advice}"
-        alarms.append(words[0].upper() + words[1:])
-    for group in audit.groups:
-        alarms.append(f"{len(group.members):,} {group.title}. {group.advice}")
-    return alarms
+def _rebalanced_section(rebalanced: Rebalanced) -> Section:
+    left, eers = rebalanced_tables(rebalanced)
+    return Section(
+        "rebalanced",
+        "Rebalanced lists",
+        rebalanced_sentences(rebalanced),
+        [
+            as_page(left, "Recordings that are left"),
+            as_page(eers, "Features, before and after"),
+        ],
+    )
 
 
 def _items(group: Group) -> Items:
