@@ -103,41 +103,21 @@ class CsvTable:
             self._precision,
         ]
         path = csv_text(result.name)
-        after += self._cells_of_some_tables(result)
+        if self._has_sources:
+            after += _source_cells(result)
+        if self._has_parts:
+            after += _part_cells(result)
+        if self._has_llrs:
+            after += _llr_cells(result)
+        if self._has_home:
+            after += ["" if result.unlike is None else str(result.unlike).lower()]
+            after += [_cell(result.distance)]
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
             row += [""] * (len(_COLUMNS_AFTER) - 1) + [self._precision]
             row += [""] * (self._width - len(row))
             self._rows.writerow(row)
-
-    def _cells_of_some_tables(self, result: Scored) -> list[str]:
-        """Return the cells of the columns that not every table has."""
-        cells: list[str] = []
-        if self._has_sources:
-            most_probable = ["", ""]
-            if result.sources is not None:
-                best = result.sources.best
-                most_probable = [csv_text(best), _cell(result.sources.probabilities[best])]
-            cells += most_probable
-        if self._has_parts:
-            parts = ["", ""]
-            if result.searched is not None:
-                # With the number of windows that they were found in.
-                spans = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
-                parts = ["; ".join(spans), str(result.searched.windows)]
-            cells += parts
-        if self._has_llrs:
-            of_llr = [""] * len(_COLUMNS_OF_LLRS)
-            if result.llr is not None:
-                ends = list(map(_cell, result.llr_interval or (None, None)))
-                unbounded = _cell(result.unbounded_llr)
-                of_llr = [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
-            cells += of_llr
-        if self._has_home:
-            cells += ["" if result.unlike is None else str(result.unlike).lower()]
-            cells += [_cell(result.distance)]
-        return cells
 
     def end(self, complete: bool) -> None:
         """Do nothing: a CSV table has no place for what is missing in it."""
@@ -197,6 +177,33 @@ def picture_name(output: str, line: Line, names: set[str]) -> str:
         name = f"{first} ({number})"
     names.add(name)
     return name
+
+
+def _source_cells(result: Scored) -> list[str]:
+    """Return the most probable class of sources and its probability."""
+    if result.sources is None:
+        return ["", ""]
+    best = result.sources.best
+    return [csv_text(best), _cell(result.sources.probabilities[best])]
+
+
+def _part_cells(result: Scored) -> list[str]:
+    """Return the parts as 'start_s end_s score; ...', and in how many windows they were found."""
+    if result.searched is None:
+        return ["", ""]
+    parts = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
+    return ["; ".join(parts), str(result.searched.windows)]
+
+
+def _llr_cells(result: Scored) -> list[str]:
+    """Return an LLR to the base of ten, its interval, its unbounded value, and its words."""
+    if result.llr is None:
+        return [""] * len(_COLUMNS_OF_LLRS)
+    ends = ["", ""]
+    if result.llr_interval is not None:
+        ends = list(map(_cell, result.llr_interval))
+    unbounded = _cell(result.unbounded_llr)
+    return [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
 
 
 def _cell(value: float | None) -> str:

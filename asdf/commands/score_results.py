@@ -188,9 +188,7 @@ class Results:
         entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["sources"] = asdict(result.sources) if result.sources else None
         if result.windows_scores:
-            entry["searched"] = [
-                {**window.entry(), "judged": window.judged} for window in result.windows_scores
-            ]
+            entry["searched"] = [_searched_entry(window) for window in result.windows_scores]
         entry["over_time"] = [window.entry() for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
@@ -360,6 +358,10 @@ class Results:
             digest = network_digest(self._heading.network)
             scored = replace(scored, network=digest, trials=len(self._recordings))
             write_how_scored(path, scored)
+
+
+def _searched_entry(window: WindowScore) -> dict[str, Any]:
+    return {**window.entry(), "judged": window.judged}
 
 
 def _digest(path: str) -> str | None:

@@ -45,7 +45,14 @@ class Screen:
         cells = [line.result.name, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
-        text = "; ".join(_notes_of(line))
+        notes = [
+            _describe_parts(line),
+            _describe_lowest(line),
+            _describe_spoofed(line),
+            _describe_source(line),
+            result.remark,
+        ]
+        text = "; ".join(note for note in notes if note)
         if self._terminal is not None:
             # Words are for people: a program that reads lines has them in --csv and --json.
             worded = [_describe_strength(line), text]
@@ -101,25 +108,11 @@ def _describe_strength(line: Line) -> str:
     return f"{describe_llr(result.llr)} (log10 {log10_llr(result.llr):.2f}{interval})"
 
 
-def _notes_of(line: Line) -> list[str]:
-    """Return what is shown of a recording besides its score: parts, lowest window, source."""
-    result = line.result
-    notes = [_describe_parts(line)]
-    lowest = result.lowest
-    if lowest is not None:
-        span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
-        notes.append(f"mean of {result.windows} windows, lowest {lowest.score:.4f} at {span}")
-    if result.frames is not None and line.spoofed:
-        # In seconds, as in the files: minutes have no hundredths, and parts are short.
-        parts = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in line.spoofed]
-        notes.append(f"spoofed from to (s): {and_more(parts, _PARTS_SHOWN)}")
-    elif result.frames is not None:
-        notes.append("no part marked")
-    sources = result.sources
-    if sources is not None:
-        probability = sources.probabilities[sources.best]
-        notes.append(f"{sources.column} {sources.best} ({probability:.2f})")
-    return [note for note in (*notes, result.remark) if note]
+def _describe_source(line: Line) -> str:
+    sources = line.result.sources
+    if sources is None:
+        return ""
+    return f"{sources.column} {sources.best} ({sources.probabilities[sources.best]:.2f})"
 
 
 def _describe_parts(line: Line) -> str:
@@ -132,3 +125,21 @@ def _describe_parts(line: Line) -> str:
         spans.append(f"{span} (lowest {part.score:.4f})")
     noun = "part sounds" if len(parts) == 1 else "parts sound"
     return f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
+
+
+def _describe_lowest(line: Line) -> str:
+    lowest = line.result.lowest
+    if lowest is None:
+        return ""
+    span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
+    return f"mean of {line.result.windows} windows, lowest {lowest.score:.4f} at {span}"
+
+
+def _describe_spoofed(line: Line) -> str:
+    if line.result.frames is None:
+        return ""
+    if not line.spoofed:
+        return "no part marked"
+    # In seconds, as in the files: minutes have no hundredths, and parts are short.
+    parts = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in line.spoofed]
+    return f"spoofed from to (s): {and_more(parts, _PARTS_SHOWN)}"

@@ -116,11 +116,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
         yield from _of_sharding(computing, front_end)
     if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora)
-    augmentation = sections.augmentation
-    for part, source in CHAIN_NEEDS.items():
-        if part in augmentation.chain and not getattr(augmentation, source):
-            relation = f"names '{part}', which needs more than"
-            yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
+    yield from _of_chain(sections.augmentation)
     # The label of a frame is that of the samples in it. What moves speech in time, so that this
     # would no longer be known, is refused, in scoring as well.
     if has_frames and network.max_cut_proportion:
@@ -166,6 +162,13 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
         yield from _of_caching(
             front_end, network, sections.rawboost, augmentation, sections.vocoding
         )
+
+
+def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
+    for part, source in CHAIN_NEEDS.items():
+        if part in augmentation.chain and not getattr(augmentation, source):
+            relation = f"names '{part}', which needs more than"
+            yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
 
 
 def _of_trained_frames(
