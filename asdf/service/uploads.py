@@ -92,9 +92,7 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         raise Refusal(400, f"the form cannot be read ({error.message}): {_HINT}.") from None
     for _, value in form.multi_items():
         if isinstance(value, UploadFile):
-            content = await value.read()
-            last = (value.filename or "").replace("\\", "/").rpartition("/")[2]
-            return Upload(content, shorten(printable(last, one_line=True), _MAX_NAME))
+            return Upload(await value.read(), _clean_name(value.filename or ""))
     raise Refusal(400, f"the form has no file: {_HINT}.")
 
 
@@ -117,3 +115,9 @@ async def _read_chunks(
         if received > max_bytes:
             raise too_large
         yield chunk
+
+
+def _clean_name(name: str) -> str:
+    """Return the last part of a file's name, printable and not too long."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return shorten(printable(last, one_line=True), _MAX_NAME)
