@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,11 @@ FILES = sorted((ROOT / "asdf").rglob("*.py"))
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_FUNCTION_LINES = 40
+# Private functions of fewer lines than these that are called in one place: a reader jumps there and
+# back for little. Those that are left keep their caller short, or hold what it may not. The number
+# may fall, and must not rise.
+SHORT_LINES = 8
+MAX_SHORT_HELPERS = 89
 # What a whole package may hold: syntax nodes per code line, the others per 1,000 code lines. Joined
 # files and helpers put in place have fewer lines with little on them: imports, signatures.
 MAX_DENSITY = {
@@ -28,6 +34,9 @@ DIALECT = re.compile(r"(^|_)(told|tells?|place|found|kept|given|aloud)(_|$)")
 BARE_ENTRY = re.compile(
     r"^    (?!\w*(?:Error|Exception):)[\w`*][\w`*, ]*: (?:that|of|which|how|what)\b.*", re.MULTILINE
 )
+
+WORD = re.compile(r"\w+")
+PRIVATE = re.compile(r"_[^_]")
 
 # What Python itself calls a method: the position in a file.
 NAMES_OF_PYTHON = {"tell"}
@@ -98,6 +107,25 @@ def test_functions_are_short() -> None:
                 if lines > MAX_FUNCTION_LINES:
                     long.append(f"{relative(path)}, {node.name}: {lines} lines of code")
     assert long == []
+
+
+def test_few_short_helpers_are_called_once() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in FILES}
+    words = Counter(WORD.findall("\n".join(texts.values())))
+    short = []
+    for path, text in texts.items():
+        for node in ast.walk(parse(path)):
+            if not isinstance(node, FUNCTIONS) or not PRIVATE.match(node.name):
+                continue
+            # Its definition and one call: what is passed as a value needs a name.
+            called = re.findall(rf"(?<!def )\b{node.name}\(", text)
+            if words[node.name] != 2 or not called or node.decorator_list:
+                continue
+            body = node.body[ast.get_docstring(node) is not None :] or node.body
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1
+            if lines < SHORT_LINES:
+                short.append(f"{relative(path)}, {node.name}: {lines} lines")
+    assert len(short) <= MAX_SHORT_HELPERS, "\n".join(short)
 
 
 def test_names_are_plain_words() -> None:

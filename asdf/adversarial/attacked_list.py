@@ -98,7 +98,9 @@ class AttackedList:
             with closing(track(computed, len(tasks), what, unit="recordings")) as tracked:
                 for (index, _), result in zip(tasks, tracked, strict=True):
                     known[index] = result
-                    parts.add(_as_columns(index, result))
+                    values = (index, result.score, result.snr_db, result.problem)
+                    columns = zip(_COLUMNS, values, strict=True)
+                    parts.add({name: np.array([value]) for name, value in columns})
                     if parts.due:
                         parts.save()
         finally:
@@ -174,8 +176,3 @@ class AttackedList:
             trials.append([*finite, row[2]])
         write_text(self._record, json.dumps({"digest": self._digest, "trials": trials}) + "\n")
         self._parts().remove()
-
-
-def _as_columns(index: int, result: Attacked) -> Columns:
-    values = (index, result.score, result.snr_db, result.problem)
-    return {name: np.array([value]) for name, value in zip(_COLUMNS, values, strict=True)}

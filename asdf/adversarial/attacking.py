@@ -129,7 +129,12 @@ def _attack(task: Task, attacker: Attacker) -> Attacked:
     if task.target is not None:
         write_copy(task.target, attacked, condition.label)
     score = _score(attacker, attacked, task.source)
-    return Attacked(score, _snr_db(waveform[heard], attacked[heard]))
+    # Of the samples that the network hears, over their changes.
+    exact = waveform[heard].astype(np.float64)
+    changes = attacked[heard].astype(np.float64) - exact
+    energy = float(changes @ changes)
+    snr_db = 10 * math.log10(float(exact @ exact) / energy) if energy else math.inf
+    return Attacked(score, snr_db)
 
 
 def find_heard(detector: Detector, waveform: Floats, is_whole: bool) -> Indices:
@@ -151,14 +156,6 @@ def _score(attacker: Attacker, waveform: Floats, source: str) -> float:
         raise AsdfError(f"{source}: {scored.error}")
     # Bounds limit what is claimed, not decisions.
     return scored.score if scored.unbounded_llr is None else scored.unbounded_llr
-
-
-def _snr_db(before: Floats, after: Floats) -> float:
-    """Return the energy of samples over that of their changes, in dB."""
-    exact = before.astype(np.float64)
-    changes = after.astype(np.float64) - exact
-    energy = float(changes @ changes)
-    return 10 * math.log10(float(exact @ exact) / energy) if energy else math.inf
 
 
 class ScoreSurface:

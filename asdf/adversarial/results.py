@@ -118,21 +118,25 @@ def effects_table(study: Study) -> Table:
     """Return the table of a study: a row per condition, recordings as they are first."""
     effects = study.effects
     exact = {"trials": "95 % exact"}
+    # Next to each attack the success of random noise of its level.
+    of_noise = []
+    snrs = []
+    for effect in effects:
+        noise = _noise_of(study, effect.condition.level)
+        interval = None if noise is None or noise is effect else noise.success.interval
+        of_noise.append(Value() if interval is None else Value(interval.value))
+        snrs.append(Value(effect.snr_db) if math.isfinite(effect.snr_db) else Value())
     columns: Columns = [
         (rate("eer", "EER %", over={"trials": "95 %"}), _rates(effects, "eer")),
         (rate("eer_of_spoofs", "EER % spoofs attacked"), _values(each(effects, "eer_of_spoofs"))),
         (rate("false_alarm", "spoofs accepted %"), _rates(effects, "false_alarm", False)),
         (rate("miss", "genuine rejected %"), _rates(effects, "miss", False)),
         (rate("success", "success %", lower_is_better=None, over=exact), _shares(effects)),
-        (_rate_of_noise(), _noise_shares(study)),
-        (Column("median_snr_db", "SNR dB", digits=2, paper_digits=1), _snrs(effects)),
+        (rate("noise", "noise %", lower_is_better=None), of_noise),
+        (Column("median_snr_db", "SNR dB", digits=2, paper_digits=1), snrs),
     ]
     labels = [effect.condition.label for effect in effects]
     return Table(labels, columns, "condition")
-
-
-def _rate_of_noise() -> Column:
-    return rate("noise", "noise %", lower_is_better=None)
 
 
 def _values(intervals: Sequence[Interval]) -> list[Value]:
@@ -163,16 +167,6 @@ def _shares(effects: Sequence[Effect]) -> list[Value]:
     return values
 
 
-def _noise_shares(study: Study) -> list[Value]:
-    """Return next to each attack the success of random noise of its level."""
-    values = []
-    for effect in study.effects:
-        noise = _noise_of(study, effect.condition.level)
-        interval = None if noise is None or noise is effect else noise.success.interval
-        values.append(Value() if interval is None else Value(interval.value))
-    return values
-
-
 def _noise_of(study: Study, level: Level | None) -> Effect | None:
     for effect in study.effects:
         attack = effect.condition.attack
@@ -181,24 +175,18 @@ def _noise_of(study: Study, level: Level | None) -> Effect | None:
     return None
 
 
-def _snrs(effects: Sequence[Effect]) -> list[Value]:
-    values = []
-    for effect in effects:
-        is_known = math.isfinite(effect.snr_db)
-        values.append(Value(effect.snr_db) if is_known else Value())
-    return values
-
-
 def lead(study: Study) -> list[str]:
     """Return what was attacked, and how, in sentences."""
     bona_fide, spoof = study.counts
     what = "the whole of each recording, over windows" if study.is_whole else "its trial score"
     search = study.search
+    starts = "one random start" if search.restarts == 1 else f"{search.restarts} random starts"
     sentences = [
         f"{study.victim} under attack: {bona_fide + spoof:,} recordings ({bona_fide:,} bona fide, "
         f"{spoof:,} spoofed); the scores of spoofs are raised, those of genuine speech lowered.",
         f"Attacked is {what}, in float32, on the whole way from samples to score, by someone who "
-        f"knows front end, weights and threshold. {_search_words(search)}",
+        f"knows front end, weights and threshold. PGD: {search.steps} steps of {search.share:.3g} "
+        f"radii from {starts}.",
         judging_sentence(study.victim, study.judging),
     ]
     if study.surrogate:
@@ -207,11 +195,6 @@ def lead(study: Study) -> list[str]:
             f"of {study.victim} but which samples it hears."
         )
     return sentences
-
-
-def _search_words(search: Any) -> str:
-    starts = "one random start" if search.restarts == 1 else f"{search.restarts} random starts"
-    return f"PGD: {search.steps} steps of {search.share:.3g} radii from {starts}."
 
 
 def notes(study: Study) -> list[str]:
@@ -242,7 +225,11 @@ def warnings(study: Study) -> list[str]:
         if attack.name != "fgsm":
             weaker.append(_white_box(study, "fgsm", effect.condition.level))
         for other in weaker:
-            if other is not None and _is_surely_lower(effect.success, other.success):
+            if other is None:
+                continue
+            first = effect.success.interval
+            second = other.success.interval
+            if first is not None and second is not None and first.high < second.low:
                 sentences.append(
                     f"WARNING: {effect.condition.label} turns fewer decisions than "
                     f"{other.condition.label}. The network's gradients may lead nowhere "
@@ -258,12 +245,6 @@ def _white_box(study: Study, name: str, level: Level | None) -> Effect | None:
         if is_of_level and condition.attack is ATTACKS[name]:
             return effect
     return None
-
-
-def _is_surely_lower(success: Success, other: Success) -> bool:
-    first = success.interval
-    second = other.interval
-    return first is not None and second is not None and first.high < second.low
 
 
 def attacks_page(study: Study, facts: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ import numpy as np
 from asdf.arrays import Flags, Floats
 from asdf.attribution.cells import Cells, make_cells, make_grid
 from asdf.attribution.checks import (
-    Removal,
     WeightsCheck,
     compare_maps,
     compare_removals,
@@ -93,18 +92,13 @@ class Explainer:
                 f"{named.name}: the score of the recording or of the filler alone is not a finite "
                 f"number ({score:g}, {filler_score:g}). Take the other filler."
             )
-        toward = self._side(score, filler_score)
-        sign = 1 if toward == BONA_FIDE else -1
-        contributions = [self._map(method, passes, score) for method in self._options.methods]
-        checks = self._compare_with_shuffled(contributions, passes)
-        maps = []
-        for (method, cells_SB, stretches_S, bands_B), check in zip(
-            contributions, checks, strict=True
-        ):
-            marked_SB = mark(sign * cells_SB, self._options.marked)
-            removal = self._remove(passes, marked_SB, sign, score)
-            gap = float(cells_SB.sum()) - (score - filler_score)
-            maps.append(Map(method, cells_SB, stretches_S, bands_B, marked_SB, removal, check, gap))
+        detector = self._detector
+        judged = score
+        if detector.threshold is not None and detector.calibration is not None:
+            judged = float(detector.calibration.llr(score))
+        limit = filler_score if detector.threshold is None else detector.threshold
+        is_bona_fide = judged >= limit
+        maps = self._checked_maps(passes, score, filler_score, 1 if is_bona_fide else -1)
         return Explanation(
             named.name,
             start / SAMPLE_RATE,
@@ -112,7 +106,7 @@ class Explainer:
             self._cuts_silence,
             score,
             filler_score,
-            toward,
+            BONA_FIDE if is_bona_fide else SPOOF,
             grid,
             passes.count,
             self._options,
@@ -147,14 +141,29 @@ class Explainer:
             raise UsageError(f"{named.name} ends before {start_s:g} s: name an earlier window.")
         return start, np.asarray(waveform_T, np.float32)
 
-    def _side(self, score: float, filler_score: float) -> str:
-        detector = self._detector
-        if detector.threshold is None:
-            return BONA_FIDE if score >= filler_score else SPOOF
-        known = score
-        if detector.calibration is not None:
-            known = float(detector.calibration.llr(score))
-        return BONA_FIDE if known >= detector.threshold else SPOOF
+    def _checked_maps(
+        self, passes: _Passes, score: float, filler_score: float, sign: int
+    ) -> list[Map]:
+        """Return the map of each method, with what replacing its marked cells moves."""
+        options = self._options
+        shape = passes.cells.grid.shape
+        contributions = [self._map(method, passes, score) for method in options.methods]
+        checks = self._compare_with_shuffled(contributions, passes)
+        maps = []
+        for (method, cells_SB, stretches_S, bands_B), check in zip(
+            contributions, checks, strict=True
+        ):
+            marked_SB = mark(sign * cells_SB, options.marked)
+            count = int(marked_SB.sum())
+            # The marked cells first, then as many random ones.
+            replaced = [marked_SB]
+            for draw in range(options.draws):
+                replaced.append(draw_cells(shape, count, options.seed, draw))
+            moves = sign * passes.occlude(replaced, score, "checking the marked cells")
+            removal = compare_removals(count, float(moves[0]), moves[1:])
+            gap = float(cells_SB.sum()) - (score - filler_score)
+            maps.append(Map(method, cells_SB, stretches_S, bands_B, marked_SB, removal, check, gap))
+        return maps
 
     def _map(self, method: str, passes: _Passes, score: float) -> _Contributions:
         """Return contributions of cells, stretches and bands."""
@@ -163,10 +172,13 @@ class Explainer:
             passes.count += self._options.steps
             # Gradients add up: a stretch is the sum of its cells.
             return method, cells_SB, cells_SB.sum(axis=1), cells_SB.sum(axis=0)
-        cells_SB = passes.occlude(_each_cell(passes.cells.grid.shape), score)
-        stretches_S = passes.occlude(_each_stretch(passes.cells.grid.shape), score)
-        bands_B = passes.occlude(_each_band(passes.cells.grid.shape), score)
-        return method, cells_SB.reshape(passes.cells.grid.shape), stretches_S, bands_B
+        shape = passes.cells.grid.shape
+        stretches = (_choose(shape, np.s_[stretch, :]) for stretch in range(shape[0]))
+        bands = (_choose(shape, np.s_[:, band]) for band in range(shape[1]))
+        cells_SB = passes.occlude(_each_cell(shape), score)
+        stretches_S = passes.occlude(stretches, score)
+        bands_B = passes.occlude(bands, score)
+        return method, cells_SB.reshape(shape), stretches_S, bands_B
 
     def _compare_with_shuffled(
         self, contributions: list[_Contributions], passes: _Passes
@@ -199,15 +211,6 @@ class Explainer:
         (score,) = passes.score([passes.cells.waveform_T], "scoring")
         shape = passes.cells.grid.shape
         return passes.occlude(_each_cell(shape), score, "shuffled weights").reshape(shape)
-
-    def _remove(self, passes: _Passes, marked_SB: Flags, sign: int, score: float) -> Removal:
-        """Replace the marked cells, and as many random ones."""
-        count = int(marked_SB.sum())
-        draws = range(self._options.draws)
-        shape = passes.cells.grid.shape
-        random = (draw_cells(shape, count, self._options.seed, draw) for draw in draws)
-        moves = sign * passes.occlude([marked_SB, *random], score, "checking the marked cells")
-        return compare_removals(count, float(moves[0]), moves[1:])
 
 
 _Contributions = tuple[str, Floats, Floats, Floats]
@@ -257,16 +260,6 @@ class _Passes:
 def _each_cell(shape: tuple[int, int]) -> Iterator[Flags]:
     for index in np.ndindex(shape):
         yield _choose(shape, index)
-
-
-def _each_stretch(shape: tuple[int, int]) -> Iterator[Flags]:
-    for stretch in range(shape[0]):
-        yield _choose(shape, np.s_[stretch, :])
-
-
-def _each_band(shape: tuple[int, int]) -> Iterator[Flags]:
-    for band in range(shape[1]):
-        yield _choose(shape, np.s_[:, band])
 
 
 def _choose(shape: tuple[int, int], index: Any) -> Flags:

@@ -239,7 +239,14 @@ def describe(segment: np.ndarray) -> Floats:
     numbers = _describe_rhythm(frames)
     numbers += _describe_voice(frames.active_N, peaks, pitch, seconds)
     numbers += _describe_movement(frames)
-    numbers.append(_correlate(frames, peaks))
+    # Pitch peaks go with the level: vowels are voiced, and louder.
+    voicing = peaks[frames.active_N]
+    level = frames.level_N[frames.active_N]
+    is_constant = not voicing.std() or not level.std()
+    correlation = 0.0
+    if len(level) > 5 and not is_constant:
+        correlation = float(np.corrcoef(voicing, level)[0, 1])
+    numbers.append(correlation)
     return np.array(numbers, np.float64)
 
 
@@ -345,7 +352,8 @@ def _describe_voice(
     voices = pitch[voiced]
     spread = voices.std() if len(voices) > _MIN_VOICED else 0.0
     jumps = (both & ~is_near).sum()
-    lengths = _run_lengths(voiced)
+    edges = np.diff(np.pad(voiced.astype(int), 1))
+    lengths = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
     long_runs = lengths >= 4
     frames = active.sum()
     return [
@@ -358,15 +366,6 @@ def _describe_voice(
         peaks[active].std(),
         peaks[active].mean(),
     ]
-
-
-def _run_lengths(flags: np.ndarray) -> Integers:
-    """Return the lengths of the runs of True."""
-    padded = np.pad(flags.astype(int), 1)
-    edges = np.diff(padded)
-    starts = np.flatnonzero(edges == 1)
-    ends = np.flatnonzero(edges == -1)
-    return ends - starts
 
 
 def _describe_movement(frames: _Frames) -> list[float]:
@@ -402,14 +401,3 @@ def _cepstra(bands_NB: Floats) -> Floats:
     centred = level - level.mean(axis=1, keepdims=True)
     cepstra: Floats = centred @ cosines.T
     return cepstra
-
-
-def _correlate(frames: _Frames, peaks: Floats) -> float:
-    """Return the correlation of pitch peaks and level: vowels are voiced, and louder."""
-    active = frames.active_N
-    voicing = peaks[active]
-    level = frames.level_N[active]
-    is_constant = not voicing.std() or not level.std()
-    if len(level) <= 5 or is_constant:
-        return 0.0
-    return float(np.corrcoef(voicing, level)[0, 1])

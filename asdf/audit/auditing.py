@@ -219,25 +219,34 @@ def _test_features(
             is_shortcut = separation.eer.value < options.limit and p_value < SIGNIFICANT
             known = PUBLISHED.get(options.published, {}).get(key)
             results.append(Result(feature, separation, p_value, is_shortcut, known, columns[key]))
+    if options.joint:
+        results += _test_together(columns, labels, speakers, by_speaker, options)
+    return results
+
+
+def _test_together(
+    columns: Mapping[str, Values],
+    labels: Flags,
+    speakers: list[str] | None,
+    folds: Indices,
+    options: Options,
+) -> list[Result]:
+    """Return the result of all features together; none where they cannot be learnt from."""
     heard = {
         key: values
         for key, values in columns.items()
         if column_feature(key).is_heard and not column_feature(key).by_recording
     }
-    if options.joint and heard and _has_both(labels, by_speaker):
-        options.progress("all features together")
-        scores = score_all_together(heard, labels, by_speaker)
-        separation = separate(scores, labels, speakers, options.replicates)
-        # Too slow to be permuted: its interval decides, which is on the safe side.
-        is_shortcut = separation.eer.high < options.limit
-        results.append(Result(_JOINT, separation, None, is_shortcut, None, scores.tolist()))
-    return results
-
-
-def _has_both(labels: Flags, folds: Indices) -> bool:
-    """Return whether both classes are left whichever fold is left out."""
+    if not heard:
+        return []
     for fold in range(int(folds.max()) + 1):
         rest = labels[folds != fold]
+        # Both classes have to be left whichever fold is left out.
         if rest.all() or not rest.any():
-            return False
-    return True
+            return []
+    options.progress("all features together")
+    scores = score_all_together(heard, labels, folds)
+    separation = separate(scores, labels, speakers, options.replicates)
+    # Too slow to be permuted: its interval decides, which is on the safe side.
+    is_shortcut = separation.eer.high < options.limit
+    return [Result(_JOINT, separation, None, is_shortcut, None, scores.tolist())]

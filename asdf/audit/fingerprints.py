@@ -64,7 +64,14 @@ def fingerprint(waveform: Floats) -> np.ndarray:
 def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
     """Yield the pairs of recordings that are the same sound, by their indices."""
     for first, second, offset in sorted(_candidates(prints)):
-        if _agrees(prints[first], prints[second], offset):
+        # The second begins `offset` frames later.
+        start = max(0, -offset)
+        stop = min(len(prints[first]), len(prints[second]) - offset)
+        if stop - start < _LEAST_FRAMES:
+            continue
+        different = prints[first][start:stop] ^ prints[second][start + offset : stop + offset]
+        share = np.unpackbits(different.view(np.uint8)).mean()
+        if share <= _LARGEST_SHARE:
             yield first, second
 
 
@@ -89,34 +96,16 @@ def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
     bounds = np.flatnonzero(np.diff(all_keys[order])) + 1
     hits: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for group in np.split(order, bounds):
-        if 1 < len(group) <= _COMMON:
-            _count_hits(all_recordings[group].tolist(), all_positions[group].tolist(), hits)
+        if not 1 < len(group) <= _COMMON:
+            continue
+        entries = zip(all_recordings[group].tolist(), all_positions[group].tolist(), strict=True)
+        # Pairs of recordings that share a key, at an offset.
+        for (first, at_first), (second, at_second) in combinations(entries, 2):
+            if first != second:
+                hits[first, second][at_second - at_first] += 1
     found = set()
     for (first, second), offsets in hits.items():
         offset, count = offsets.most_common(1)[0]
         if count >= _HITS:
             found.add((first, second, offset))
     return found
-
-
-def _count_hits(
-    recordings: Sequence[int],
-    positions: Sequence[int],
-    hits: defaultdict[tuple[int, int], Counter[int]],
-) -> None:
-    """Count the offsets at which pairs of recordings share a key."""
-    entries = zip(recordings, positions, strict=True)
-    for (first, at_first), (second, at_second) in combinations(entries, 2):
-        if first != second:
-            hits[first, second][at_second - at_first] += 1
-
-
-def _agrees(first: np.ndarray, second: np.ndarray, offset: int) -> bool:
-    """Return whether most bits agree where the second begins `offset` frames later."""
-    start = max(0, -offset)
-    stop = min(len(first), len(second) - offset)
-    if stop - start < _LEAST_FRAMES:
-        return False
-    different = first[start:stop] ^ second[start + offset : stop + offset]
-    share = np.unpackbits(different.view(np.uint8)).mean()
-    return bool(share <= _LARGEST_SHARE)

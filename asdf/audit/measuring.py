@@ -153,23 +153,17 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
             "tags": ", ".join(sorted(key for key, text in tags.items() if text)) or "none",
         }
         if file.subtype.startswith("PCM_"):
-            values["bits"] = str(_bits(samples))
+            # Fewer than the file's where the lowest are all zero.
+            integers = np.ldexp(samples.ravel(), _MANTISSA_BITS - 1).astype(np.int32)
+            used = int(np.bitwise_or.reduce(integers)) if integers.size else 0
+            unused = (used & -used).bit_length() - 1
+            values["bits"] = str(_MANTISSA_BITS - unused if used else 0)
     if path.is_file():
         values["byte_rate"] = path.stat().st_size / max(seconds, _FRAME_S)
     spectrum = _spectrum(samples.mean(axis=1), rate)
     if spectrum is not None:
         values.update(spectrum)
     return values
-
-
-def _bits(samples: Floats) -> int:
-    """Return how many bits a sample takes: fewer than the file's where the lowest are all zero."""
-    integers = np.ldexp(samples.ravel(), _MANTISSA_BITS - 1).astype(np.int32)
-    used = int(np.bitwise_or.reduce(integers)) if integers.size else 0
-    if used == 0:
-        return 0
-    unused = (used & -used).bit_length() - 1
-    return _MANTISSA_BITS - unused
 
 
 def _spectrum(waveform: Floats, rate: int) -> dict[str, float | str] | None:

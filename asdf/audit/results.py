@@ -89,17 +89,7 @@ def audit_page(
     """Return an audit as a page; `facts` are the small print below its title."""
     sections = [_shortcut_section(audit)]
     if rebalanced is not None:
-        left, eers = rebalanced_tables(rebalanced)
-        section = Section(
-            "rebalanced",
-            "Rebalanced lists",
-            rebalanced_sentences(rebalanced),
-            [
-                as_page(left, "Recordings that are left"),
-                as_page(eers, "Features, before and after"),
-            ],
-        )
-        sections.append(section)
+        sections.append(_rebalanced_section(rebalanced))
     if audit.unheard:
         sections.append(
             Section(
@@ -112,11 +102,17 @@ def audit_page(
     if audit.groups:
         lists = list(map(_items, audit.groups))
         sections.append(Section("recordings", "Recordings and splits", lists=lists))
+    alarms = []
+    for result in audit.shortcuts:
+        words = f"{_sentence(result)}. {result.feature.advice}"
+        alarms.append(words[0].upper() + words[1:])
+    for group in audit.groups:
+        alarms.append(f"{len(group.members):,} {group.title}. {group.advice}")
     document = Document(
         f"Audit of {', '.join(audit.names)}",
         [_lead(audit), "Nothing was found." if audit.is_clean else _summary(audit)],
         sections,
-        alarms=_alarms(audit),
+        alarms=alarms,
         facts=facts,
     )
     return document_page(document)
@@ -188,14 +184,17 @@ def _p_text(p_value: float | None) -> str:
     return "-" if p_value is None else p_value_text(p_value).removeprefix("= ")
 
 
-def _alarms(audit: Audit) -> list[str]:
-    alarms = []
-    for result in audit.shortcuts:
-        words = f"{_sentence(result)}. {result.feature.advice}"
-        alarms.append(words[0].upper() + words[1:])
-    for group in audit.groups:
-        alarms.append(f"{len(group.members):,} {group.title}. {group.advice}")
-    return alarms
+def _rebalanced_section(rebalanced: Rebalanced) -> Section:
+    left, eers = rebalanced_tables(rebalanced)
+    return Section(
+        "rebalanced",
+        "Rebalanced lists",
+        rebalanced_sentences(rebalanced),
+        [
+            as_page(left, "Recordings that are left"),
+            as_page(eers, "Features, before and after"),
+        ],
+    )
 
 
 def _items(group: Group) -> Items:
@@ -214,7 +213,9 @@ def _shortcut_section(audit: Audit) -> Section:
     # Those that tell most, shortcuts or not: a reader sees what little difference looks like.
     panels: list[Panel] = []
     for result in audit.results:
-        if _has_picture(result) and len(panels) < _PICTURES:
+        known = set(result.values) - {None}
+        has_picture = result.feature.key != "speaker" and len(known) > 1
+        if has_picture and len(panels) < _PICTURES:
             panels.append(_picture(result, audit))
     classes = [(Line((), 0), "bona fide"), (Line((), 1), "spoof")]
     figure = Figure(
@@ -225,6 +226,7 @@ def _shortcut_section(audit: Audit) -> Section:
         panels,
         legends=[Legend("", classes)],
     )
+    published = [f"{_sentence(result)}." for result in audit.results if result.published]
     return Section(
         "shortcuts",
         "Shortcuts",
@@ -232,17 +234,8 @@ def _shortcut_section(audit: Audit) -> Section:
         [as_page(_table(audit.results, audit), "Detectors of one feature")],
         [figure] if panels else [],
         code="\n".join(settings),
-        notes=[_chance_sentence(audit), *_published_notes(audit), *audit.papers],
+        notes=[_chance_sentence(audit), *published, *audit.papers],
     )
-
-
-def _published_notes(audit: Audit) -> list[str]:
-    return [f"{_sentence(result)}." for result in audit.results if result.published]
-
-
-def _has_picture(result: Result) -> bool:
-    known = set(result.values) - {None}
-    return result.feature.key != "speaker" and len(known) > 1
 
 
 def _picture(result: Result, audit: Audit) -> Panel:

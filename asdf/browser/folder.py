@@ -104,7 +104,13 @@ def write_browser_folder(
         GraphError: the network cannot be exported, or its graph gives other numbers.
         AsdfError: the folder cannot be written.
     """
-    _check_hearing(detector)
+    # The page's scripts compute no speech activity.
+    if detector.settings.sad.mode != "off":
+        raise UsageError(
+            f"this network hears recordings without their silence (sad.mode = "
+            f"{detector.settings.sad.mode!r}), which the page does not cut. Export a network that "
+            "was trained with sad.mode = 'off', or let people use `python -m asdf serve`."
+        )
     graph = compared_graph(network, None, int8)
     _check_lengths(graph, detector)
     contents = {f"runtime/{name}": content for name, content in runtime.files.items()}
@@ -125,16 +131,6 @@ def write_browser_folder(
     _write_whole(folder, contents)
     total = sum(map(len, contents.values()))
     return Written(total, len(graph.content), graph.words)
-
-
-def _check_hearing(detector: Detector) -> None:
-    """Refuse what the page's scripts do not compute."""
-    if detector.settings.sad.mode != "off":
-        raise UsageError(
-            f"this network hears recordings without their silence (sad.mode = "
-            f"{detector.settings.sad.mode!r}), which the page does not cut. Export a network that "
-            "was trained with sad.mode = 'off', or let people use `python -m asdf serve`."
-        )
 
 
 def _check_lengths(graph: Graph, detector: Detector) -> None:
@@ -189,6 +185,10 @@ def _describe(
     heading = make_heading(detector, Path(detector.source).name, are_trials=False)
     window = part_window(detector.length, detector.window_samples)
     paths = {"graph": GRAPH, "wasm": f"runtime/{WASM}", "glue": f"runtime/{GLUE}"}
+    files: dict[str, dict[str, Any]] = {}
+    for key, path in paths.items():
+        digest = hashlib.sha256(contents[path]).hexdigest()
+        files[key] = {"path": path, "bytes": len(contents[path]), "sha256": digest}
     return {
         "asdf": VERSION,
         "network": heading.network,
@@ -202,18 +202,13 @@ def _describe(
         "runtime": runtime.version,
         "rules": _rules(detector, heading.part_search),
         "part_search": None if heading.part_search is None else heading.part_search.entry(),
-        "files": {key: _describe_file(path, contents[path]) for key, path in paths.items()},
+        "files": files,
         "window_s": window / SAMPLE_RATE,
         "max_mb": _MAX_MB,
         "max_seconds": _MAX_SECONDS,
         "limits": f"{_MAX_MB} MB and {_MAX_SECONDS // 60} minutes",
         "token": False,
     }
-
-
-def _describe_file(path: str, content: bytes) -> dict[str, Any]:
-    digest = hashlib.sha256(content).hexdigest()
-    return {"path": path, "bytes": len(content), "sha256": digest}
 
 
 def _page_files(about: dict[str, Any], remarks: Sequence[str]) -> dict[str, bytes]:

@@ -169,18 +169,14 @@ def _fetch_files() -> dict[str, bytes]:
             lines = done.stderr.strip().splitlines()
             reason = lines[-1] if lines else f"it ended with {done.returncode}"
             raise AsdfError(f"npm cannot fetch {PACKAGE} {VERSION}: {reason}. {_ADVICE}")
-        _check_integrity(archives[0])
+        digest = hashlib.sha512(archives[0].read_bytes()).digest()
+        if f"sha512-{base64.b64encode(digest).decode()}" != INTEGRITY:
+            raise AsdfError(
+                f"what npm fetched is not {PACKAGE} {VERSION}: its SHA-512 is not the recorded "
+                f"one, {INTEGRITY}. Nothing was written. Which registry does npm ask (`npm config "
+                f"get registry`)? {_ADVICE}"
+            )
         return _unpack(archives[0])
-
-
-def _check_integrity(archive: Path) -> None:
-    digest = hashlib.sha512(archive.read_bytes()).digest()
-    if f"sha512-{base64.b64encode(digest).decode()}" != INTEGRITY:
-        raise AsdfError(
-            f"what npm fetched is not {PACKAGE} {VERSION}: its SHA-512 is not the recorded one, "
-            f"{INTEGRITY}. Nothing was written. Which registry does npm ask (`npm config get "
-            f"registry`)? {_ADVICE}"
-        )
 
 
 def _unpack(archive: Path) -> dict[str, bytes]:

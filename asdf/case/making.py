@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import soundfile
@@ -93,13 +92,19 @@ def make_case(
     provenance = provenance_of(detector)
     window = window_of(detector)
     options = {**provenance.options, "threads": detector.threads, "window": window}
+    software = {
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "libsndfile": soundfile.__libsndfile_version__,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
     return Case(
         headings,
         tuple(track(examine(detector, names, window))),
         detector.source,
         make_heading(detector, detector.source, False),
         replace(provenance, date=headings.date, options=options),
-        _software(),
+        software,
         detector.calibration,
         validation,
         detector.remark,
@@ -113,12 +118,3 @@ def window_of(detector: Detector) -> tuple[float, float]:
     wanted = max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples)
     seconds = min(wanted, detector.window_samples) / SAMPLE_RATE
     return seconds, seconds / 2
-
-
-def _software() -> dict[str, Any]:
-    return {
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "libsndfile": soundfile.__libsndfile_version__,
-        "system": f"{platform.system()} {platform.machine()}",
-    }

@@ -41,12 +41,14 @@ _ENTRIES = {
 
 def case_page(case: Case) -> str:
     """Return a case as HTML."""
-    sections = [_propositions_section(case)]
+    known = propositions(case.calibration)
+    sections = [Section("question", "Question", list(known.values()))]
     for number, one in enumerate(case.recordings, 1):
         sections.append(_recording_section(one, number, case))
     sections.append(_calibration_section(case))
     sections.append(_validation_section(case))
-    sections.append(_limits_section(case))
+    cannot_say = Items("What these results cannot say", "", limits(case))
+    sections.append(Section("limits", "Limits", lists=[cannot_say]))
     sections.append(_software_section(case))
     headings = case.headings
     title = headings.title or f"Examination of {_count(len(case.recordings))}"
@@ -95,12 +97,6 @@ def _pairs(caption: str, values: Mapping[str, str]) -> PageTable:
         rows.append(row)
     headings = [Cell(""), Cell("")]
     return PageTable(caption, headings, rows, "pairs")
-
-
-def _propositions_section(case: Case) -> Section:
-    known = propositions(case.calibration)
-    sentences = list(known.values())
-    return Section("question", "Question", sentences)
 
 
 def _recording_section(one: Examined, number: int, case: Case) -> Section:
@@ -258,13 +254,6 @@ def _scores_panel(
 
 def _time_axis(end_s: float, label: str) -> Axis:
     return Axis(0, end_s, nice_ticks(0, end_s, _TIME_TICKS), label)
-
-
-def _limits_section(case: Case) -> Section:
-    title = "What these results cannot say"
-    sentences = limits(case)
-    items = Items(title, "", sentences)
-    return Section("limits", "Limits", lists=[items])
 
 
 def _calibration_section(case: Case) -> Section:

@@ -80,12 +80,8 @@ def print_page(page: str, path: Path, date: str = "") -> None:
             last = (ended.stderr.strip().splitlines() or ["no reason is given"])[-1]
             raise AsdfError(f"{browser} did not print the page: {last}.")
         content = printed.read_bytes()
-    with atomic_write(path, "wb") as file:
-        file.write(_with_date(content, date))
-
-
-def _with_date(content: bytes, date: str) -> bytes:
-    """Replace the dates that the browser wrote."""
+    # In place of the dates that the browser wrote.
     digits = re.sub(r"\D", "", date)[:8]
     stamp = f"{digits}000000" if len(digits) == 8 else _NO_DATE
-    return _DATE.sub(f"(D:{stamp}+00'00')".encode(), content)
+    with atomic_write(path, "wb") as file:
+        file.write(_DATE.sub(f"(D:{stamp}+00'00')".encode(), content))

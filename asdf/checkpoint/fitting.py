@@ -167,16 +167,16 @@ def by_module(names: Iterable[str]) -> str:
             name = name.removeprefix(prefix)
         parts = name.split(".")
         modules.setdefault(parts[0], []).append(parts)
-    return ", ".join(_describe_module(first, layers) for first, layers in modules.items())
-
-
-def _describe_module(first: str, layers: list[list[str]]) -> str:
-    if len(layers) == 1:
-        return ".".join(layers[0])
-    # As deep as the shortest name: a shared part has to be in all of them.
-    levels = zip(*(parts[1:-1] for parts in layers), strict=False)
-    shared = takewhile(lambda level: len(set(level)) == 1, levels)
-    return ".".join([first, *(level[0] for level in shared), "*"])
+    described = []
+    for first, layers in modules.items():
+        if len(layers) == 1:
+            described.append(".".join(layers[0]))
+            continue
+        # As deep as the shortest name: a shared part has to be in all of them.
+        levels = zip(*(parts[1:-1] for parts in layers), strict=False)
+        shared = takewhile(lambda level: len(set(level)) == 1, levels)
+        described.append(".".join([first, *(level[0] for level in shared), "*"]))
+    return ", ".join(described)
 
 
 def first_names(names: list[str]) -> str:

@@ -104,7 +104,9 @@ def main(arguments: list[str]) -> int:
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]
-    _check_rebalancing(args, lists)
+    if args.rebalance is not None:
+        written = map(args.rebalance.joinpath, _list_names(lists))
+        check_overwriting(map(Path, args.lists), list(written))
     from asdf.audit import (
         Options,
         audit_recordings,
@@ -140,13 +142,6 @@ def main(arguments: list[str]) -> int:
     return int(not audit.is_clean)
 
 
-def _check_rebalancing(args: AuditOptions, lists: Sequence[TrialList]) -> None:
-    """Raise UsageError where a rebalanced list would overwrite a list."""
-    if args.rebalance is not None:
-        written = map(args.rebalance.joinpath, _list_names(lists))
-        check_overwriting(map(Path, args.lists), list(written))
-
-
 def _rebalanced(
     args: AuditOptions,
     lists: Sequence[TrialList],
@@ -154,13 +149,23 @@ def _rebalanced(
     audit: Audit,
     options: Options,
 ) -> Rebalanced | None:
-    """Write rebalanced lists where these are requested and there is a shortcut."""
+    """Write rebalanced lists where these are requested and there is a shortcut.
+
+    The paths of their recordings are relative to the folder of the lists.
+    """
     from asdf.audit import rebalance
 
     if args.rebalance is None or not audit.shortcuts:
         return None
     rebalanced = rebalance(lists, measured, audit, options)
-    _write_lists(args.rebalance, rebalanced.selected)
+    args.rebalance.mkdir(parents=True, exist_ok=True)
+    names = _list_names(rebalanced.selected)
+    for name, trials in zip(names, rebalanced.selected, strict=True):
+        ids = []
+        for index in range(len(trials)):
+            ids.append(os.path.relpath(trials.path(index), args.rebalance))
+        columns = dict(trials.columns)
+        write_trials(args.rebalance / name, TrialList(ids, trials.labels, columns=columns))
     return rebalanced
 
 
@@ -173,7 +178,8 @@ def _write_outputs(
     """Write the requested page and JSON."""
     from asdf.audit import audit_json, audit_page
 
-    made_by = _made_by(arguments)
+    command = f"asdf-antispoofing audit {shlex.join(arguments)}"
+    made_by = {"ASDF": VERSION, "command": command}
     facts = [f"{name}: {value}" for name, value in made_by.items()]
     write_outputs(
         [
@@ -186,17 +192,6 @@ def _write_outputs(
 def _list_names(lists: Sequence[TrialList]) -> list[str]:
     """Return the names of the files that rebalanced lists are written to, none of them twice."""
     return [f"{name}.tsv" for name in numbered(each(lists, "name"))]
-
-
-def _write_lists(folder: Path, lists: Sequence[TrialList]) -> None:
-    """Write tables of trials, whose paths are relative to the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, trials in zip(_list_names(lists), lists, strict=True):
-        ids = []
-        for index in range(len(trials)):
-            ids.append(os.path.relpath(trials.path(index), folder))
-        columns = dict(trials.columns)
-        write_trials(folder / name, TrialList(ids, trials.labels, columns=columns))
 
 
 @contextmanager
@@ -244,7 +239,3 @@ def _digest(paths: Sequence[str]) -> str:
             state = ""
         digest.update(os.fsencode(f"{path}\0{state}\0"))
     return digest.hexdigest()
-
-
-def _made_by(arguments: Sequence[str]) -> dict[str, str]:
-    return {"ASDF": VERSION, "command": f"asdf-antispoofing audit {shlex.join(arguments)}"}

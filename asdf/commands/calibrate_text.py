@@ -20,8 +20,7 @@ def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> 
     calibration = learnt.calibration
     lines = [
         _describe_scores(path, learnt_from),
-        _describe_map(calibration),
-        *_describe_methods(learnt),
+        *_describe_map(learnt),
         _describe_costs(learnt_from, calibration),
         _describe_support(calibration),
         calibration.describe(),
@@ -46,32 +45,32 @@ def _describe_scores(path: Path, learnt_from: CalibrationSet) -> str:
     )
 
 
-def _describe_map(calibration: Calibration) -> str:
-    if calibration.map_scores is None or calibration.map_llrs is None:
-        return f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"
-    return (
-        f"LLR by {len(calibration.map_scores)} knots, from {calibration.map_llrs[0]:.4g} at a "
-        f"score of {calibration.map_scores[0]:.4g} to {calibration.map_llrs[-1]:.4g} at "
-        f"{calibration.map_scores[-1]:.4g}"
-    )
-
-
-def _describe_methods(learnt: Learnt) -> list[str]:
-    """Return a line with the Cllr of each method; none without cross-validation."""
+def _describe_map(learnt: Learnt) -> list[str]:
+    """Return the map, and the Cllr of each method where they were cross-validated."""
+    calibration = learnt.calibration
+    scores = calibration.map_scores
+    llrs = calibration.map_llrs
+    if scores is None or llrs is None:
+        lines = [f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"]
+    else:
+        lines = [
+            f"LLR by {len(scores)} knots, from {llrs[0]:.4g} at a score of {scores[0]:.4g} to "
+            f"{llrs[-1]:.4g} at {scores[-1]:.4g}"
+        ]
     parts = []
     for method, value in learnt.cllrs.items():
         shown = "cannot be fitted" if value is None else f"{value:.4f}"
         parts.append(f"{method} {shown}")
-    if not parts:
-        return []
-    folds_of = learnt.calibration.folds_of
-    return [
-        f"method: {learnt.calibration.describe_method()}; Cllr in bits, cross-validated by "
-        f"{folds_of}: {', '.join(parts)}"
-    ]
+    if parts:
+        lines.append(
+            f"method: {calibration.describe_method()}; Cllr in bits, cross-validated by "
+            f"{calibration.folds_of}: {', '.join(parts)}"
+        )
+    return lines
 
 
 def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
+    """Return the Cllr before, of trials that the map was not fitted to, and of those it was."""
     from asdf.metrics.costs import cllr, min_cllr
 
     scores = learnt_from.scores
@@ -79,20 +78,18 @@ def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> st
     bona_fide_llrs = calibration.unbounded_llr(scores.bona_fide)
     spoof_llrs = calibration.unbounded_llr(scores.spoof)
     fitted = cllr(bona_fide_llrs, spoof_llrs)
+    folds_of = calibration.folds_of
+    if calibration.cross_validated_cllr is None:
+        held_out = f"not cross-validated, as there are too few {folds_of} of a class"
+    else:
+        note = "" if folds_of == "speakers" else ", as speakers are not known"
+        after = f"{calibration.cross_validated_cllr:.4f} after"
+        held_out = f"{after}, cross-validated by {folds_of}{note}"
     return (
-        f"Cllr {before:.4f} bits before, {_describe_cross_validation(calibration)}; "
+        f"Cllr {before:.4f} bits before, {held_out}; "
         f"{fitted:.4f} on the trials that the map was fitted to, where the minimum of any "
         f"increasing map is {min_cllr(scores.bona_fide, scores.spoof):.4f}"
     )
-
-
-def _describe_cross_validation(calibration: Calibration) -> str:
-    """Return the Cllr of trials that the map was not fitted to, in words."""
-    folds_of = calibration.folds_of
-    if calibration.cross_validated_cllr is None:
-        return f"not cross-validated, as there are too few {folds_of} of a class"
-    note = "" if folds_of == "speakers" else ", as speakers are not known"
-    return f"{calibration.cross_validated_cllr:.4f} after, cross-validated by {folds_of}{note}"
 
 
 def _describe_support(calibration: Calibration) -> str:

@@ -21,7 +21,7 @@ training data, it says little.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -170,6 +170,7 @@ def _overview(detectors: Sequence[KnownDetector]) -> str:
 
 def _recommendations(detectors: Sequence[KnownDetector]) -> str:
     """Return a paragraph for each need that one of the detectors is for."""
+    indent = " " * 4
     paragraphs = ["Which one?"]
     for choice in recommended():
         detector = choice.detector
@@ -180,7 +181,8 @@ def _recommendations(detectors: Sequence[KnownDetector]) -> str:
         if detector.name == ARCHITECTURE:
             facts.append(shipped_detector().describe_worth())
         paragraphs.append(f"  {choice.need}: {name}")
-        paragraphs += _indented(". ".join(facts))
+        text = ". ".join(facts)
+        paragraphs += wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
     return "\n".join(paragraphs)
 
 
@@ -208,7 +210,12 @@ def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
             # As one number, which the details have in two.
             parameters = f"{(count_parameters(detector) or 0) / _MEGABYTE:.0f} M"
         licence = _SHORT_LICENCES.get(detector.licence, detector.licence)
-        rows.append((detector.short_name, parameters, *_eers_on(detector, sets), str(licence)))
+        percents: dict[str, float] = {}
+        for eer in detector.eers:
+            # The first one that is stated on a set.
+            percents.setdefault(eer.evaluation_set, eer.percent)
+        eers = [f"{percents[name]:.2f}" if name in percents else "" for name in sets]
+        rows.append((detector.short_name, parameters, *eers, str(licence)))
     numbers = range(1, 2 + len(sets))
     return "\n".join(aligned(rows, right=tuple(numbers)))
 
@@ -217,14 +224,6 @@ def _names(detectors: Sequence[KnownDetector]) -> str:
     rows: list[Sequence[str]] = [("detector", "licence")]
     rows += [(detector.short_name, detector.licence or "") for detector in detectors]
     return "\n".join(aligned(rows))
-
-
-def _eers_on(detector: KnownDetector, sets: Iterable[str]) -> list[str]:
-    """Return the first EER that is stated on each set, '' where none is."""
-    percents: dict[str, float] = {}
-    for eer in detector.eers:
-        percents.setdefault(eer.evaluation_set, eer.percent)
-    return [f"{percents[name]:.2f}" if name in percents else "" for name in sets]
 
 
 def _size(detector: KnownDetector) -> str:
@@ -241,11 +240,6 @@ def _speed(detector: KnownDetector) -> str:
     if seconds is None:
         return "time on a CPU not measured"
     return f"{seconds:.0f} s of a processor per minute of audio ({MEASURED_ON})"
-
-
-def _indented(text: str) -> list[str]:
-    indent = "    "
-    return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _details(detector: KnownDetector) -> str:
@@ -267,7 +261,11 @@ def _details(detector: KnownDetector) -> str:
         "use": detector.command,
         "paper": detector.paper,
     }
-    lines = [_shown_name(detector)]
+    # As commands take it.
+    name = f"hub:{detector.name}" if detector.on_hub else detector.name
+    if detector.name == ARCHITECTURE:
+        name = f"{detector.name}, which comes with ASDF as {SMALL}"
+    lines = [name]
     for label, text in rows.items():
         first, *others = wrap(text, _TEXT_WIDTH, break_on_hyphens=False, break_long_words=False)
         lines.append(f"  {label:<{_LABEL_WIDTH}}{first}")
@@ -289,10 +287,3 @@ def _eer_lines(detector: KnownDetector) -> list[str]:
         lines += wrap(heading, _TEXT_WIDTH, initial_indent="  ", subsequent_indent="  ")
         lines += aligned(rows, right=(1,))
     return lines
-
-
-def _shown_name(detector: KnownDetector) -> str:
-    """Return the name as commands take it."""
-    if detector.name == ARCHITECTURE:
-        return f"{detector.name}, which comes with ASDF as {SMALL}"
-    return f"hub:{detector.name}" if detector.on_hub else detector.name

@@ -38,12 +38,11 @@ from asdf.commands.launch_options import LaunchOptions, check_options
 from asdf.commands.launch_results import check_outputs, show_left_out, write_results
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
-from asdf.distributed.launchers import Launch, read_launch
+from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
 from asdf.launcher import (
     Job,
-    Plan,
     PointOptions,
     Slots,
     Table,
@@ -72,14 +71,7 @@ def main(arguments: list[str]) -> int:
         sbatch_options = arguments[index + 1 :]
         arguments = arguments[:index]
     args = COMMAND.read(arguments)
-    if not hasattr(os, "killpg"):
-        raise UsageError(
-            "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
-            "or macOS (on Windows, in WSL), or start the runs one by one with `python run.py`."
-        )
-    recipe = _find_recipe(args.recipe)
-    # Under srun every task would launch all the runs, in the same folders.
-    _refuse_several_launchers(read_launch())
+    recipe = _check_start(args.recipe)
     check_options(args, sbatch_options)
     check_outputs(args.report, args.latex)
     command = parse_command_line(list(args.words), "")
@@ -93,7 +85,13 @@ def main(arguments: list[str]) -> int:
     launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
     plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
     if args.dry_run:
-        return _show_plan(plan, recipe)
+        # With what of it is done.
+        planned = [plain_job(run, recipe) for run in plan.runs]
+        for job in planned:
+            job.restore_state()
+        show(plan.describe())
+        show(list_runs(planned))
+        return 0
     jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
         show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
@@ -108,14 +106,30 @@ def main(arguments: list[str]) -> int:
     return status
 
 
-def _show_plan(plan: Plan, recipe: Path) -> int:
-    """Show what would be run, and what of it is done."""
-    jobs = [plain_job(run, recipe) for run in plan.runs]
-    for job in jobs:
-        job.restore_state()
-    show(plan.describe())
-    show(list_runs(jobs))
-    return 0
+def _check_start(path: str) -> Path:
+    """Return the recipe at `path` of a launch that can be started here, and that is the only one.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not hasattr(os, "killpg"):
+        raise UsageError(
+            "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
+            "or macOS (on Windows, in WSL), or start the runs one by one with `python run.py`."
+        )
+    recipe = Path(path).resolve()
+    if not recipe.is_file():
+        # The folder of a recipe is what people name first.
+        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
+        raise UsageError(f"{path} is not a file: name the run.py of a recipe{suggestion}")
+    # Under srun every task would launch all the runs, in the same folders.
+    launch = read_launch()
+    if launch.size > 1:
+        raise UsageError(
+            f"{launch.launcher} started {launch.size} launches of the same configs: start a single "
+            "launch, for instance with srun --ntasks=1; it starts the processes of its runs itself."
+        )
+    return recipe
 
 
 def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool) -> int:
@@ -134,20 +148,3 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool)
         return 130
     # A requested stop is no failure: the same command goes on.
     return int(any(job.state == "failed" for job in jobs))
-
-
-def _find_recipe(path: str) -> Path:
-    recipe = Path(path).resolve()
-    if not recipe.is_file():
-        # The folder of a recipe is what people name first.
-        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
-        raise UsageError(f"{path} is not a file: name the run.py of a recipe{suggestion}")
-    return recipe
-
-
-def _refuse_several_launchers(launch: Launch) -> None:
-    if launch.size > 1:
-        raise UsageError(
-            f"{launch.launcher} started {launch.size} launches of the same configs: start a single "
-            "launch, for instance with srun --ntasks=1; it starts the processes of its runs itself."
-        )

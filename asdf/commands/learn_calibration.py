@@ -90,10 +90,17 @@ def learn_calibration(
         AsdfError: as `calibrate`.
     """
     scores = learnt_from.scores
-    cllrs = _compare_methods(learnt_from)
+    units = learnt_from.speaker_count
+    # Cross-validated, of each method.
+    cllrs: dict[str, float | None]
+    try:
+        folds: Folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
+    except AsdfError:
+        cllrs = {}
+    else:
+        cllrs = {name: calibrated_cllr(scores, folds, name, units) for name in METHODS}
     if method == AUTO:
         method = _choose_method(cllrs)
-    units = learnt_from.speaker_count
     calibration = calibrate(scores.bona_fide, scores.spoof, cost, method, units)
     return Learnt(describe_set(calibration, learnt_from, cllrs.get(method)), cllrs)
 
@@ -122,17 +129,6 @@ def describe_set(
         where=learnt_from.where,
         chose_network=learnt_from.chose_network,
     )
-
-
-def _compare_methods(learnt_from: CalibrationSet) -> dict[str, float | None]:
-    """Return the cross-validated Cllr of each method; none where folds cannot be made."""
-    scores = learnt_from.scores
-    try:
-        folds: Folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
-    except AsdfError:
-        return {}
-    units = learnt_from.speaker_count
-    return {method: calibrated_cllr(scores, folds, method, units) for method in METHODS}
 
 
 def _choose_method(cllrs: Mapping[str, float | None]) -> str:

@@ -211,20 +211,23 @@ def _locate(
     for index, name in enumerate(reference.trials.ids):
         if index not in scored:
             unscored.append(name)
+    _report_others(unknown, unscored, args)
+    return recordings, speakers if all(speakers) else None
+
+
+def _report_others(unknown: list[str], unscored: list[str], args: LocaliseOptions) -> None:
+    """Report the recordings that only one of the files has; an error unless they are ignored."""
     for names, has, lacks in (
         (unknown, args.frames, args.reference),
         (unscored, args.reference, args.frames),
     ):
-        if names:
-            _report_others(names, f"{has} has", f"{lacks} does not", args.ignore_others)
-    return recordings, speakers if all(speakers) else None
-
-
-def _report_others(names: list[str], has: str, lacks: str, is_allowed: bool) -> None:
-    what = f"{has} {len(names):,} recordings that {lacks}: {quoted_and_more(names, _SHOWN)}."
-    if not is_allowed:
-        raise AsdfError(f"{what} --ignore-others leaves them out.")
-    show_error(f"left out: {what}")
+        if not names:
+            continue
+        shown = quoted_and_more(names, _SHOWN)
+        what = f"{has} has {len(names):,} recordings that {lacks} does not: {shown}."
+        if not args.ignore_others:
+            raise AsdfError(f"{what} --ignore-others leaves them out.")
+        show_error(f"left out: {what}")
 
 
 def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class RobustnessOptions(WeightsOptions):
     noise: Path | None = option("folder with recordings of noise", metavar="FOLDER")
     music: Path | None = option("folder with music (synthesised)", metavar="FOLDER")
     rooms: Path | None = option("folder with impulse responses of rooms", metavar="FOLDER")
+    encodec: Path | None = option("folder of transformers' EncodecModel", metavar="FOLDER")
     folder: Path | None = option(
         "what paths in the list are relative to (its folder); where the recordings of a protocol "
         "or a corpus are"
@@ -153,7 +154,13 @@ def _material(args: RobustnessOptions, trials: TrialList) -> Material:
     from asdf.robustness import Material
 
     speech = tuple(str(trials.path(index)) for index in range(len(trials)))
-    return Material(speech, _files(args.noise), _files(args.music), _files(args.rooms))
+    return Material(
+        speech,
+        noise=_files(args.noise),
+        music=_files(args.music),
+        rooms=_files(args.rooms),
+        encodec=str(args.encodec or ""),
+    )
 
 
 def _files(folder: Path | None) -> tuple[str, ...]:

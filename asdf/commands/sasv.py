@@ -191,10 +191,16 @@ def main(arguments: list[str]) -> int:
     cost = _read_cost(args)
     _check(args)
     screen = text_stream(_outputs(args))
-    systems = _read_systems(args)
+    keys = read_sasv_keys(args.keys) if args.keys else None
+    if keys is not None and args.cm and args.asv:
+        systems = [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
+    else:
+        systems = []
+        for system in named_systems(args.scores):
+            systems.append(_Scored(system.name, _read_scores(system.path, keys)))
     if args.fuse:
         systems = _fuse(args, systems[0], cost)
-    summaries = [_summarise(args, system, cost) for system in systems]
+    summaries = [_summarise(args, scored, cost) for scored in systems]
     scores = systems[-1].scores
     write_outputs(
         [
@@ -217,17 +223,6 @@ def main(arguments: list[str]) -> int:
     if args.output:
         show(f"written to {output_name(args.output)}: {len(scores.trials)} trials", screen)
     return 0
-
-
-def _read_systems(args: SasvOptions) -> list[_Scored]:
-    """Return the scores of each system, with known kinds of trials."""
-    keys = read_sasv_keys(args.keys) if args.keys else None
-    if keys is not None and args.cm and args.asv:
-        return [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
-    systems = []
-    for system in named_systems(args.scores):
-        systems.append(_Scored(system.name, _read_scores(system.path, keys)))
-    return systems
 
 
 def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:

@@ -171,7 +171,13 @@ def name_network(args: ScoreOptions) -> ScoreOptions:
     """
     # The most likely slips are found here, before the seconds that importing torch takes.
     for word in args.recordings:
-        if not _is_network(word):
+        path = Path(word)
+        is_network = path.suffix.lower() in SUFFIXES
+        if path.exists():
+            is_network = is_network and not path.is_dir()
+        else:
+            is_network = is_network or word == SMALL or word.startswith(PREFIX)
+        if not is_network:
             continue
         if _is_recording(args.network):
             raise UsageError(
@@ -185,13 +191,6 @@ def name_network(args: ScoreOptions) -> ScoreOptions:
     if not _is_recording(args.network):
         return args
     return replace(args, network=SMALL, recordings=(args.network, *args.recordings))
-
-
-def _is_network(word: str) -> bool:
-    path = Path(word)
-    if path.exists():
-        return path.suffix.lower() in SUFFIXES and not path.is_dir()
-    return path.suffix.lower() in SUFFIXES or word == SMALL or word.startswith(PREFIX)
 
 
 def _is_recording(word: str) -> bool:

@@ -49,7 +49,10 @@ def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) ->
     labels = {_ROWS - 1: f"{high:.2f}", 0: f"{low:.2f}"}
     lines = []
     for row in reversed(range(_ROWS)):
-        cells = _draw_row(row, heights, columns_per_window)
+        cells = ""
+        for height in heights:
+            filled_eighths = min(8, max(0, height - 8 * row))
+            cells += _BLOCKS[filled_eighths] * columns_per_window
         if row == dotted_row:
             cells = cells.replace(" ", "·")
         lines.append(f"  {labels.get(row, ''):>9} | {cells}".rstrip())
@@ -59,15 +62,6 @@ def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) ->
     end_column = max(width - 4, len(end) + 1)
     lines.append(f"  {'':>9}   0:00{end:>{end_column}}")
     return "\n".join(lines)
-
-
-def _draw_row(row: int, heights: Sequence[int], columns_per_window: int) -> str:
-    """Return a row of the text, the lowest one being 0; `heights` are in eighths of a row."""
-    cells = ""
-    for height in heights:
-        filled_eighths = min(8, max(0, height - 8 * row))
-        cells += _BLOCKS[filled_eighths] * columns_per_window
-    return cells
 
 
 @dataclass(frozen=True, eq=False)

@@ -260,8 +260,18 @@ class Results:
                 f"{self.failed} of {len(self._recordings)} recordings could not be scored"
             )
         if isinstance(self._entries, Journal):
-            self._write_pictures()
-            self._write_segments()
+            tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
+            count = 0
+            if tables:
+                count = write_pictures(tables[0], self._heading, self._known_lines())
+            if count:
+                self._screen.say(f"pictures next to {tables[0]}: {count}")
+            segments = self._outputs.segments
+            if segments is not None:
+                segments.write(self._heading.network, self._known_lines)
+                count = segments.write_pictures(self._known_lines())
+                written = f"{segments.rttm} and {segments.json} are written"
+                self._screen.say(f"{written}, and {count} pictures")
             # Last: until the outputs are written it is the only copy of the scores.
             self._entries.remove()
         self._screen.summarise()
@@ -341,22 +351,6 @@ class Results:
     def _close_streams(self) -> None:
         self._live = []
         self._streams.close()
-
-    def _write_pictures(self) -> None:
-        tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
-        if tables:
-            count = write_pictures(tables[0], self._heading, self._known_lines())
-            if count:
-                self._screen.say(f"pictures next to {tables[0]}: {count}")
-
-    def _write_segments(self) -> None:
-        segments = self._outputs.segments
-        if segments is None:
-            return
-        network = self._heading.network
-        segments.write(network, self._known_lines)
-        count = segments.write_pictures(self._known_lines())
-        self._screen.say(f"{segments.rttm} and {segments.json} are written, and {count} pictures")
 
     def _write_scores(self, path: Path, scored: HowScored) -> None:
         if self.failed:

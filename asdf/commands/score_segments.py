@@ -77,7 +77,13 @@ class SegmentOutputs:
                     file.write(between + json.dumps(_entry(line, line.result.frames)))
                     between = ",\n"
             file.write("\n ]\n}\n")
-        write_rttm(self.rttm, _timed_by_name(lines()))
+        by_path = {}
+        for line in lines():
+            if line.result.frames is not None:
+                by_path[line.result.name] = Timed(tuple(line.spoofed), line.result.frames.seconds)
+        # By bare name, as corpora have them, or by path where two have one name.
+        bare = {bare_name(path): timed for path, timed in by_path.items()}
+        write_rttm(self.rttm, bare if len(bare) == len(by_path) else by_path)
 
     def write_pictures(self, lines: Iterable[Line]) -> int:
         """Write pictures of the first recordings; return how many."""
@@ -136,16 +142,6 @@ def _entry(line: Line, frames: FrameScores) -> dict[str, Any]:
         "spoofed": [list(segment) for segment in line.spoofed],
         "scores": frames.scores.tolist(),
     }
-
-
-def _timed_by_name(lines: Iterable[Line]) -> dict[str, Timed]:
-    """Return the parts by bare name, as corpora have them, or by path where two have one name."""
-    by_path = {}
-    for line in lines:
-        if line.result.frames is not None:
-            by_path[line.result.name] = Timed(tuple(line.spoofed), line.result.frames.seconds)
-    bare = {bare_name(path): timed for path, timed in by_path.items()}
-    return bare if len(bare) == len(by_path) else by_path
 
 
 def _draw(line: Line, threshold: float) -> str:

@@ -54,10 +54,10 @@ class TerminalLines:
         if self._has_verdicts:
             # The score of what has none is empty: its verdict says so already.
             colour = _AMBER if result.unlike else _COLOURS.get(verdict, _AMBER)
-            cells = [
-                self._colour(verdict, colour),
-                " " * _SCORE_WIDTH if result.error else cells[0],
-            ]
+            shown = verdict.ljust(_VERDICT_WIDTH)
+            if self._in_colour:
+                shown = f"\x1b[{colour}m{shown}\x1b[0m"
+            cells = [shown, " " * _SCORE_WIDTH if result.error else cells[0]]
             width += _VERDICT_WIDTH + len(_BETWEEN)
         columns = terminal_width(self._stream)
         name_width = max(_MIN_NAME, columns - width - len(_BETWEEN))
@@ -78,12 +78,6 @@ class TerminalLines:
         names = {ERROR: "not scored"}
         parts = [f"{count} {names.get(verdict, verdict)}" for verdict, count in counts.items()]
         return f"{total}: {', '.join(parts)}"
-
-    def _colour(self, verdict: str, colour: str) -> str:
-        padded = verdict.ljust(_VERDICT_WIDTH)
-        if not self._in_colour:
-            return padded
-        return f"\x1b[{colour}m{padded}\x1b[0m"
 
 
 def terminal_width(stream: TextIO) -> int:

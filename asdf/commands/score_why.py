@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +59,11 @@ class WhyOutputs:
         work = {**self.work, "paths": list(paths)}
         failed = 0
         pictures = _picture_names(self.base.name, names)
-        with closing(Journal(self.json, work, len(paths), self._holds(paths))) as journal:
+
+        def still_holds(entry: dict[str, Any]) -> bool:
+            return bool(entry["stamp"] == stamp_of(paths[entry["index"]]))
+
+        with closing(Journal(self.json, work, len(paths), still_holds)) as journal:
             for index, path in enumerate(paths):
                 if index in journal:
                     continue
@@ -96,9 +100,6 @@ class WhyOutputs:
         write_text(svg, explanation_svg(explanation))
         entry = {**explanation.entry(), "picture": svg.name}
         journal.add(index, {"why": entry, "stamp": stamp_of(path)})
-
-    def _holds(self, paths: Sequence[str]) -> Callable[[dict[str, Any]], bool]:
-        return lambda entry: entry["stamp"] == stamp_of(paths[entry["index"]])
 
 
 def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> WhyOutputs | None:

@@ -65,18 +65,16 @@ def check_networks_of(
                 f"{path} was made with {right}, and {network} stands in its place: networks and "
                 "score files are in different orders. Name them in the same order."
             )
-        _check_by_scoring(network, path, own, folder, digest_differs=_states_network(path))
-
-
-def _states_network(path: Path) -> bool:
-    return descriptor_of(path) is None and how_scored(path).network is not None
+        differs = descriptor_of(path) is None and how_scored(path).network is not None
+        _check_by_scoring(network, path, own, folder, digest_differs=differs)
 
 
 def _check_by_scoring(
     network: str, path: Path, scores: Scores, folder: Path | None, *, digest_differs: bool
 ) -> None:
     """Score two recordings of a score file with a network, and compare."""
-    chosen = _two_trials(scores)
+    # The trials with the lowest and the highest score, which differ most.
+    chosen = [int(np.argmin(scores.scores)), int(np.argmax(scores.scores))]
     recordings = locate_recordings([scores.ids[index] for index in chosen], path, folder)
     reason = "recordings of its trials were not found; --folder says where they lie"
     if recordings is not None:
@@ -101,11 +99,6 @@ def _check_by_scoring(
         f"warning: it was not checked that {input_name(path)} was made with {network}: {reason}. "
         f"{likely}LLRs from the scores of another network mean nothing."
     )
-
-
-def _two_trials(scores: Scores) -> list[int]:
-    """Return the trials with the lowest and the highest score, which differ most."""
-    return [int(np.argmin(scores.scores)), int(np.argmax(scores.scores))]
 
 
 def locate_recordings(ids: Sequence[str], path: Path, folder: Path | None) -> list[Path] | None:

@@ -84,7 +84,8 @@ def split_trials(
         AsdfError: a list would have no trial.
     """
     groups = _groups(trials)
-    strata = _strata(trials)
+    attacks = trials.columns.get("attack") or [""] * len(trials)
+    strata: list[_Stratum] = list(zip(trials.labels.tolist(), attacks, strict=True))
     lists = []
     for name, share in shares.items():
         lists.append(_List(name, share, Counter(strata)))
@@ -118,11 +119,6 @@ def _groups(trials: TrialList) -> list[list[int]]:
         is_known = speaker not in ("", "-")
         groups[(speaker, "") if is_known else ("", trials.ids[index])].append(index)
     return [groups[key] for key in sorted(groups)]
-
-
-def _strata(trials: TrialList) -> list[_Stratum]:
-    attacks = trials.columns.get("attack") or [""] * len(trials)
-    return list(zip(trials.labels.tolist(), attacks, strict=True))
 
 
 def columns_from_names(

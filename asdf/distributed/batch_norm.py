@@ -100,7 +100,12 @@ class _Synchronised(Function):
         momentum: float,
     ) -> Tensor:
         x_BC = _as_laid_out(x_BC)
-        mean_C, invstd_C = _statistics(x_BC, eps)
+        # At least in float32.
+        if x_BC.is_cuda:
+            mean_C, invstd_C = torch.batch_norm_stats(x_BC, eps)
+        else:
+            variance_C, mean_C = torch.var_mean(_full(x_BC), _others(x_BC), correction=0)
+            invstd_C = (variance_C + eps).rsqrt()
         # The count travels as a float with the rest: a second exchange would cost as much again.
         count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
         all_R = _gather(torch.cat([mean_C, invstd_C, count_1]))
@@ -117,7 +122,11 @@ class _Synchronised(Function):
         )
         # CUDA's kernels take the counts as floats going forward, and as int32 going back.
         ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R1[:, 0].to(torch.int32))
-        return _normalise(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
+        if x_BC.is_cuda:
+            return torch.batch_norm_elemt(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
+        scale_C = invstd_C * weight_C
+        normalised_BC = (x_BC - _wide(mean_C, x_BC)) * _wide(scale_C, x_BC) + _wide(bias_C, x_BC)
+        return normalised_BC.to(x_BC.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_BC: Tensor) -> Any:
@@ -161,15 +170,6 @@ def _as_laid_out(x_BC: Tensor) -> Tensor:
 # written out.
 
 
-def _statistics(x_BC: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return mean and 1 / sqrt(variance + eps) of each channel, at least in float32."""
-    if x_BC.is_cuda:
-        mean_C, invstd_C = torch.batch_norm_stats(x_BC, eps)
-        return mean_C, invstd_C
-    variance_C, mean_C = torch.var_mean(_full(x_BC), _others(x_BC), correction=0)
-    return mean_C, (variance_C + eps).rsqrt()
-
-
 def _combine(
     x_BC: Tensor,
     means_RC: Tensor,
@@ -198,21 +198,6 @@ def _combine(
         unbiased_C = variance_C * total / (total - 1)
         running_var_C.lerp_(unbiased_C.to(running_var_C.dtype), momentum)
     return mean_C.to(means_RC.dtype), (variance_C + eps).rsqrt().to(means_RC.dtype)
-
-
-def _normalise(
-    x_BC: Tensor,
-    weight_C: Tensor,
-    bias_C: Tensor,
-    mean_C: Tensor,
-    invstd_C: Tensor,
-    eps: float,
-) -> Tensor:
-    if x_BC.is_cuda:
-        return torch.batch_norm_elemt(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
-    scale_C = invstd_C * weight_C
-    normalised_BC = (x_BC - _wide(mean_C, x_BC)) * _wide(scale_C, x_BC) + _wide(bias_C, x_BC)
-    return normalised_BC.to(x_BC.dtype)
 
 
 def _reduce(

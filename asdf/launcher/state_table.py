@@ -69,10 +69,19 @@ class Table:
 
     def _draw(self, jobs: Sequence[Job]) -> None:
         columns, height = shutil.get_terminal_size()
-        rows = []
-        for row in _rows_that_fit(jobs, height):
-            # A longer line would wrap, and the way up over it would be one line short.
-            rows.append(printable(row, one_line=True)[: columns - 1])
+        # Below the table stand the cursor and a prompt. What did not fit could not be drawn over.
+        max_rows = max(height - 2, 1)
+        fits = len(jobs) <= max_rows
+        shown: Sequence[Job] = jobs
+        if not fits:
+            by_interest = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))
+            shown = by_interest[: max_rows - 1]
+        width = max(len(job.label) for job in jobs)
+        texts = [_row(job, width) for job in shown]
+        if not fits:
+            texts.append(_counts(jobs))
+        # A longer line would wrap, and the way up over it would be one line short.
+        rows = [printable(text, one_line=True)[: columns - 1] for text in texts]
         if rows == self._drawn:
             return
         parts = [_UP.format(len(self._drawn))] if self._drawn else []
@@ -132,17 +141,6 @@ def shown_path(path: Path) -> str:
     """Return a path as short as it can be typed in the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
-
-
-def _rows_that_fit(jobs: Sequence[Job], height: int) -> list[str]:
-    """Return a row per job; of too many, the most interesting, and how many are in each state."""
-    # Below the table stand the cursor and a prompt. What did not fit could not be drawn over.
-    max_rows = max(height - 2, 1)
-    width = max(len(job.label) for job in jobs)
-    if len(jobs) <= max_rows:
-        return [_row(job, width) for job in jobs]
-    shown = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))[: max_rows - 1]
-    return [*(_row(job, width) for job in shown), _counts(jobs)]
 
 
 def _row(job: Job, width: int) -> str:

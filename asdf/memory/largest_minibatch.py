@@ -42,7 +42,11 @@ def largest_minibatch(
 
     def fits(size: int) -> bool:
         if size not in peaks:
-            peaks[size] = _peak(case, size) + OUTSIDE_ALLOCATOR
+            settings = copy.deepcopy(case.settings)
+            settings.network.minibatch_size = size
+            settings.network.global_minibatch_size = None
+            memory = training_memory(replace(case, settings=settings))
+            peaks[size] = memory.peak + OUTSIDE_ALLOCATOR
         return peaks[size] <= total
 
     if not fits(1):
@@ -77,14 +81,3 @@ def describe_largest(
         f"{in_gibibytes(found.peak)}; network.minibatch_size={found.size}, or less where others "
         "use the GPU too"
     )
-
-
-def _peak(
-    case: Case,
-    size: int,
-) -> int:
-    """Return the bytes that a step with minibatches of a size takes of torch's allocator."""
-    settings = copy.deepcopy(case.settings)
-    settings.network.minibatch_size = size
-    settings.network.global_minibatch_size = None
-    return training_memory(replace(case, settings=settings)).peak

@@ -32,9 +32,7 @@ def is_sound(entry: Mapping[str, Any]) -> bool:
         set(_ALWAYS) <= set(entry) <= _NAMES
         and _has_sound_texts(entry)
         and _has_sound_numbers(entry)
-        and _has_sound_bounds(entry)
         and _has_sound_knots(entry)
-        and _has_sound_replicates(entry)
         and ("home" not in entry or read_home(entry["home"]) is not None)
     )
 
@@ -56,28 +54,22 @@ def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
     # The threshold at the EER has no costs, that of costs has all of them.
     if all(entry[name] is None for name in _COSTS):
         numbers -= set(_COSTS)
-    if not _are_finite([entry[name] for name in numbers]):
+    if not _are_finite([entry[name] for name in numbers]) or entry["scale"] <= 0:
         return False
-    return bool(entry["scale"] > 0)
-
-
-def _has_sound_bounds(entry: Mapping[str, Any]) -> bool:
     if set(_BOUNDS).isdisjoint(entry):
         return True
     return set(_BOUNDS) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
 
 
 def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
-    if set(_KNOTS).isdisjoint(entry):
-        return True
-    scores: Any = entry.get("map_scores")
-    llrs: Any = entry.get("map_llrs")
-    if not _are_finite(scores) or not _are_finite(llrs):
-        return False
-    return len(scores) == len(llrs) >= 2 and _rises(scores) and _rises(llrs)
-
-
-def _has_sound_replicates(entry: Mapping[str, Any]) -> bool:
+    """Whether knots rise, where there are some, and replicates fit them."""
+    if not set(_KNOTS).isdisjoint(entry):
+        scores: Any = entry.get("map_scores")
+        llrs: Any = entry.get("map_llrs")
+        if not _are_finite(scores) or not _are_finite(llrs) or not len(scores) == len(llrs) >= 2:
+            return False
+        if not _rises(scores) or not _rises(llrs):
+            return False
     if "replicates" not in entry:
         return True
     rows = entry["replicates"]

@@ -305,7 +305,14 @@ def _compare(
 ) -> GroupStudy:
     measured = trials.eers(trials.group)
     drawn = _bootstrap(trials, replicates, seed, progress)
-    permuted = _permute(trials, replicates, seed, progress)
+    rng = np.random.default_rng([seed, 1])
+    blocks = trials.exchangeable()
+
+    def draw() -> Floats:
+        return trials.eers(trials.permuted(blocks, rng))
+
+    # EERs of groups and of the others with permuted groups, (replicates, 2, groups).
+    permuted = _repeat(draw, replicates, trials, progress)
     best = int(measured[0].argmin())
     worst = int(measured[0].argmax())
     counts = trials.speakers()
@@ -390,22 +397,6 @@ def _bootstrap(
         return trials.eers(trials.group, times[trials.unit])
 
     return _repeat(draw, replicates, trials, progress)
-
-
-def _permute(
-    trials: _Trials,
-    permutations: int,
-    seed: int,
-    progress: Callable[[int, int], None] | None,
-) -> Floats:
-    """Return EERs of groups and of the others with permuted groups, (permutations, 2, groups)."""
-    rng = np.random.default_rng([seed, 1])
-    blocks = trials.exchangeable()
-
-    def draw() -> Floats:
-        return trials.eers(trials.permuted(blocks, rng))
-
-    return _repeat(draw, permutations, trials, progress)
 
 
 def _repeat(

@@ -132,7 +132,14 @@ def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
     """
     cost = cllr(affine(bona_fide), affine(spoof))
     sigma = bi_gaussian_sigma(cost)
-    scores, levels = _class_balanced_levels(bona_fide, spoof)
+    sizes = np.array([bona_fide.size, spoof.size])
+    weights = np.repeat(0.5 / (sizes + 1), sizes)
+    both = np.concatenate([bona_fide, spoof])
+    scores, index = np.unique(both, return_inverse=True)
+    steps = np.bincount(index, weights)
+    remainder = 1 - steps.sum()
+    # Of each distinct score, between 0 and 1, with both classes of one weight.
+    levels = remainder / 2 + np.cumsum(steps) - steps / 2
     lowest = _mixture_quantile(levels[0], sigma)
     highest = _mixture_quantile(levels[-1], sigma)
     if scores.size < 3 or lowest >= highest:
@@ -148,17 +155,6 @@ def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
         tuple(knots[rises].tolist()),
         tuple(llrs[rises].tolist()),
     )
-
-
-def _class_balanced_levels(bona_fide: Floats, spoof: Floats) -> tuple[Floats, Floats]:
-    """Return the distinct scores and the level of each, between 0 and 1, with classes balanced."""
-    sizes = np.array([bona_fide.size, spoof.size])
-    weights = np.repeat(0.5 / (sizes + 1), sizes)
-    both = np.concatenate([bona_fide, spoof])
-    scores, index = np.unique(both, return_inverse=True)
-    steps = np.bincount(index, weights)
-    remainder = 1 - steps.sum()
-    return scores, remainder / 2 + np.cumsum(steps) - steps / 2
 
 
 def bi_gaussian_cllr(sigma: float) -> float:

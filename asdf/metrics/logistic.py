@@ -59,9 +59,15 @@ def fit_weights(
     scales = []
     for column in scores_NS.T:
         # Contiguous, so that numpy adds them up in the same order whatever the number of systems.
-        scale = _scale_of(np.ascontiguousarray(column))
-        columns.append((column - scale[0]) / scale[1])
-        scales.append(scale)
+        contiguous = np.ascontiguousarray(column)
+        centre = float(contiguous.mean())
+        spread = float(contiguous.std())
+        if spread == 0 or not math.isfinite(spread):
+            raise AsdfError(
+                "all scores are alike: there is nothing to calibrate. Did the training diverge?"
+            )
+        columns.append((column - centre) / spread)
+        scales.append((centre, spread))
     inputs = np.stack([*columns, np.ones(len(scores_NS))], axis=1)
 
     weights = np.where(is_bona_fide, prior, 1 - prior) / sizes
@@ -86,17 +92,6 @@ def fit_weights(
     if len(columns) > 1 and _are_apart(inputs @ solution, is_bona_fide, _TOUCHING):
         solution = fit(cautious)
     return _put_back(solution.tolist(), scales)
-
-
-def _scale_of(scores: Floats) -> tuple[float, float]:
-    """Return mean and standard deviation."""
-    centre = float(scores.mean())
-    spread = float(scores.std())
-    if spread == 0 or not math.isfinite(spread):
-        raise AsdfError(
-            "all scores are alike: there is nothing to calibrate. Did the training diverge?"
-        )
-    return centre, spread
 
 
 def _are_apart(scores: Floats, is_bona_fide: Flags, tolerance: float = 0.0) -> bool:

@@ -202,9 +202,7 @@ def summarise(  # noqa: PLR0913
             or labelled otherwise there, or the ASV scores leave the t-DCF undefined. The message
             begins with `name`.
     """
-    _check_scores(name, scores)
-    columns = joined_columns(known_columns(name, scores, trials), by)
-    scores = _with_attacks(scores, columns)
+    scores, columns = _checked(name, scores, trials, by)
     curve = DetCurve.of_scores(scores)
     conditions, left_out = _list_conditions(
         scores, columns, by, condition_replicates, seed, threshold=threshold
@@ -236,6 +234,21 @@ def summarise(  # noqa: PLR0913
     )
 
 
+def _checked(
+    name: str, scores: Scores, trials: TrialList | None, by: Sequence[str]
+) -> tuple[Scores, Mapping[str, Sequence[str]]]:
+    """Return scores with their attacks, and the columns of their trials."""
+    errors = find_errors(scores.labels, scores.scores, scores.ids)
+    if errors:
+        messages = " ".join(error.message for error in errors)
+        raise AsdfError(f"{name}: {messages}")
+    columns = joined_columns(known_columns(name, scores, trials), by)
+    # A column of '' alone knows no attack, and must not hide those of the score file.
+    if any(columns.get("attack", ())):
+        scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
+    return scores, columns
+
+
 def _find_about_set(
     trials: int,
     columns: Mapping[str, Sequence[str]],
@@ -248,13 +261,6 @@ def _find_about_set(
     return findings
 
 
-def _with_attacks(scores: Scores, columns: Mapping[str, Sequence[str]]) -> Scores:
-    # A column of '' alone knows no attack, and must not hide those of the score file.
-    if not any(columns.get("attack", ())):
-        return scores
-    return replace(scores, columns={**scores.columns, "attack": columns["attack"]})
-
-
 def _all_speakers(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the speaker of each trial; nothing unless all are known and some differ."""
     speakers = columns.get("speaker", ())
@@ -262,13 +268,6 @@ def _all_speakers(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
     if all(speakers) and len(frozenset(speakers)) > 1:
         return speakers
     return ()
-
-
-def _check_scores(name: str, scores: Scores) -> None:
-    errors = find_errors(scores.labels, scores.scores, scores.ids)
-    if errors:
-        messages = " ".join(error.message for error in errors)
-        raise AsdfError(f"{name}: {messages}")
 
 
 def _list_conditions(

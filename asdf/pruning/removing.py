@@ -22,7 +22,6 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.pruning.importance import Importance, prunable_front_end
-from asdf.settings.sections import Sections
 
 # Processors compute sizes that are multiples of it fastest.
 _MULTIPLE = 8
@@ -108,7 +107,9 @@ def pruned_network(
             "(front_end.layer), which would be another one. Leave --layers out."
         )
     after = _architecture(before, sizes)
-    smaller = _with_architecture(settings, after)
+    # All numbers are in the file: no pretrained weights fit the smaller network.
+    front_end_settings = replace(settings.front_end, architecture=after.to_text(), weights=None)
+    smaller = replace(settings, front_end=front_end_settings)
     made = build_network(smaller)
     state = _chosen_state(network.state_dict(), sizes)
     missing = [name for name in made.state_dict() if name not in state]
@@ -140,12 +141,6 @@ def _architecture(before: Architecture, sizes: Sizes) -> Architecture:
         feed_forward=len(sizes.units[0]),
         layers=len(sizes.layers),
     )
-
-
-def _with_architecture(settings: Sections, architecture: Architecture) -> Sections:
-    # All numbers are in the file: no pretrained weights fit the smaller network.
-    front_end = replace(settings.front_end, architecture=architecture.to_text(), weights=None)
-    return replace(settings, front_end=front_end)
 
 
 def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:

@@ -299,11 +299,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         # Of a dry run, which may lack some of them, the values in the others are not known.
         if has_training:
             training = training_lists(settings.recipe, training)
-        makes_copies = settings.vocoding.vocoders
-        joined = join_with_copies(training, settings) if makes_copies else join(training)
-        if learns_detection(settings):
-            check_both_classes(joined, "training", WITHOUT_SPOOFS)
-        _check_trained_once(training)
+        _check_trained(training, settings)
     validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
     if needs_training_lists(settings.recipe) and not has_training:
@@ -321,12 +317,15 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         check_both_classes(utterances, "an EER", _OF_ONE_CLASS, _OF_ONE_CLASS)
 
 
-def _check_trained_once(training: Sequence[TrialList]) -> None:
-    """Refuse lists that share recordings, such as 'asvspoof19' and 'asvspoof19:train'.
+def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
+    """Check the classes of training lists, and refuse lists that share recordings.
 
-    Raises:
-        AsdfError: two of the lists do.
+    Such are 'asvspoof19' and 'asvspoof19:train'.
     """
+    makes_copies = settings.vocoding.vocoders
+    joined = join_with_copies(training, settings) if makes_copies else join(training)
+    if learns_detection(settings):
+        check_both_classes(joined, "training", WITHOUT_SPOOFS)
     for first, second in combinations(training, 2):
         shared = count_shared(first, second)
         if shared:

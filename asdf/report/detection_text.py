@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from textwrap import fill
 
-from asdf.metrics.groups import GroupStudy
 from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
@@ -50,9 +50,7 @@ def summary_text(summary: Summary) -> str:
             lines += _condition_lines(summary, column)
         if summary.decisions:
             lines += ["", *_decision_lines(summary, column)]
-        for study in summary.groups:
-            if study.column == column:
-                lines += ["", *_group_lines(study)]
+        lines += _group_lines(summary, column)
     return "\n".join(lines)
 
 
@@ -125,13 +123,21 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     return as_lines(Table([*names, "mean", "pooled"], columns, column))
 
 
-def _group_lines(study: GroupStudy) -> list[str]:
-    """Return the groups of a column compared, in lines of 80 characters."""
-    lines = fill(gap_sentence(study), 80, initial_indent="  ", subsequent_indent="  ").split("\n")
-    for block in as_text(group_table(study)):
-        lines += ["", *block.split("\n")]
-    for sentence in remarks(study):
-        lines += fill(sentence, 80, initial_indent="  ", subsequent_indent="  ").split("\n")
+def _group_lines(summary: Summary, column: str) -> list[str]:
+    """Return the groups of a column compared, in lines of 80 characters; none where they are not.
+
+    An empty line comes first.
+    """
+    lines: list[str] = []
+    filled = partial(fill, width=80, initial_indent="  ", subsequent_indent="  ")
+    for study in summary.groups:
+        if study.column != column:
+            continue
+        lines += ["", *filled(gap_sentence(study)).split("\n")]
+        for block in as_text(group_table(study)):
+            lines += ["", *block.split("\n")]
+        for sentence in remarks(study):
+            lines += filled(sentence).split("\n")
     return lines
 
 

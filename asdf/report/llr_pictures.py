@@ -165,6 +165,11 @@ def _bin_words(bins: list[ReliabilityBin]) -> Callable[[float, float], str]:
 
 def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
     """Return the three pictures for a page."""
+    parts = []
+    for name, curve in systems.items():
+        counts = [f"{one.trials:,}" for one in reliability(curve)]
+        prefix = f"{name}: " if len(systems) > 1 else ""
+        parts.append(f"{prefix}{', '.join(counts)}")
     return [
         _figure(
             tippett_panel(systems),
@@ -186,7 +191,7 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
             "reliability",
             "Reliability",
             "Ratios with the odds of this set as the prior, against what was true; upright lines "
-            f"are 95 % intervals. {_counts_sentence(systems)}",
+            f"are 95 % intervals. Recordings per mark from left to right: {'; '.join(parts)}.",
         ),
     ]
 
@@ -195,12 +200,3 @@ def _figure(drawn: Drawn, kind: str, title: str, text: str) -> Figure:
     entries = [(line, name) for name, line in drawn.legend.items()]
     legends = [Legend("", entries)] if len(entries) > 1 else []
     return Figure(kind, title, text, [drawn.panel], css="canvas", legends=legends)
-
-
-def _counts_sentence(systems: Mapping[str, DetCurve]) -> str:
-    parts = []
-    for name, curve in systems.items():
-        counts = [f"{one.trials:,}" for one in reliability(curve)]
-        prefix = f"{name}: " if len(systems) > 1 else ""
-        parts.append(f"{prefix}{', '.join(counts)}")
-    return f"Recordings per mark from left to right: {'; '.join(parts)}."

@@ -134,7 +134,8 @@ def choose_conditions(
     known = BENCHMARKS.get(benchmark)
     if benchmark and known is None:
         raise UsageError(f"there is no benchmark {benchmark}: {', '.join(BENCHMARKS)} are known.")
-    of_names = {**(known.grades if known else _default_grades()), **(grades or {})}
+    own = {name: degradation.grades for name, degradation in DEGRADATIONS.items()}
+    of_names = {**(known.grades if known else own), **(grades or {})}
     chosen: list[Condition] = []
     left_out = {} if benchmark or only else dict(NOT_HERE)
     names = list(only) or list(of_names)
@@ -150,10 +151,6 @@ def choose_conditions(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UsageError(f"no degradation is left to measure. {reasons}")
     return Chosen(chosen, left_out, known.differs if known else ())
-
-
-def _default_grades() -> dict[str, tuple[float, ...]]:
-    return {name: degradation.grades for name, degradation in DEGRADATIONS.items()}
 
 
 def _wanted(

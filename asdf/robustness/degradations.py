@@ -29,6 +29,7 @@ from asdf.audio.speech import cut_to_speech, repeat_to
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.robustness import sounds
+from asdf.robustness.neural_codecs import code_and_decode, encodec_missing
 from asdf.settings.sections import SpeechActivity
 
 _TALKERS = 6
@@ -44,12 +45,14 @@ class Material:
     Attributes:
         speech: Recordings of the list, of which babble is made.
         noise, music, rooms: Recordings of folders that the user names; empty for none.
+        encodec: Folder of a neural codec; '' for none.
     """
 
     speech: tuple[str, ...] = ()
     noise: tuple[str, ...] = ()
     music: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
+    encodec: str = ""
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,15 @@ _ROWS = (
     _codec("a-law", "G.711 A-law at 8 kHz", 64),
     _codec("g722", "G.722: wide band telephones", 64),
     _codec("gsm", "GSM full rate", 13),
+    Degradation(
+        "encodec",
+        "codec",
+        "EnCodec, a neural codec: of --encodec",
+        "kbit/s",
+        (12, 6, 3),
+        lambda waveform, kbps, draw: code_and_decode(waveform, draw.material.encodec, kbps),
+        lambda material: encodec_missing(material.encodec),
+    ),
     Degradation(
         "landline",
         "chain",
@@ -451,6 +463,5 @@ FAMILIES = tuple(dict.fromkeys(row.family for row in _ROWS))
 
 NOT_HERE = {
     "amr-wb": "PyAV decodes AMR wide band, and brings no coder of it",
-    "encodec": "neural codecs need weights that are not part of any package",
 }
 """Degradations that the field measures and that are not offered, with the reason."""

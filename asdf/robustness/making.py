@@ -124,8 +124,11 @@ class Maker:
     def digest(self, condition: Condition) -> str:
         """Digest all that the copies of a condition follow from."""
         facts = [_VERSION, VERSION, condition.name, self._seed, self.list_digest]
-        for paths in (self._material.noise, self._material.music, self._material.rooms):
+        material = self._material
+        for paths in (material.noise, material.music, material.rooms):
             facts.append([_stamp(path) for path in paths])
+        if material.encodec:
+            facts.append([_stamp(str(path)) for path in sorted(Path(material.encodec).iterdir())])
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def make(self, condition: Condition) -> Iterator[tuple[int, int, str]]:
@@ -136,13 +139,17 @@ class Maker:
         known: list[tuple[int, int]] = []
         tasks: list[tuple[int, Task]] = []
         for index, target in enumerate(targets):
-            clipped = _clipped_samples(target)
-            if clipped is not None:
-                known.append((index, clipped))
+            comment = ""
+            # A copy that cannot be read does not exist.
+            with suppress(OSError, soundfile.LibsndfileError), soundfile.SoundFile(target) as file:
+                comment = file.comment
+            clipped = _CLIPPED.search(comment)
+            if clipped:
+                known.append((index, int(clipped[1])))
                 continue
             tasks.append((index, self._task(index, condition, target)))
-        for index, clipped in known:
-            yield index, clipped, ""
+        for index, count in known:
+            yield index, count, ""
         made = self._processes.compute(make, [task for _, task in tasks])
         for (index, _), result in zip(tasks, made, strict=True):
             yield index, *result
@@ -177,16 +184,6 @@ class Maker:
             shutil.rmtree(folder, ignore_errors=True)
             write_text(key, digest + "\n")
         remove_unfinished(folder)
-
-
-def _clipped_samples(path: Path) -> int | None:
-    """Return how many samples of a copy were clipped; None where it does not exist."""
-    try:
-        with soundfile.SoundFile(path) as file:
-            known = _CLIPPED.search(file.comment)
-    except (OSError, soundfile.LibsndfileError):
-        return None
-    return int(known[1]) if known else None
 
 
 def _stamp(path: str) -> str:

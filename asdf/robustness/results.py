@@ -57,7 +57,8 @@ def study_text(study: Study, left_out: Mapping[str, str]) -> str:
             judging_sentence(network, study.judging[network]),
             *as_text(condition_table(study, network)),
         ]
-    parts += _compared_text(study)
+    for caption, table in comparison_tables(study).items():
+        parts += [f"{caption}; below zero, the first of the two is better", *as_text(table)]
     parts += notes(study, left_out)
     return "\n\n".join(parts) + "\n"
 
@@ -65,13 +66,16 @@ def study_text(study: Study, left_out: Mapping[str, str]) -> str:
 def study_json(study: Study, left_out: Mapping[str, str], made_by: Mapping[str, Any]) -> str:
     """Return a study as JSON, with what made it."""
     bona_fide, spoof = study.counts
+    thresholds = {}
+    for name, judging in study.judging.items():
+        thresholds[name] = {"threshold": judging.threshold, "source": judging.source}
     return as_json(
         {
             "made_by": dict(made_by),
             "bona_fide": bona_fide,
             "spoof": spoof,
             "intervals_over": _over(study),
-            "thresholds": _threshold_records(study),
+            "thresholds": thresholds,
             "results": records(study),
             "comparisons": list(map(_comparison_record, study.compared)),
             "clipped_copies": study.clipped,
@@ -79,16 +83,6 @@ def study_json(study: Study, left_out: Mapping[str, str], made_by: Mapping[str, 
             "left_out_trials": study.left_out,
         }
     )
-
-
-def _threshold_records(study: Study) -> dict[str, Any]:
-    thresholds = {}
-    for name, judging in study.judging.items():
-        thresholds[name] = {
-            "threshold": judging.threshold,
-            "source": judging.source,
-        }
-    return thresholds
 
 
 def study_csv(study: Study) -> str:
@@ -250,13 +244,6 @@ def comparison_tables(study: Study) -> dict[str, Table]:
         ]
         tables[f"{second} less {first}"] = Table(labels, columns, "condition")
     return tables
-
-
-def _compared_text(study: Study) -> list[str]:
-    parts = []
-    for caption, table in comparison_tables(study).items():
-        parts += [f"{caption}; below zero, the first of the two is better", *as_text(table)]
-    return parts
 
 
 def lead(study: Study) -> str:

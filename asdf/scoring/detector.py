@@ -45,7 +45,7 @@ from asdf.scoring.speakers import (
 from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
-from asdf.scoring.window_threshold import WindowThreshold, read_window_threshold
+from asdf.scoring.window_threshold import read_window_threshold
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
 from asdf.shipped import SMALL
@@ -202,7 +202,11 @@ class Detector:
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
         search = None
         if parts:
-            learnt = self._window_threshold()
+            learnt = None
+            calibration = self.calibration
+            # Not beside a threshold of the user's.
+            if calibration is not None and self.threshold == calibration.threshold:
+                learnt = read_window_threshold(calibration.windows)
             search = make_search(self.length, self.window_samples, self.threshold, learnt)
         extras = opened.scorer.extras
         home = read_home(self.calibration.home) if self.calibration else None
@@ -441,13 +445,6 @@ class Detector:
             count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
             windows = track_windows(windows, named, count)
         return [self._hearing.summary.describe_window(window) for window in windows]
-
-    def _window_threshold(self) -> WindowThreshold | None:
-        """Return the calibration's threshold for windows; None beside a threshold of the user's."""
-        calibration = self.calibration
-        if calibration is None or self.threshold != calibration.threshold:
-            return None
-        return read_window_threshold(calibration.windows)
 
     def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
         requested = {EMBEDDING: embedding, "frames": frames}

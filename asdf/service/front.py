@@ -56,18 +56,15 @@ class Front:
         exchange = _Exchange(scope, receive, send)
         start_s = time.perf_counter()
         try:
-            app = self._refusing(scope) or self._app
+            app = self._app
+            try:
+                self._names.check(scope["method"], Headers(scope=scope))
+            except Refusal as refusal:
+                # Another site makes the request.
+                app = JSONResponse({"error": refusal.message}, refusal.status)
             await app(scope, exchange.receive, exchange.send)
         finally:
             self._note(scope, exchange, time.perf_counter() - start_s)
-
-    def _refusing(self, scope: Scope) -> ASGIApp | None:
-        """Return what refuses a request that another site makes; None where none does."""
-        try:
-            self._names.check(scope["method"], Headers(scope=scope))
-        except Refusal as refusal:
-            return JSONResponse({"error": refusal.message}, refusal.status)
-        return None
 
     def _note(self, scope: Scope, exchange: _Exchange, seconds: float) -> None:
         path = scope["path"] if scope["path"] in _PATHS else "other"
@@ -119,7 +116,14 @@ class _Exchange:
             message = {**message, "headers": self._complete(message.get("headers", []))}
         elif self._is_unread and not message.get("more_body", False):
             await self._send({**message, "more_body": True})
-            await self._drop_the_rest()
+            # What is still sent is dropped.
+            until_s = time.monotonic() + _DRAIN_S
+            while self._is_unread and not self._waits:
+                remaining_s = until_s - time.monotonic()
+                try:
+                    await asyncio.wait_for(self.receive(), max(0.0, min(_IDLE_S, remaining_s)))
+                except asyncio.TimeoutError:
+                    break
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
@@ -128,12 +132,3 @@ class _Exchange:
         added = {**_HEADERS, **({b"connection": b"close"} if self._is_unread else {})}
         missing = [(name, value) for name, value in added.items() if name not in stated]
         return [*headers, *missing]
-
-    async def _drop_the_rest(self) -> None:
-        until_s = time.monotonic() + _DRAIN_S
-        while self._is_unread and not self._waits:
-            remaining_s = until_s - time.monotonic()
-            try:
-                await asyncio.wait_for(self.receive(), max(0.0, min(_IDLE_S, remaining_s)))
-            except asyncio.TimeoutError:
-                return

@@ -225,11 +225,8 @@ class _BlockReader:
                 self._open.comments.append(line.comment)
         elif line.kind == "assignment":
             location = self._location(line)
-            if self._open is None:
-                self.collector.add(location, _no_config(line, self._ended))
-                # The rest of the paragraph is part of the same mistake.
-                self._open = Block("", (), location)
-            _append(self._open.assignments, line, location, self.collector)
+            open_ = self._open or self._begin_unnamed(line, location)
+            _append(open_.assignments, line, location, self.collector)
         elif HEADER.fullmatch(line.text):
             self._begin_block(line)
         else:
@@ -263,6 +260,21 @@ class _BlockReader:
         self._comments_above = []
         self._is_described = bool(block.comments)
 
+    def _begin_unnamed(self, line: Line, location: Location) -> Block:
+        """Report an assignment of no config, once for its paragraph; return a block to hold it."""
+        text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' belongs to no config"
+        ended = self._ended
+        problem = f"{text}; begin the block with a line that holds its name"
+        if ended is not None and ended.name:
+            line_number = ended.location.line
+            problem = (
+                f"{text}: a blank line above ended '{shortened(ended.name)}' (line {line_number}); "
+                "remove that line, or begin a block with a name"
+            )
+        self.collector.add(location, problem)
+        self._open = Block("", (), location)
+        return self._open
+
     def _refuse(self, line: Line) -> None:
         location = self._location(line)
         if self._open is None:
@@ -276,16 +288,6 @@ class _BlockReader:
 
 def _no_assignment(line: Line) -> str:
     return f"'{shortened(line.text)}' is not a line of the form section.name = value"
-
-
-def _no_config(line: Line, ended: Block | None) -> str:
-    text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' belongs to no config"
-    if ended is None or not ended.name:
-        return f"{text}; begin the block with a line that holds its name"
-    return (
-        f"{text}: a blank line above ended '{shortened(ended.name)}' (line {ended.location.line}); "
-        "remove that line, or begin a block with a name"
-    )
 
 
 def _append(

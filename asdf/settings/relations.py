@@ -28,7 +28,6 @@ from asdf.settings.sections import (
     RawBoost,
     Sections,
     Source,
-    SpeechActivity,
     Vocoding,
 )
 
@@ -127,8 +126,14 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora, sections.prompt)
     yield from _of_chain(sections.augmentation)
-    if has_frames:
-        yield from _of_frames(network, sections.sad)
+    # The label of a frame is that of the samples in it. What moves speech in time, so that this
+    # would no longer be known, is refused, in scoring as well.
+    if has_frames and network.max_cut_proportion:
+        relation = "cuts the last frames of recordings off, and contradicts"
+        yield Contradiction("network.max_cut_proportion", relation, _ENABLED)
+    if has_frames and sections.sad.mode != "off":
+        relation = "cuts parts out of recordings, so that frames would be at other times, against"
+        yield Contradiction("sad.mode", relation, _ENABLED)
     # What only training minds does not keep a command that only scores from running.
     if not sections.recipe.execute_stage(1):
         return
@@ -146,13 +151,20 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
         relation = "saves no network for the stages after 1, and contradicts"
         yield Contradiction("network.rate_test_steps", relation, "recipe.end_stage")
     yield from _of_ends(network, front_end, sections.back_end)
-    yield from _of_clips(network, sections.back_end)
+    named = sections.back_end.back_end_class or ""
+    classes = (network.network_class, BACK_ENDS.get(named, named))
+    samples = sections.back_end.sls_samples
+    if set(classes) & set(OF_ONE_LENGTH) and network.train_clip_size != samples:
+        relation = f"takes clips of back_end.sls_samples = {samples} only, not of"
+        yield Contradiction("network.network_class", relation, "network.train_clip_size")
     yield from _of_scores(network, sections.loss)
     has_terms = has_frames or sections.distillation.teacher is not None
     yield from _of_sources(network, sections.source, sections.loss, has_terms)
     if sections.distillation.teacher is not None:
         yield from _of_distillation(sections.distillation, computing, front_end)
-    yield from _of_vocoding(sections.vocoding)
+    if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
+        relation = "leaves no spoofs to train on, since no vocoder is named in"
+        yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
     if has_frames:
         yield from _of_trained_frames(network, sections.back_end, augmentation)
     if front_end.cache_features:
@@ -166,26 +178,6 @@ def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
         if part in augmentation.chain and not getattr(augmentation, source):
             relation = f"names '{part}', which needs more than"
             yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
-
-
-def _of_vocoding(vocoding: Vocoding) -> Iterator[Contradiction]:
-    if not vocoding.vocoders and not vocoding.corpus_spoofs:
-        relation = "leaves no spoofs to train on, since no vocoder is named in"
-        yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
-
-
-def _of_frames(network: Network, sad: SpeechActivity) -> Iterator[Contradiction]:
-    """Yield what contradicts `localisation.enabled`, in scoring as well.
-
-    The label of a frame is that of the samples in it. What moves speech in time, so that this would
-    no longer be known, is refused.
-    """
-    if network.max_cut_proportion:
-        relation = "cuts the last frames of recordings off, and contradicts"
-        yield Contradiction("network.max_cut_proportion", relation, _ENABLED)
-    if sad.mode != "off":
-        relation = "cuts parts out of recordings, so that frames would be at other times, against"
-        yield Contradiction("sad.mode", relation, _ENABLED)
 
 
 def _of_trained_frames(
@@ -373,15 +365,6 @@ def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterat
     elif back_end.back_end_class is not None and network_class.startswith("asdf.networks."):
         relation = f"has a back end of its own ({COMPOSED} has any), and so cannot have that of"
         yield Contradiction("network.network_class", relation, "back_end.back_end_class")
-
-
-def _of_clips(network: Network, back_end: BackEnd) -> Iterator[Contradiction]:
-    named = back_end.back_end_class or ""
-    classes = (network.network_class, BACK_ENDS.get(named, named))
-    samples = back_end.sls_samples
-    if set(classes) & set(OF_ONE_LENGTH) and network.train_clip_size != samples:
-        relation = f"takes clips of back_end.sls_samples = {samples} only, not of"
-        yield Contradiction("network.network_class", relation, "network.train_clip_size")
 
 
 def _of_caching(

@@ -19,7 +19,6 @@ import gc
 import random
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -137,11 +136,15 @@ class GraphedPasses:
         if not self._gives_up:
             self._pairs[self._adds] = self._capture_checked()
             return
-        before = _host_generators()
+        of_torch = torch.get_rng_state()
+        of_numpy = np.random.get_state()
+        of_python = random.getstate()
         try:
             self._pairs[self._adds] = self._capture_checked()
         except (UsageError, torch.OutOfMemoryError) as error:
-            _set_host_generators(before)
+            torch.set_rng_state(of_torch)
+            np.random.set_state(of_numpy)
+            random.setstate(of_python)
             self._give_up(str(error).partition("\n")[0])
 
     def _give_up(self, reason: str) -> None:
@@ -238,17 +241,6 @@ def _has_room(device: torch.device) -> bool:
     # They compute in memory of their own: as much as a step took so far.
     step = torch.cuda.max_memory_allocated(device) - held
     return free + cached - step >= total / 4
-
-
-def _host_generators() -> tuple[Tensor, Any, Any]:
-    return torch.get_rng_state(), np.random.get_state(), random.getstate()
-
-
-def _set_host_generators(states: tuple[Tensor, Any, Any]) -> None:
-    of_torch, of_numpy, of_python = states
-    torch.set_rng_state(of_torch)
-    np.random.set_state(of_numpy)
-    random.setstate(of_python)
 
 
 def _host_draws() -> tuple[object, ...]:

@@ -39,11 +39,19 @@ def group_parameters(network: nn.Module, settings: TrainingSections) -> list[Gro
     layers_above: dict[int, int] = {}
     if settings.front_end.layer_decay < 1:
         layers_above = _layers_above(network, settings.front_end.layer_decay)
+    # Modules may share a parameter, which torch's optimisers refuse in two groups: the first module
+    # that owns it counts.
+    names: dict[nn.Parameter, str] = {}
+    for prefix, module in network.named_modules():
+        owner = type(module).__name__
+        for name, parameter in module.named_parameters(prefix, recurse=False):
+            # No name has a line break, so no part of one is found across it.
+            names.setdefault(parameter, f"{name}\n{owner}".lower())
     members: dict[_GroupKey, list[nn.Parameter]] = {}
-    for parameter, names in _names_of_parameters(network).items():
+    for parameter, searched in names.items():
         if not parameter.requires_grad:
             continue
-        decays = not any(part.lower() in names for part in training.weight_decay_skiplist)
+        decays = not any(part.lower() in searched for part in training.weight_decay_skiplist)
         is_front_end = id(parameter) in front_end
         above = layers_above.get(id(parameter), 0) if is_front_end else 0
         key = _GroupKey(is_front_end, decays, above)
@@ -92,18 +100,3 @@ def _layers_above(network: nn.Module, layer_decay: float) -> dict[int, int]:
             "layers that are known. Set it to 1.0, or give your front end a method layer_modules."
         )
     return above
-
-
-def _names_of_parameters(network: nn.Module) -> dict[nn.Parameter, str]:
-    """Return the full name of each parameter and the class of its module, in lower case.
-
-    Modules may share a parameter, which torch's optimisers refuse in two groups: the first module
-    that owns it counts.
-    """
-    names: dict[nn.Parameter, str] = {}
-    for prefix, module in network.named_modules():
-        owner = type(module).__name__
-        for name, parameter in module.named_parameters(prefix, recurse=False):
-            # No name has a line break, so no part of one is found across it.
-            names.setdefault(parameter, f"{name}\n{owner}".lower())
-    return names

@@ -149,8 +149,8 @@ def run_rate_test(
             # Of the main group: others have their own share of it.
             rates.append(_rate_of(step.settings, progress.step - first - 1, steps))
             losses.append(taken.loss)
-            test = RateTest(rates, losses)
-            if _has_diverged(test):
+            smoothed = RateTest(rates, losses).smoothed
+            if len(smoothed) > _MIN_STEPS_SEEN and smoothed[-1] > _DIVERGED * min(smoothed):
                 return RateTest(rates, losses, "the loss has diverged: higher rates are left out")
             if progress.step - first >= steps:
                 break
@@ -191,8 +191,3 @@ def _rate_of(
     steps: int,
 ) -> float:
     return float(settings.network.initial_learning_rate) * _factor(step, steps)
-
-
-def _has_diverged(test: RateTest) -> bool:
-    smoothed = test.smoothed
-    return len(smoothed) > _MIN_STEPS_SEEN and smoothed[-1] > _DIVERGED * min(smoothed)

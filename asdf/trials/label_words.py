@@ -130,16 +130,11 @@ def meaning_of(
     A yes or a no is a label in a column that asks for a class by its name, such as `is_fake`.
     """
     value = value.strip().lower()
-    asked = _asked_class(column)
+    words = [word for word in words_in(column) if word not in ("is", "label", "flag", "target")]
+    asked = label_of("".join(words)) if words else None
     if asked is not None and value in _YES | _NO:
         return asked if value in _YES else 1 - asked
     return label_of(value)
-
-
-def _asked_class(column: str) -> int | None:
-    """Return the class that a column asks for by its name, such as `is_fake`; None for others."""
-    words = [word for word in words_in(column) if word not in ("is", "label", "flag", "target")]
-    return label_of("".join(words)) if words else None
 
 
 def _seen(counts: Mapping[str, int]) -> str:

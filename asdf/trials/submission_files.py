@@ -71,7 +71,16 @@ def write_submission(
     names = [_name_in_file(utterance, layout) for utterance in ids]
     repeated = [name for name, count in Counter(names).items() if count > 1]
     _refuse(path, repeated, "names stand for several trials without their folders")
-    torn = [name for name in names if _is_torn(name, layout)]
+    signs = {layout.separator, "\n", "\r", '"'}
+    torn = []
+    for name in names:
+        # Where TABs or commas separate the columns, a name may hold spaces.
+        if layout.separator == " ":
+            is_whole = len(name.split()) == 1
+        else:
+            is_whole = bool(name) and signs.isdisjoint(name)
+        if not is_whole:
+            torn.append(name)
     _refuse(path, torn, f"names cannot stand in a file of {kind}")
     lines = _format_lines(kind, layout, names, scores, threshold)
     if layout.header:
@@ -201,14 +210,6 @@ def _attacks(scores: Scores) -> list[str]:
             )
         attacks.append(word)
     return attacks
-
-
-def _is_torn(name: str, layout: SubmissionFormat) -> bool:
-    """Whether a reader of the format would split this name."""
-    # Where TABs or commas separate the columns, a name may hold spaces.
-    if layout.separator != " ":
-        return not name or any(sign in name for sign in (layout.separator, "\n", "\r", '"'))
-    return len(name.split()) != 1
 
 
 def _is_finite(value: str) -> bool:

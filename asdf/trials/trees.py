@@ -75,7 +75,8 @@ class TarTree(Tree):
     def files(self, under: str = "") -> list[str]:
         start = f"{under}/" if under else ""
         names = self._archive.names(self._name_in_archive(under))
-        return sorted(start + name for name in names if not _is_hidden(name))
+        # Without hidden files, and those in hidden folders.
+        return sorted(start + name for name in names if "/." not in f"/{name}")
 
     def _name_in_archive(self, name: str) -> str:
         if not self._inner or not name:
@@ -101,10 +102,6 @@ def open_tree(folder: Path) -> Tree:
         f"there is no folder {folder}{tar}. Check paths.database_folder, and that the corpus lies "
         "there as it is distributed."
     )
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _files(root: Path, under: str) -> Iterator[str]:

@@ -136,7 +136,11 @@ def _way(
     else:
         labels = [label_of(part) for part in parts]
         if not any(label is not None for label in labels):
-            labels = [_label_in(part) for part in parts]
+            labels = []
+            for part in parts:
+                # The label that a word of the name says; None for none, or for both classes.
+                said = {label_of(word) for word in words_in(part)} - {None}
+                labels.append(said.pop() if len(said) == 1 else None)
         indices = [index for index, label in enumerate(labels) if label is not None]
         if len({labels[index] for index in indices}) > 1:
             named = ", ".join(f"{parts[i]} ({_CLASS_NAMES[labels[i] or 0]})" for i in indices)
@@ -150,12 +154,6 @@ def _way(
         rest = parts[indices[-1] + 1 :]
     below = next((part for part in rest if not _split_of(part)), "")
     return _Way(folder, label, split, below)
-
-
-def _label_in(name: str) -> int | None:
-    """Return the label that a word in a folder's name says; None for none, or for both classes."""
-    labels = {label_of(word) for word in words_in(name)} - {None}
-    return labels.pop() if len(labels) == 1 else None
 
 
 def _split_of(name: str) -> str:

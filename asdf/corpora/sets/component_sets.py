@@ -17,23 +17,18 @@ from asdf.trials.trees import Tree
 _AT_ADD_SUBSETS = ("train", "dev", "eval")
 
 
-def _at_add_files(
-    track: str,
-    subset: str,
-) -> SubsetFiles:
-    return SubsetFiles(
-        (f"{track}/label/{subset}.csv", f"label/{subset}.csv"),
-        (f"{track}/{subset}", subset),
-    )
-
-
 def _at_add(
     number: int,
     columns: dict[str, str],
     what: str,
 ) -> KnownCorpus:
     track = f"T{number}"
-    files = {subset: _at_add_files(track, subset) for subset in _AT_ADD_SUBSETS}
+    files = {}
+    for subset in _AT_ADD_SUBSETS:
+        files[subset] = SubsetFiles(
+            (f"{track}/label/{subset}.csv", f"label/{subset}.csv"),
+            (f"{track}/{subset}", subset),
+        )
     reader = Lists(
         Format(columns),
         files,

@@ -7,7 +7,6 @@ speech, with the maximum and the mean of each row and column at its ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from asdf.metrics.intervals import Interval
@@ -18,7 +17,7 @@ from asdf.tables.labels import labels_of
 from asdf.tables.plain_json import as_json, bounds_record
 from asdf.tables.plain_text import as_text
 from asdf.tables.table import Columns, Table, Value, each, rate
-from asdf.tasks.cross_testing.cross_test import CrossTest, Extent, Pair, TrialSet
+from asdf.tasks.cross_testing.cross_test import CrossTest, Extent, TrialSet
 from asdf.text import and_more, as_facts
 
 SOURCE = "bona fide cross-testing (Kwok et al., Interspeech 2025)"
@@ -44,8 +43,14 @@ def cross_test_table(
     for index, label in enumerate(labels_of(names, _LABEL)):
         values = []
         for row in result.pairs:
-            value = _pair_value(row[index])
-            values.append(value if all_intervals else replace(value, intervals={}))
+            pair = row[index]
+            words = f"{pair.genuine.trials:,} bona fide and {pair.spoof.trials:,} spoof trials"
+            if pair.few:
+                words += f"; fewer than {FEW} of a class: too few to say anything"
+            value = _value(pair.eer)
+            intervals = value.intervals if all_intervals else {}
+            css = "few" if pair.few else ""
+            values.append(Value(value.number, intervals, title=words, css=css))
         values += _ends(result.by_genuine[index])
         column = rate(names[index], label, whole_name=names[index], is_shaded=True)
         columns.append((column, values))
@@ -68,14 +73,6 @@ def _ends(extent: Extent) -> list[Value]:
 def _value(interval: Interval) -> Value:
     known = interval.high > interval.low
     return Value(interval.value, {"trials": interval} if known else {})
-
-
-def _pair_value(pair: Pair) -> Value:
-    words = f"{pair.genuine.trials:,} bona fide and {pair.spoof.trials:,} spoof trials"
-    if pair.few:
-        words += f"; fewer than {FEW} of a class: too few to say anything"
-    value = _value(pair.eer)
-    return Value(value.number, value.intervals, title=words, css="few" if pair.few else "")
 
 
 def cross_test_text(

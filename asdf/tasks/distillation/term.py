@@ -91,14 +91,9 @@ def projected(embeddings_BE: Tensor, size: int) -> Tensor:
     dimension = embeddings_BE.shape[1]
     if dimension == size:
         return embeddings_BE
-    return embeddings_BE @ _projection(dimension, size).to(embeddings_BE.device)
-
-
-def _projection(dimension: int, size: int) -> Tensor:
-    """Return a matrix (dimension, size) that depends on nothing but its shape."""
     generator = torch.Generator().manual_seed(_SEED)
     long, short = max(dimension, size), min(dimension, size)
     drawn = torch.randn(long, short, generator=generator, dtype=torch.float64)
     orthonormal, _ = torch.linalg.qr(drawn)
     matrix: Tensor = orthonormal if dimension >= size else orthonormal.T
-    return matrix.float()
+    return embeddings_BE @ matrix.float().to(embeddings_BE.device)

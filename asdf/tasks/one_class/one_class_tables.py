@@ -40,8 +40,11 @@ def one_class_text(found: OneClassSet) -> str:
     hours = whole.hours_until_alarm
     if whole.hours is not None:
         rows["speech"] = f"{whole.hours:.3g} h"
-    if hours is not None:
-        rows["next false alarm"] = _hours(hours)
+    if hours is not None and math.isfinite(hours.value):
+        bounds = f"95 %: {hours.low:.3g} .. {hours.high:.3g} h"
+        rows["next false alarm"] = f"after {hours.value:.3g} h of such speech   {bounds}"
+    elif hours is not None:
+        rows["next false alarm"] = f"none in these; at 95 %, one in {hours.low:.3g} h or more"
     lines = [as_facts_text(found.name, rows)]
     for column in dict.fromkeys(name for name, _ in found.parts):
         parts = [extent for name, extent in found.parts if name == column]
@@ -148,13 +151,3 @@ def _value(interval: Interval) -> Value:
 def _percent(interval: Interval) -> str:
     bounds = f"{100 * interval.low:.2f} .. {100 * interval.high:.2f}"
     return f"{100 * interval.value:.2f} %   95 %: {bounds}, exact"
-
-
-def _hours(interval: Interval) -> str:
-    """Return hours until the next false alarm in words."""
-    if not math.isfinite(interval.value):
-        return f"none in these; at 95 %, one in {interval.low:.3g} h or more"
-    return (
-        f"after {interval.value:.3g} h of such speech   95 %: {interval.low:.3g} .. "
-        f"{interval.high:.3g} h"
-    )

@@ -74,11 +74,17 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
     """
     by_configuration: dict[Hashable, dict[str, int]] = {}
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
-        known = _configuration_and_seed(run, name)
-        if known is not None:
-            configuration, seed = known
-            # A second run with this seed is no other draw: the first one counts.
-            by_configuration.setdefault(configuration, {}).setdefault(seed, index)
+        configuration: Hashable = name_without_seed(name)
+        seed = recorded_seed(run)
+        match = _SEED_IN_NAME.search(name)
+        if seed is not None:
+            configuration = tuple(sorted(effective_settings(run).items()))
+        elif match is not None:
+            seed = re.sub(r"\D", "", match.group())
+        else:
+            continue
+        # A second run with this seed is no other draw: the first one counts.
+        by_configuration.setdefault(configuration, {}).setdefault(seed, index)
     groups = []
     for by_seed in by_configuration.values():
         if len(by_seed) < 2:
@@ -111,17 +117,6 @@ def recorded_seed(run: RunFolder) -> str | None:
     """Return the seed that a run recorded; None where it recorded none."""
     setting = run.settings().get(SEED)
     return None if setting is None else setting.text
-
-
-def _configuration_and_seed(run: RunFolder, name: str) -> tuple[Hashable, str] | None:
-    """Return what runs of one group have in common, and the seed; None where neither is known."""
-    seed = recorded_seed(run)
-    if seed is not None:
-        return tuple(sorted(effective_settings(run).items())), seed
-    match = _SEED_IN_NAME.search(name)
-    if match is None:
-        return None
-    return name_without_seed(name), re.sub(r"\D", "", match.group())
 
 
 def name_without_seed(name: str) -> str:

@@ -120,7 +120,11 @@ def measure_left_out(
     for index, run in enumerate(runs):
         setting = _value_of(run, _LEAVE_OUT) if evaluates_left_out(run) else None
         words = tuple(map(str, setting)) if isinstance(setting, tuple) else ()
-        measured = _measurement_of(run, [m for m in measurements if m.run == index])
+        of_run = [m for m in measurements if m.run == index]
+        by_key = {(m.network, m.summary.set): m for m in of_run}
+        # Of the first network and set that the run reported.
+        reported = (by_key[pair] for pair in run.reported() if pair in by_key)
+        measured = next(reported, of_run[0] if of_run else None)
         if len(words) < 2 or measured is None:
             continue
         settings = effective_settings(run)
@@ -159,15 +163,6 @@ def _value_of(run: RunFolder, setting: str) -> object:
         return None if recorded is None else parse_literal(recorded.text)
     except Complaint:
         return None
-
-
-def _measurement_of(run: RunFolder, measurements: Sequence[Measured]) -> Measured | None:
-    """Return the measurement of the first network and set that the run reported."""
-    by_key = {(m.network, m.summary.set): m for m in measurements}
-    for reported in run.reported():
-        if reported in by_key:
-            return by_key[reported]
-    return measurements[0] if measurements else None
 
 
 def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Measured) -> None:

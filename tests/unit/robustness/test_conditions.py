@@ -55,7 +55,8 @@ def test_benchmarks_have_their_grades() -> None:
     [
         (["whit"], "there is no degradation whit. Did you mean 'white'?"),
         (["white_loud"], "a number is needed behind white_"),
-        (["encodec"], "encodec is not offered"),
+        (["amr-wb"], "amr-wb is not offered"),
+        (["encodec"], "no degradation is left to measure. encodec: --encodec FOLDER"),
         (["recorded-room"], "no degradation is left to measure. recorded-room: --rooms FOLDER"),
     ],
 )

@@ -1,0 +1,85 @@
+"""EnCodec, a neural codec: speech coded to tokens and back, from a folder of transformers.
+
+Invariant: the length stays, and so does the level: a model that divides by it multiplies again. A
+folder is read once in a process; nothing is downloaded, and no code of a folder is executed.
+
+Source: Défossez et al., "High Fidelity Neural Audio Compression", TMLR 2023.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from asdf.arrays import Floats
+from asdf.checkpoint.plain_values import read_json
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+
+_KIND = "encodec"
+WITHOUT_FOLDER = "--encodec FOLDER names the model: hf download facebook/encodec_24khz has one"
+
+
+def encodec_missing(folder: str) -> str:
+    """Return why recordings cannot be coded by the model in a folder; '' where they can."""
+    if not folder:
+        return WITHOUT_FOLDER
+    try:
+        importlib.import_module("transformers")
+    except ImportError:
+        return "transformers is not installed: pip install 'asdf-antispoofing[transformers]'"
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        return f"there is no {path}: name a folder of transformers' EncodecModel"
+    kind = read_json(path).get("model_type")
+    if kind != _KIND:
+        return f"{path} is of the model_type {kind!r}, and not {_KIND!r}"
+    return ""
+
+
+def code_and_decode(waveform: Floats, folder: str, kbps: float) -> Floats:
+    """Return a waveform (T,) at 16 kHz as it comes out of the codec, (T,).
+
+    Args:
+        folder: Folder of the model.
+        kbps: Bit rate, one of the model's.
+
+    Raises:
+        AsdfError: the model has no such bit rate, or takes several channels.
+    """
+    import torch
+    from torchaudio.functional import resample
+
+    model = _open(folder)
+    rates = model.config.target_bandwidths
+    if kbps not in rates:
+        known = ", ".join(f"{rate:g}" for rate in rates)
+        raise AsdfError(f"encodec={kbps:g}: the model in {folder} has {known} kbit/s.")
+    samples = torch.from_numpy(waveform)
+    with torch.inference_mode():
+        higher = resample(samples, SAMPLE_RATE, model.config.sampling_rate)
+        decoded = model(higher[None, None], bandwidth=kbps).audio_values[0, 0]
+        back = resample(decoded, model.config.sampling_rate, SAMPLE_RATE)
+    result: Floats = back[: len(waveform)].numpy()
+    return result
+
+
+@lru_cache(1)
+def _open(folder: str) -> Any:
+    from transformers import EncodecModel
+    from transformers.utils import logging
+
+    # A bar of the layers would stand among those of the recordings.
+    logging.disable_progress_bar()
+    try:
+        model = EncodecModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise AsdfError(f"{folder} cannot be read as an EncodecModel: {error}.") from error
+    if model.config.audio_channels != 1:
+        raise AsdfError(
+            f"the model in {folder} takes {model.config.audio_channels} channels; recordings here "
+            "have one: facebook/encodec_24khz takes one."
+        )
+    return model.eval()
