@@ -1,4 +1,4 @@
-"""EnCodec's degradation against transformers' own encoding and decoding, on a small random model."""
+"""EnCodec's degradation against transformers' own encoding and decoding, on a small model."""
 
 from __future__ import annotations
 
