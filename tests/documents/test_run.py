@@ -95,6 +95,7 @@ ELSEWHERE = {
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
     "tests/unit/tasks/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
+    "python -m asdf import swa.pth": "1.2 GB; tests/unit/interchange/test_name_maps.py",
     "python -m asdf prune": "tests/unit/pruning",
     "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",

@@ -37,6 +37,7 @@ def waveform() -> torch.Tensor:
     return QUIET * torch.randn(7000, generator=torch.Generator().manual_seed(5))
 
 
+@pytest.mark.slow_but("wav2vec2", "whisper")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_are_log_odds_of_transformers(family, waveform, tmp_path):
     model = save_classifier(tmp_path, family)
@@ -240,6 +241,7 @@ def test_a_folder_of_another_network_is_described_by_its_own_layers(tmp_path):
     assert f"front_end.weights={tmp_path}" in message
 
 
+@pytest.mark.slow_but("wav2vec2", "whisper")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_transformers_loads_what_is_exported(family, waveform, tmp_path, capsys):
     model = save_classifier(tmp_path / "hub", family, labels=("real", "fake"))
