@@ -11,6 +11,7 @@
     python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
     python -m asdf export net.pt --format torchscript net.ts --samples 48000  # of 3 s
+    python -m asdf export net.pt --format executorch net.pte         # for telephones
     python -m asdf export net.pt --format triton repository/           # Triton and KServe
     python -m asdf export net.pt --format safetensors net.safetensors  # ASDF loads it as well
     python -m asdf export net.pt --format hub folder/                # for Hugging Face's uploader
@@ -21,7 +22,8 @@ ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embedd
 (spoof, bona fide); calibration is not in them. ONNX takes any length, where the network's graph
 gives its numbers at all lengths that are checked; TorchScript, and ONNX with --samples, take
 exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages onnx
-and onnxruntime.
+and onnxruntime. An ExecuTorch program takes one recording of --samples samples, (1, samples); it
+needs the package executorch, whose runtime it is compared in.
 
 A folder of transformers_classifier is what transformers' audio classifiers are, and what `import`
 reads of them: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
@@ -77,13 +79,14 @@ FORMATS = (
     "published",
     "onnx",
     "torchscript",
+    "executorch",
     "triton",
     "safetensors",
     "hub",
     "transformers",
     "web",
 )
-GRAPHS = ("onnx", "torchscript", "triton")
+GRAPHS = ("onnx", "torchscript", "executorch", "triton")
 QUANTISED = ("onnx", "triton", "web")
 
 
@@ -101,7 +104,8 @@ class ExportOptions(WeightsOptions):
         needed=True,
     )
     samples: int | None = option(
-        "onnx, torchscript, triton: the only length (torchscript: 64600; others: any)",
+        "onnx, torchscript, executorch, triton: the only length (torchscript and executorch: 64600; "
+        "others: any)",
         "N",
     )
     int8: bool = flag("onnx, triton, web: quantise the weights of large linear layers")
@@ -291,11 +295,12 @@ def _write_rawnet2(args: ExportOptions, network: nn.Module, file: NetworkFile) -
 
 
 def _write_graph(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import samples_for, write_onnx, write_torchscript
+    from asdf.interchange import samples_for, write_executorch, write_onnx, write_torchscript
 
     if args.format == "onnx":
         return write_onnx(network, args.out, args.samples, args.int8)
-    return write_torchscript(network, args.out, samples_for(network, args.samples))
+    write = write_executorch if args.format == "executorch" else write_torchscript
+    return write(network, args.out, samples_for(network, args.samples))
 
 
 def _write_triton(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
@@ -406,6 +411,7 @@ _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "published": _write_as_published,
     "onnx": _write_graph,
     "torchscript": _write_graph,
+    "executorch": _write_graph,
     "triton": _write_triton,
     "safetensors": _write_safetensors,
     "hub": _write_hub,

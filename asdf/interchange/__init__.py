@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from asdf.interchange.antideepfake import antideepfake_state, has_one_class
     from asdf.interchange.authors_layouts import authors_state
     from asdf.interchange.bundles import bundle_architecture, download_bundle
+    from asdf.interchange.executorch_programs import write_executorch
     from asdf.interchange.exported_graphs import samples_for, write_torchscript
     from asdf.interchange.hub_layouts.class_names import UnknownPolarityError
     from asdf.interchange.hub_layouts.classifier_writing import write_classifier

@@ -25,7 +25,7 @@ Size = Any
 def is_traced() -> bool:
     """Return whether a tracer is writing down what is computed."""
     traced: bool = torch.jit.is_tracing()  # type: ignore[attr-defined]
-    return traced
+    return traced or torch.compiler.is_exporting()
 
 
 def at_least(size: Size, lowest: int) -> Size:

@@ -36,6 +36,7 @@ from asdf.networks.back_ends.joined_branches import (
 from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
 from asdf.networks.fast_functions import LearningSELU, is_on_cpu, largest, largest_magnitudes
+from asdf.networks.traced_sizes import is_traced
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2
@@ -115,7 +116,9 @@ class GraphBackEnd(nn.Module):
 
     def _joins_branches(self, x_BNC: Tensor) -> bool:
         """Return whether both branches are computed together: not a CPU's, nor layers of others."""
-        if is_on_cpu(x_BNC) or self.GAT_layer_T.temperature != self.GAT_layer_S.temperature:
+        if is_on_cpu(x_BNC) or is_traced():
+            return False
+        if self.GAT_layer_T.temperature != self.GAT_layer_S.temperature:
             return False
         layers = (*self._attentions(), *self._pools())
         return can_join([part for stage in layers for part in stage])

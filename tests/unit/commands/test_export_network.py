@@ -16,7 +16,7 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.safetensors import read_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange import published_state, read_network
+from asdf.interchange import executorch_programs, published_state, read_network
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Adapter, Lora, Prompt, Sections
@@ -419,6 +419,35 @@ def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
             torch.jit.Error, match="as many samples as the network was exported for"
         ):
             graph(0.1 * torch.randn(3, samples + 320))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["AASIST_L", "SSL_Linear"])
+def test_executorch_runs_it(kind, make, run, tmp_path):
+    pytest.importorskip("executorch", reason="its extra is installed by hand")
+    from executorch.runtime import Runtime
+
+    network, path = graph_network(kind, make)
+    words = ["--format", "executorch", tmp_path / "net.pte", "--samples", 9600]
+    status, said, _ = run("export", path, *words)
+    assert status == 0
+    assert "takes a waveform (1, 9600) at 16 kHz" in said
+    assert "run on 1 waveforms: differs from the network by" in said
+    program = Runtime.get().load_program(tmp_path / "net.pte")
+    waveform = 0.1 * torch.randn(1, 9600)
+    with torch.no_grad():
+        expected = network(waveform)
+    got = tuple(program.load_method("forward").execute([waveform]))
+    torch.testing.assert_close(got, tuple(expected), atol=1e-4, rtol=1e-4)
+
+
+def test_executorch_is_asked_for_by_its_extra(make, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(executorch_programs, "find_spec", lambda name: None)
+    _, path = make("SSL_Linear")
+    status, _, err = run("export", path, "--format", "executorch", tmp_path / "net.pte")
+    assert status == 1
+    assert "pip install 'asdf-antispoofing[executorch]'" in err
+    assert not (tmp_path / "net.pte").exists()
 
 
 @pytest.fixture

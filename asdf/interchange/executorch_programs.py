@@ -1,0 +1,92 @@
+"""Networks as ExecuTorch programs, for telephones and other small machines.
+
+Invariant: a program was run by ExecuTorch's own runtime and compared with the network before it is
+written. It takes one recording of one length. What XNNPACK knows is computed by its kernels, the
+rest by the portable ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.exported_graphs import Forward, compare, export_error, noise
+from asdf.runs.files import atomic_write
+
+
+class _Pair(nn.Module):
+    """A network whose outputs are a tuple, which is what programs return."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        embeddings_BE, logits_B2 = self.network(waveforms_BT)
+        return embeddings_BE, logits_B2
+
+
+def write_executorch(network: nn.Module, path: Path, samples: int) -> str:
+    """Write `network`, in eval mode, as an ExecuTorch program; return what was checked, in words.
+
+    Args:
+        samples: the only length of waveforms, (1, samples), that it takes.
+
+    Raises:
+        AsdfError: the package executorch is missing.
+        GraphError: the network cannot be exported, or its program gives other numbers.
+    """
+    if find_spec("executorch") is None:
+        raise AsdfError(
+            "exporting to ExecuTorch needs the package executorch: "
+            "pip install 'asdf-antispoofing[executorch]'"
+        )
+    content = _lower(network, samples)
+    checked = compare(network, [(1, samples)], _runner(content))
+    with atomic_write(path, "wb") as file:
+        file.write(content)
+    return (
+        f"takes a waveform (1, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
+        f"fide)\n{checked}"
+    )
+
+
+def _lower(network: nn.Module, samples: int) -> bytes:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    plain = copy.deepcopy(network)
+    for module in plain.modules():
+        # ExecuTorch refuses buffers that are not in the state, such as fixed filters.
+        module._non_persistent_buffers_set = set()
+    logging.getLogger("executorch").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with torch.no_grad():
+                waveform_1T = noise(1, samples)
+                exported = torch.export.export(_Pair(plain).eval(), (waveform_1T,))
+                lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+                content: bytes = lowered.to_executorch().buffer
+        except Exception as error:  # of any kind, from a network that may be the user's
+            raise export_error(network, "an ExecuTorch program", error) from error
+    return content
+
+
+def _runner(content: bytes) -> Forward:
+    from executorch.runtime import Runtime
+
+    method = Runtime.get().load_program(content).load_method("forward")
+
+    def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        embeddings, logits = method.execute([waveforms_BT])
+        return embeddings, logits
+
+    return run
