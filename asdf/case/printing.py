@@ -1,7 +1,7 @@
 """A page as PDF, printed by the browser that is installed.
 
 Invariant: the same page gives the same bytes on the same browser: the dates that it writes into the
-file are replaced by that of the case, or by the first day of 1970.
+file are replaced by that of the case, or by the first day of 1970, and elements are counted from 1.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _OPTIONS = (
 # As (D:20261126010101+00'00'); others of the same length leave all offsets as they are.
 _DATE = re.compile(rb"\(D:\d{14}\+00'00'\)")
 _NO_DATE = "19700101000000"
+# Names of the page's elements: a browser that is busy begins to count them at another number.
+_NODE = re.compile(rb"node(\d{8})")
 
 
 def find_browser() -> str:
@@ -83,5 +85,13 @@ def print_page(page: str, path: Path, date: str = "") -> None:
     # In place of the dates that the browser wrote.
     digits = re.sub(r"\D", "", date)[:8]
     stamp = f"{digits}000000" if len(digits) == 8 else _NO_DATE
+    dated = _DATE.sub(f"(D:{stamp}+00'00')".encode(), content)
     with atomic_write(path, "wb") as file:
-        file.write(_DATE.sub(f"(D:{stamp}+00'00')".encode(), content))
+        file.write(count_nodes_from_one(dated))
+
+
+def count_nodes_from_one(content: bytes) -> bytes:
+    """Return a PDF whose elements are counted from 1 on, in their order and as long as before."""
+    numbers = [int(number) for number in _NODE.findall(content)]
+    before = min(numbers, default=1) - 1
+    return _NODE.sub(lambda match: b"node%08d" % (int(match[1]) - before), content)

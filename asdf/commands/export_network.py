@@ -104,8 +104,7 @@ class ExportOptions(WeightsOptions):
         needed=True,
     )
     samples: int | None = option(
-        "onnx, torchscript, executorch, triton: the only length (torchscript and executorch: 64600; "
-        "others: any)",
+        f"{', '.join(GRAPHS)}: the only length (torchscript and executorch: 64600; others: any)",
         "N",
     )
     int8: bool = flag("onnx, triton, web: quantise the weights of large linear layers")

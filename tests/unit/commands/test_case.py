@@ -17,6 +17,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
+from asdf.case.printing import count_nodes_from_one
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
@@ -204,6 +205,14 @@ def test_a_pdf_needs_a_browser(capsys, network, recording, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     status, _, err = run(capsys, network, recording, "--pdf", "c.pdf")
     assert status == 2 and "Chromium" in err
+
+
+def test_elements_of_a_pdf_are_counted_from_one():
+    later = b"/ID (node00000043)\n/Names [(node00000043) 1 0 R (node00000046) 2 0 R]"
+    sooner = later.replace(b"43", b"31").replace(b"46", b"34")
+    expected = b"/ID (node00000001)\n/Names [(node00000001) 1 0 R (node00000004) 2 0 R]"
+    assert count_nodes_from_one(later) == count_nodes_from_one(sooner) == expected
+    assert count_nodes_from_one(b"%PDF-1.4") == b"%PDF-1.4"
 
 
 @pytest.mark.slow
