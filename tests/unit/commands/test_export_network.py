@@ -358,7 +358,8 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_reported(make, run
     status, _, errors = run(
         "export", path, "--format", "hub", tmp_path / "card", "--samples", "800"
     )
-    assert status == 2 and "--samples is for onnx, torchscript, executorch, triton; hub has" in errors
+    assert status == 2
+    assert "--samples is for onnx, torchscript, executorch, triton; hub has" in errors
 
 
 KINDS = [
