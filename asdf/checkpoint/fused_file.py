@@ -36,7 +36,7 @@ class FusedNetwork:
     """A network of a fused system.
 
     Attributes:
-        path: as it is in the file: relative to it, absolute, a name of the hub, or 'small'.
+        path: Path as the file has it: relative to it or absolute, a name of the hub, or 'small'.
         sha256: SHA-256 of its file, or of the files of its folder.
     """
 

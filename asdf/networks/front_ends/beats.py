@@ -11,7 +11,6 @@ Shapes: B utterances, T samples, P patches, C feature values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -21,31 +20,11 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
 class BEATsFrontEnd(PatchFrontEnd):
-    """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands.
-
-    Attributes:
-        sizes: Sizes of the network that was built.
-    """
+    """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands."""
 
     model: BEATsEncoder
-    cacheable: ClassVar[bool] = True
-
-    @classmethod
-    def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return the number of its encoder layers."""
-        return BEATsSizes.from_text(settings.architecture).layers
-
-    def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Read `settings.architecture`.
-
-        Raises:
-            UsageError: it is a literal of no sizes, or frames are to have scores of their own.
-        """
-        self.sizes = BEATsSizes.from_text(settings.architecture)
-        self.architecture_setting = self.sizes.to_text()
-        self.dimension = self.sizes.dimension
-        self.encoder_layers = self.sizes.layers
-        self.set_patches(settings, self.sizes.patch)
+    sizes_class = BEATsSizes
+    sizes: BEATsSizes
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the encoder with random weights."""

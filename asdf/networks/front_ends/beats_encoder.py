@@ -12,42 +12,36 @@ H heads, D values of a head.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 
-from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
 from asdf.networks.front_ends.gpu_convolutions import encode_positions
-from asdf.networks.front_ends.patches import BANDS, kaldi_bands
+from asdf.networks.front_ends.patches import PatchSizes, kaldi_bands
 from asdf.networks.front_ends.wavlm import buckets_between, make_bucket_table
 
-NAME = "beats"
 # Mean and twice the deviation of filter banks in pretraining.
 _MEAN = 15.41663
 _SCALE = 2 * 6.55582
 
 
 @dataclass(frozen=True)
-class BEATsSizes:
+class BEATsSizes(PatchSizes):
     """The sizes of the network; those of all published weights are the default ones.
 
     Attributes:
-        patch: Frames and bands of a patch.
         patch_dimension: Values of a patch before the projection.
-        deep_norm: whether residuals are scaled up with the number of layers (DeepNorm).
+        deep_norm: Whether residuals are scaled up with the number of layers (DeepNorm).
     """
 
-    layers: int = 12
-    dimension: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    patch: int = 16
+    name: ClassVar[str] = "beats"
+    words: ClassVar[str] = "BEATs'"
     patch_dimension: int = 512
     pos_conv_kernel: int = 128
     pos_conv_groups: int = 16
@@ -55,51 +49,11 @@ class BEATsSizes:
     max_distance: int = 800
     deep_norm: bool = True
 
-    def to_text(self) -> str:
-        """Return the value of `front_end.architecture` that means these sizes."""
-        return NAME if self == BEATsSizes() else json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_text(cls, text: str) -> BEATsSizes:
-        """Return what a value of `front_end.architecture` means: a name is that of published ones.
-
-        Raises:
-            UsageError: a literal that is not `to_text`'s, or of sizes that no network has.
-        """
-        if not text.lstrip().startswith("{"):
-            return cls()
-        try:
-            sizes = cls(**json.loads(text))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise UsageError(
-                f"front_end.architecture: {text!r} is not the literal of BEATs' sizes ({error}). "
-                f"Set it to {NAME!r}, or to a literal such as {json.dumps(asdict(cls()))}."
-            ) from error
-        check_sizes(sizes)
-        return sizes
-
-
-def check_sizes(sizes: BEATsSizes) -> None:
-    """Make sure that a network of these sizes exists.
-
-    Raises:
-        UsageError: it does not.
-    """
-    for name, value in asdict(sizes).items():
-        if name != "deep_norm" and not (isinstance(value, int) and 1 <= value <= 10**5):
-            raise UsageError(f"front_end.architecture: BEATs with {name} = {value!r} is unknown.")
-    wholes = {
-        "heads": sizes.dimension % sizes.heads,
-        "pos_conv_groups": sizes.dimension % sizes.pos_conv_groups,
-        "patch": BANDS % sizes.patch,
-        "buckets": 0 if 1 <= sizes.buckets // 4 < sizes.max_distance else 1,
-    }
-    for name, rest in wholes.items():
-        if rest:
-            raise UsageError(
-                f"front_end.architecture: BEATs with {name} = {getattr(sizes, name)} does not fit "
-                f"its other sizes, {sizes.to_text()}."
-            )
+    def rests(self) -> dict[str, int]:
+        """Return those of the base class, of the positions' groups, and of the buckets' order."""
+        groups = self.dimension % self.pos_conv_groups
+        is_ordered = 1 <= self.buckets // 4 < self.max_distance
+        return {**super().rests(), "pos_conv_groups": groups, "buckets": int(not is_ordered)}
 
 
 class BEATsEncoder(nn.Module):

@@ -13,67 +13,34 @@ H heads, D values of a head.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
-from asdf.networks.front_ends.patches import BANDS, PatchFrontEnd, kaldi_bands
+from asdf.networks.front_ends.patches import BANDS, PatchFrontEnd, PatchSizes, kaldi_bands
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
-NAME = "eat"
 # Mean and twice the deviation of filter banks in pretraining.
 _MEAN = -4.268
 _SCALE = 2 * 4.569
 
 
 @dataclass(frozen=True)
-class EATSizes:
+class EATSizes(PatchSizes):
     """The sizes of the network; those of the published base networks are the default ones."""
 
-    layers: int = 12
-    dimension: int = 768
-    heads: int = 12
-    feed_forward: int = 3072
-    patch: int = 16
+    name: ClassVar[str] = "eat"
+    words: ClassVar[str] = "EAT's"
 
-    def to_text(self) -> str:
-        """Return the value of `front_end.architecture` that means these sizes."""
-        return NAME if self == EATSizes() else json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_text(cls, text: str) -> EATSizes:
-        """Return what a value of `front_end.architecture` means: a name is that of base networks.
-
-        Raises:
-            UsageError: a literal that is not `to_text`'s, or of sizes that no network has.
-        """
-        if not text.lstrip().startswith("{"):
-            return cls()
-        try:
-            sizes = cls(**json.loads(text))
-            sizes.check()
-        except (ValueError, TypeError, RecursionError) as error:
-            raise UsageError(
-                f"front_end.architecture: {text!r} is not the literal of EAT's sizes ({error}). "
-                f"Set it to {NAME!r}, or to a literal such as {json.dumps(asdict(cls()))}."
-            ) from error
-        return sizes
-
-    def check(self) -> None:
-        """Refuse sizes that no network has, with a ValueError."""
-        for name, value in asdict(self).items():
-            if not (isinstance(value, int) and 1 <= value <= 10**5):
-                raise ValueError(f"{name} is {value!r}")
-        if self.dimension % self.heads or self.dimension % 4 or BANDS % self.patch:
-            raise ValueError("its sizes do not fit each other")
+    def rests(self) -> dict[str, int]:
+        """Return those of the base class, and of the fixed positions' four parts."""
+        return {**super().rests(), "dimension": self.dimension % 4}
 
 
 class EATEncoder(nn.Module):
@@ -183,31 +150,11 @@ class JoinedAttention(nn.Module):
 
 
 class EATFrontEnd(PatchFrontEnd):
-    """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands.
-
-    Attributes:
-        sizes: Sizes of the network that was built.
-    """
+    """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands."""
 
     model: Any
-    cacheable: ClassVar[bool] = True
-
-    @classmethod
-    def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return the number of its encoder layers."""
-        return EATSizes.from_text(settings.architecture).layers
-
-    def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Read `settings.architecture`.
-
-        Raises:
-            UsageError: it is a literal of no sizes, or frames are to have scores of their own.
-        """
-        self.sizes = EATSizes.from_text(settings.architecture)
-        self.architecture_setting = self.sizes.to_text()
-        self.dimension = self.sizes.dimension
-        self.encoder_layers = self.sizes.layers
-        self.set_patches(settings, self.sizes.patch)
+    sizes_class = EATSizes
+    sizes: EATSizes
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the encoder with random weights."""

@@ -8,7 +8,10 @@ Shapes: B utterances, T samples, L frames of the filter bank, N bands, P patches
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,26 +26,107 @@ from asdf.networks.front_ends.encoder_layers import choose_dropped
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 BANDS = 128
+_LARGEST_SIZE = 10**5
+
+
+@dataclass(frozen=True)
+class PatchSizes:
+    """The sizes of a network; those of its published weights are the default ones.
+
+    Attributes:
+        name: Value of `front_end.architecture` that means the default sizes.
+        words: Name of the network in messages, as a possessive.
+        patch: Frames and bands of a patch.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    layers: int = 12
+    dimension: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    patch: int = 16
+
+    def to_text(self) -> str:
+        """Return the value of `front_end.architecture` that means these sizes."""
+        return self.name if self == type(self)() else json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return what a value of `front_end.architecture` means: a name is that of published ones.
+
+        Raises:
+            UsageError: a literal that is not `to_text`'s, or of sizes that no network has.
+        """
+        if not text.lstrip().startswith("{"):
+            return cls()
+        try:
+            sizes = cls(**json.loads(text))
+            sizes.check()
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UsageError(
+                f"front_end.architecture: {text!r} is not the literal of {cls.words} sizes "
+                f"({error}). Set it to {cls.name!r}, or to a literal such as "
+                f"{json.dumps(asdict(cls()))}."
+            ) from error
+        return sizes
+
+    def check(self) -> None:
+        """Refuse sizes that no network has.
+
+        Raises:
+            ValueError: a size is no whole number, or does not fit the others.
+        """
+        for name, value in asdict(self).items():
+            wanted = type(getattr(type(self), name))
+            is_known = type(value) is wanted and 0 <= value <= _LARGEST_SIZE
+            if not is_known or (wanted is int and value < 1):
+                raise ValueError(f"{name} is {value!r}")
+        for name, rest in self.rests().items():
+            if rest:
+                raise ValueError(f"{name} = {getattr(self, name)} does not fit the other sizes")
+
+    def rests(self) -> dict[str, int]:
+        """Return what is left of a division that has to come out even, by the size's name."""
+        return {"heads": self.dimension % self.heads, "patch": BANDS % self.patch}
 
 
 class PatchFrontEnd(FrontEnd):
     """What the front ends on patches share.
 
     Attributes:
+        sizes_class: Class of the sizes that `front_end.architecture` states.
+        sizes: Sizes of the network that was built.
         step: Samples from one column of patches to the next.
         per_step: Patches of a column, side by side over frequency.
     """
 
+    sizes_class: ClassVar[type[PatchSizes]]
+    cacheable: ClassVar[bool] = True
+    sizes: PatchSizes
     step: int
     per_step: int
 
-    def set_patches(self, settings: FrontEndSettings, patch: int) -> None:
-        """Set the sizes of patches of `patch` frames and as many bands, and how layers run.
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return the number of its encoder layers."""
+        return cls.sizes_class.from_text(settings.architecture).layers
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read `settings.architecture`: patches of some frames and as many bands.
 
         Raises:
-            UsageError: frames are to have scores of their own.
+            UsageError: it is a literal of no sizes, or frames are to have scores of their own.
         """
+        self.sizes = self.sizes_class.from_text(settings.architecture)
+        self.architecture_setting = self.sizes.to_text()
+        self.dimension = self.sizes.dimension
+        self.encoder_layers = self.sizes.layers
+        patch = self.sizes.patch
         if self.sections.localisation.enabled:
             raise UsageError(
                 f"localisation.enabled = True: the frames of {type(self).__name__} are patches of "
