@@ -11,7 +11,7 @@ from typing import Any
 from asdf.case.examining import Examined
 from asdf.case.making import Case
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.verbal_scale import describe_llr, log10_llr
+from asdf.metrics.verbal_scale import log10_llr
 
 _FEW = 100
 # Larger ratios are whole numbers with thousands.
@@ -98,12 +98,13 @@ def _ratio_sentences(entry: dict[str, Any], llr: float) -> list[str]:
         more, less = "bona fide (H1)", "a spoof (H2)"
     else:
         more, less = "a spoof (H2)", "bona fide (H1)"
-    words = entry.get("llr_words") or describe_llr(llr)
     sentences = [
         f"Such a score is {ratio_text(abs(llr))} times as likely if the recording is {more} than "
-        f"if it is {less}.",
-        f"In the words of the ENFSI guideline of 2015: {words}.",
+        f"if it is {less}."
     ]
+    if "llr_words" in entry:
+        words = entry["llr_words"]
+        sentences.append(f"In the words of the ENFSI guideline of 2015: {words}.")
     interval = entry.get("llr_interval")
     if interval:
         low, high = (f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in interval)

@@ -13,7 +13,7 @@ from asdf.commands.score_pictures import clock, text_plot
 from asdf.commands.score_result_files import Line
 from asdf.commands.score_terminal import TerminalLines
 from asdf.metrics.llr_intervals import INTERVAL_LEVEL
-from asdf.metrics.verbal_scale import describe_llr, log10_llr
+from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
 from asdf.watermarks import describe_watermarks
@@ -107,13 +107,13 @@ class Screen:
 def _describe_strength(line: Line) -> str:
     """Return an LLR in words, with log10 and its interval; '' where it says nothing."""
     result = line.result
-    if result.llr is None or not result.judged or result.unlike:
+    if result.llr is None or not result.llr_words:
         return ""
     interval = ""
     if result.llr_interval is not None:
         low, high = result.llr_interval
         interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
-    return f"{describe_llr(result.llr)} (log10 {log10_llr(result.llr):.2f}{interval})"
+    return f"{result.llr_words} (log10 {log10_llr(result.llr):.2f}{interval})"
 
 
 def _describe_source(line: Line) -> str:

@@ -152,6 +152,15 @@ class Known:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def llr_words(self) -> str:
+        """LLR in the words of the ENFSI guideline; '' without one, or where it does not stand for
+        the recording, as of one that is not judged.
+        """
+        if self.llr is None or not self.judged or self.unlike:
+            return ""
+        return describe_llr(self.llr)
+
+    @property
     def embedding(self) -> np.ndarray | None:
         """Embedding, (dimension,) float32, if requested; of several windows the mean."""
         return self.extras.get("embedding")
@@ -235,11 +244,9 @@ class Scored(Known):
         """Return the LLR, to the base of ten too, its words, interval and unbounded value, and
         whether it stands for the recording.
         """
-        entries: dict[str, Any] = {
-            "llr": llr,
-            "log10_llr": log10_llr(llr),
-            "llr_words": describe_llr(llr),
-        }
+        entries: dict[str, Any] = {"llr": llr, "log10_llr": log10_llr(llr)}
+        if self.llr_words:
+            entries["llr_words"] = self.llr_words
         if self.llr_interval is not None:
             entries["llr_interval"] = list(self.llr_interval)
         if self.unbounded_llr is not None:
