@@ -132,7 +132,11 @@ def _describe_parts(line: Line) -> str:
         span = f"{clock(part.start_s)}-{clock(part.end_s)}"
         spans.append(f"{span} (lowest {part.score:.4f})")
     noun = "part sounds" if len(parts) == 1 else "parts sound"
-    return f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
+    text = f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
+    searched = line.result.searched
+    if searched is None or searched.false_alarms is None:
+        return text
+    return f"{text}; {searched.false_alarms.describe()}"
 
 
 def _describe_lowest(line: Line) -> str:

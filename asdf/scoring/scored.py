@@ -87,6 +87,14 @@ class Searched:
     threshold: float
     false_alarms: FalseAlarms | None = None
 
+    def describe(self) -> str:
+        """Return in words what the windows were compared with, and how often that errs."""
+        windows = f"{self.windows} windows of {self.window_s:.4g} s"
+        compared = f"{windows} were compared with {self.threshold:.4g}"
+        if self.false_alarms is None:
+            return f"{compared}: each is one more chance of a false alarm"
+        return f"{compared}: {self.false_alarms.describe()} below it"
+
     def entry(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return asdict(self)
