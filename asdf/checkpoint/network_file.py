@@ -63,6 +63,7 @@ _KEYS = {
     "optimiser_state": "optimizer_state_dict",
     "scaler_state": "scaler_state_dict",
     "unaveraged_state": "unaveraged_state_dict",
+    "step_state": "training_step",
     "progress": "progress",
     "calibration": "calibration",
     "evaluation": "evaluation",
@@ -108,6 +109,7 @@ class NetworkFile:
         optimiser_state, scaler_state, progress: States that going on with the training needs.
         unaveraged_state: where `state` holds moving averages, the weights that training goes on
             from (`asdf.training.weight_average`).
+        step_state: State of a training step of a user's (`asdf.training.steps`).
         calibration: Map by which scores become log-likelihood ratios.
         evaluation: error rates that were measured.
         averaged: names of the files whose weights were averaged.
@@ -137,6 +139,7 @@ class NetworkFile:
     optimiser_state: dict[str, Any] | None = None
     scaler_state: dict[str, Any] | None = None
     unaveraged_state: dict[str, Any] | None = None
+    step_state: dict[str, Any] | None = None
     progress: Any = None
     calibration: Any = None
     evaluation: Any = None
@@ -271,7 +274,12 @@ class NetworkFile:
     def without_training(self) -> NetworkFile:
         """Return a file of the same network without what going on with its training needs."""
         return replace(
-            self, optimiser_state=None, scaler_state=None, unaveraged_state=None, progress=None
+            self,
+            optimiser_state=None,
+            scaler_state=None,
+            unaveraged_state=None,
+            step_state=None,
+            progress=None,
         )
 
     def whole(self, state: dict[str, Any], updates_merged: bool) -> NetworkFile:
