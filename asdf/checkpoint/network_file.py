@@ -109,12 +109,12 @@ class NetworkFile:
         optimiser_state, scaler_state, progress: States that going on with the training needs.
         unaveraged_state: where `state` holds moving averages, the weights that training goes on
             from (`asdf.training.weight_average`).
-        step_state: State of a training step of a user's (`asdf.training.steps`).
         calibration: Map by which scores become log-likelihood ratios.
         evaluation: error rates that were measured.
         averaged: names of the files whose weights were averaged.
         others: further entries, by their keys.
         path: where it was read from, for messages.
+        step_state: State of a training step of a user's (`asdf.training.steps`).
 
     Examples:
         >>> from asdf.interchange import read_network
@@ -139,13 +139,13 @@ class NetworkFile:
     optimiser_state: dict[str, Any] | None = None
     scaler_state: dict[str, Any] | None = None
     unaveraged_state: dict[str, Any] | None = None
-    step_state: dict[str, Any] | None = None
     progress: Any = None
     calibration: Any = None
     evaluation: Any = None
     averaged: list[str] | None = None
     others: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    step_state: dict[str, Any] | None = None
 
     @classmethod
     def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:

@@ -133,6 +133,11 @@ class StepWindow:
         return self._parts.network
 
     @property
+    def utterances(self) -> TrialList:
+        """The training list."""
+        return self._parts.utterances
+
+    @property
     def indices(self) -> AnyIntegers:
         """Indices of the utterances of all processes into the training list, (N,)."""
         return self._window.utterances
@@ -159,6 +164,17 @@ class StepWindow:
     def generator(self, *purpose: int | str) -> np.random.Generator:
         """Return random numbers for a purpose in this step, the same on all processes."""
         return generator(self._parts.seed, "training step", self.step, *purpose)
+
+    def clip_generators(
+        self, minibatch: Minibatch, *purpose: int | str
+    ) -> list[np.random.Generator]:
+        """Return random numbers for a purpose of each clip of a minibatch, (B,).
+
+        They are the same on whichever process the clip is.
+        """
+        seed = self._parts.seed
+        keys = minibatch.share.clip_keys()
+        return [generator(seed, "training step", *purpose, *key) for key in keys]
 
     @property
     def minibatches(self) -> Sequence[Minibatch]:

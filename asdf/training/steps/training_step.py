@@ -21,6 +21,7 @@ from asdf.settings.class_path import UserErrors, find_class, is_ours
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.steps.step_window import StepWindow, WindowLosses
+from asdf.training.training_sections import TrainingSections
 
 SETTING = "network.training_step"
 _CLASS = "class"
@@ -200,7 +201,7 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
     return step
 
 
-def _check_fits(step: TrainingStep, path: str, settings: Sections) -> None:
+def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> None:
     """Refuse a step beside settings that it cannot train with.
 
     Raises:
