@@ -67,7 +67,7 @@ from asdf.interchange.sizes import (
 )
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.views import NetworkSections
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import FrontEnd, Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
 
@@ -186,7 +186,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     settings = Sections()
     notes = _set_architecture(settings, kind, layers.state, chosen, path)
     notes += _set_sizes(settings, kind, layers.state, chosen, path)
-    names = _own_names(layers.state, own_layers, settings)
+    names = _own_names(layers.state, own_layers, settings.front_end)
     if of_antideepfake and kind == KIND:
         antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
         return replace(antideepfake, own_names=names)
@@ -200,7 +200,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
 
 
 def _own_names(
-    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], settings: Sections
+    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], chosen: FrontEnd
 ) -> dict[str, str]:
     """Return the file's names of layers by ours, also of those of its front end that it lacks."""
     prefixes = []
@@ -209,7 +209,7 @@ def _own_names(
             prefixes.append(prefix)
     if not prefixes:
         return {}
-    architecture = Architecture.from_text(settings.front_end.architecture)
+    architecture = Architecture.from_text(chosen.architecture)
     names = {}
     if not architecture.relative_positions:
         ours = {name: name for name in architecture.shapes()}

@@ -16,7 +16,7 @@ from asdf.interchange.published import Layout, front_end_of
 from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
 from asdf.networks.front_ends.wavlm import split_attention_layers
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import FRONT_ENDS, Sections, assign
+from asdf.settings.sections import FRONT_ENDS, Sections, Spectrum, assign
 
 _FRONT_END_CLASS = "front_end.front_end_class"
 
@@ -64,7 +64,11 @@ def _check_spectrum(name_map: NameMap, network: nn.Module) -> None:
     assign(published, name_map.settings)
     named = FRONT_ENDS[kind].rpartition(".")[2]
     is_kind = type(front_end).__name__ == named
-    if is_kind and isinstance(front_end, SpectralFrontEnd) and _is_as(front_end, published):
+    if (
+        is_kind
+        and isinstance(front_end, SpectralFrontEnd)
+        and _is_as(front_end, published.spectrum)
+    ):
         return
     raise AsdfError(
         f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {kind!r} and "
@@ -73,12 +77,12 @@ def _check_spectrum(name_map: NameMap, network: nn.Module) -> None:
     )
 
 
-def _is_as(front_end: SpectralFrontEnd, published: Sections) -> bool:
+def _is_as(front_end: SpectralFrontEnd, published: Spectrum) -> bool:
     """Whether features are those of the `published` settings."""
-    if front_end.sizes != choose_sizes(published.spectrum, front_end.usual):
+    if front_end.sizes != choose_sizes(published, front_end.usual):
         return False
     sizes = asdict(front_end.sizes)
-    theirs = asdict(published.spectrum)
+    theirs = asdict(published)
     for name, value in asdict(front_end.sections.spectrum).items():
         if name not in sizes and theirs[name] != value:
             return False

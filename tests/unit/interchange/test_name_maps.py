@@ -151,6 +151,7 @@ def bona_fide_minus_spoof(name: str, logits: Tensor) -> Tensor:
     return -difference if first_is_bona_fide else difference
 
 
+@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "rawgat_st", "spoof_superb")
 @pytest.mark.parametrize("name", CASES)
 def test_it_scores_as_the_authors_program(name, tmp_path, capsys):
     case = CASES[name]
