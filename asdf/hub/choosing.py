@@ -34,11 +34,20 @@ _CPU_SECONDS = {
     "RawNet2 of ASVspoof 2021": 1.8,
     "nii-yamagishilab/wav2vec-small-anti-deepfake": 9.0,
     "nii-yamagishilab/wav2vec-small-anti-deepfake-nda": 9.0,
+    "nii-yamagishilab/mms-300m-anti-deepfake": 21.6,
+    "nii-yamagishilab/mms-300m-anti-deepfake-nda": 21.6,
+    "lab260/Spectra-AASIST": 21.8,
     "Nes2Net-X": 21.9,
     "Nes2Net-X, mean of 5 checkpoints": 21.9,
     "SLS": 22.0,
+    "lab260/Spectra-0": 22.0,
     "TCM": 22.8,
+    "AustinXiao/XLSR-Mamba-LA": 22.8,
+    "AustinXiao/XLSR-Mamba-DF": 22.8,
     "SSL_Anti-spoofing": 23.3,
+    "lab260/Spectra-AASIST3": 24.8,
+    "nii-yamagishilab/xls-r-2b-anti-deepfake": 123.7,
+    "nii-yamagishilab/xls-r-2b-anti-deepfake-nda": 123.7,
 }
 _FLOAT32_BYTES = 4
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "B": 10**9}
