@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from asdf.tables.table import Column, Table, Value
+from asdf.tables.table import Bounds, Column, Table, Value
 
 Text = str | int | float | None
 """What a cell shows; None is nothing."""
@@ -129,8 +129,14 @@ def _value_cell(column: Column, value: Value) -> Cell:
         value.title,
         mark,
         value.remark,
-        "" if bounds is None else column.format_bounds(bounds, "–", paper=True),
+        "" if bounds is None else _interval_text(column, bounds),
     )
+
+
+def _interval_text(column: Column, bounds: Bounds) -> str:
+    # A dash between two minus signs cannot be read.
+    between = " to " if bounds.low < 0 else "–"
+    return column.format_bounds(bounds, between, paper=True).replace("-", "−")
 
 
 def heat_step(rate: float) -> int:
