@@ -212,6 +212,22 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
             f"{type(front_end).__name__} has no layout of {layout.name}, which is of "
             "front ends of the wav2vec 2.0 family."
         )
+    check_nothing_added(network, layout.name)
+    if front_end.layers < front_end.encoder_layers:
+        raise AsdfError(
+            f"programs for the layout of {layout.name} read the last layer of the front end, and "
+            f"this network reads layer {front_end.layers} of {front_end.encoder_layers} "
+            "(front_end.layer): its scores there are others."
+        )
+    return front_end
+
+
+def check_nothing_added(network: nn.Module, layout: str) -> None:
+    """Refuse a network with parts that a layout has no layers for.
+
+    Raises:
+        AsdfError: it has adapters, prompts, or updates that are not merged.
+    """
     added = None
     if has_adapters(network):
         added = "adapters (adapter.width)"
@@ -221,16 +237,9 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
         added = "updates (lora.rank), which are not merged into its weights"
     if added:
         raise AsdfError(
-            f"the layout of {layout.name} has no layers for the network's {added}: without "
+            f"the layout of {layout} has no layers for the network's {added}: without "
             "them its scores are others. Other formats of `python -m asdf export` hold them."
         )
-    if front_end.layers < front_end.encoder_layers:
-        raise AsdfError(
-            f"programs for the layout of {layout.name} read the last layer of the front end, and "
-            f"this network reads layer {front_end.layers} of {front_end.encoder_layers} "
-            "(front_end.layer): its scores there are others."
-        )
-    return front_end
 
 
 def name_layers(

@@ -98,7 +98,85 @@ SPOOF_SUPERB = NameMap(
     samples=64600,
 )
 
-NAME_MAPS = (WEDEFENSE_MHFA, LFCC_LCNN, RAWGAT_ST, SPOOF_SUPERB)
+# Names of OpenAI's encoder, and those of transformers.
+_WHISPER_WORDS = (
+    (".attn.query.", ".self_attn.q_proj."),
+    (".attn.key.", ".self_attn.k_proj."),
+    (".attn.value.", ".self_attn.v_proj."),
+    (".attn.out.", ".self_attn.out_proj."),
+    (".attn_ln.", ".self_attn_layer_norm."),
+    (".mlp.0.", ".fc1."),
+    (".mlp.2.", ".fc2."),
+    (".mlp_ln.", ".final_layer_norm."),
+    ("front_end.model.blocks.", "front_end.model.layers."),
+    ("front_end.model.ln_post.", "front_end.model.layer_norm."),
+    ("front_end.model.positional_embedding", "front_end.model.embed_positions.weight"),
+)
+
+
+def _of_whisper_features(
+    kind: str, network: str, output: str, marks: frozenset[str], layout: str
+) -> NameMap:
+    """Return one of the layouts of the program of Whisper-MesoNet.
+
+    Args:
+        network: Name of the network behind features.
+        output: Name of its output layer.
+    """
+    conversions = {f"back_end.{output}.{part}": SINGLE for part in ("weight", "bias")}
+    return NameMap(
+        name=f"Whisper-{network}",
+        kind=kind,
+        layout=layout,
+        marks=marks,
+        parts=(("whisper_model.encoder.", "front_end.model."), ("", _BACK_END)),
+        front_ends=(
+            *("transformers", "whisper_lfcc", "whisper_mfcc"),
+            *("decibel_lfcc", "decibel_mfcc"),
+        ),
+        words=_WHISPER_WORDS,
+        conversions=conversions,
+        settings={"network.score": "difference"},
+        bona_fide="its one output, the logit of bona fide speech",
+        samples=480_000,
+        remarks=(
+            "not as published: its program first shortens silences to 0.2 s, by sox, which scores "
+            "here do not; recordings of theirs without such silences score the same",
+        ),
+    )
+
+
+WHISPER_MESONET = _of_whisper_features(
+    "SSL_MesoNet",
+    "MesoNet",
+    "fc2",
+    frozenset({"Incption1_conv1.weight", "Incption2_bn.weight", "fc2.weight"}),
+    "Whisper-MesoNet's program: features as maps and MesoInception-4",
+)
+WHISPER_SPECRNET = _of_whisper_features(
+    "SSL_SpecRNet",
+    "SpecRNet",
+    "fc2_gru",
+    frozenset({"block0.0.conv1.weight", "fc_attention4.0.weight", "fc2_gru.weight"}),
+    "Whisper-MesoNet's program: features as maps and SpecRNet",
+)
+WHISPER_LCNN = _of_whisper_features(
+    "SSL_MapLCNN",
+    "LCNN",
+    "m_output_act",
+    frozenset({"m_transform.0.weight", "m_before_pooling.0.l_blstm.weight_ih_l0"}),
+    "Whisper-MesoNet's program: features as maps and LCNN",
+)
+
+NAME_MAPS = (
+    WEDEFENSE_MHFA,
+    LFCC_LCNN,
+    RAWGAT_ST,
+    SPOOF_SUPERB,
+    WHISPER_MESONET,
+    WHISPER_SPECRNET,
+    WHISPER_LCNN,
+)
 
 
 def name_map_of(names: Iterable[str]) -> NameMap | None:

@@ -62,7 +62,8 @@ def read_named(
     if name_map.samples is None:
         read.notes += whole_recordings(read.settings, others)
     else:
-        read.notes += published_length(read.settings, name_map.kind, others)
+        read.notes += published_length(read.settings, name_map.kind, others, name_map.samples)
+    read.notes += name_map.remarks
     read.notes.append(f"bona fide: {name_map.bona_fide}")
     return read
 
@@ -197,6 +198,8 @@ def _convert_outputs(name_map: NameMap, read: ReadLayout, path: Path) -> None:
 def _set_sizes(name_map: NameMap, read: ReadLayout, path: Path, chosen: Mapping[str, Any]) -> None:
     try:
         sizes = back_end_sizes(name_map.kind, read.state, read.settings)
+    except AsdfError as error:
+        raise AsdfError(f"{path}: {error}") from error
     except (ValueError, KeyError, IndexError) as error:
         marks = first_names(sorted(name_map.marks))
         raise AsdfError(

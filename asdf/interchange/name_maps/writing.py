@@ -12,7 +12,8 @@ from asdf.interchange.hub_layouts.classifier_reading import FRONT_END
 from asdf.interchange.name_maps.known import name_maps_by_kind
 from asdf.interchange.name_maps.name_map import NameMap
 from asdf.interchange.name_maps.reading import MASK, MASK_EMBEDDING
-from asdf.interchange.published import Layout, front_end_of
+from asdf.interchange.published import Layout, check_nothing_added, front_end_of
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
 from asdf.networks.front_ends.wavlm import split_attention_layers
 from asdf.networks.ssl_detector import SSLDetector
@@ -30,7 +31,7 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
     name_map = name_maps_by_kind().get(type(network).__name__)
     if name_map is None:
         return None
-    _check_spectrum(name_map, network)
+    _check_front_end(name_map, network)
     named = {}
     encoder = {}
     for name, tensor in network.state_dict().items():
@@ -50,31 +51,38 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
     return {**named, **name_map.constants()}
 
 
-def _check_spectrum(name_map: NameMap, network: nn.Module) -> None:
+def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
     """Refuse a network on other features than the program computes.
 
     Raises:
         AsdfError: its front end is of another kind, or of other sizes.
     """
     kind = name_map.settings.get(_FRONT_END_CLASS)
-    if kind is None:
+    kinds = (kind,) if kind else name_map.front_ends
+    if not kinds:
         return
     front_end = getattr(network, "front_end", None)
+    assert isinstance(network, SSLDetector) and isinstance(front_end, FrontEnd)
+    check_nothing_added(network, name_map.name)
     published = Sections()
     assign(published, name_map.settings)
-    named = FRONT_ENDS[kind].rpartition(".")[2]
-    is_kind = type(front_end).__name__ == named
-    if is_kind and isinstance(front_end, SpectralFrontEnd) and _is_as(front_end, published):
+    is_kind = type(front_end).__name__ in [FRONT_ENDS[each].rpartition(".")[2] for each in kinds]
+    if is_kind and _is_as(front_end, published):
         return
+    listed = " or ".join(repr(each) for each in kinds)
     raise AsdfError(
-        f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {kind!r} and "
-        "the section spectrum as `import` sets it, and this network's are others. Other formats of "
-        "`python -m asdf export` hold it."
+        f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {listed} and "
+        "the settings of features as `import` sets them, and this network's are others. Other "
+        "formats of `python -m asdf export` hold it."
     )
 
 
-def _is_as(front_end: SpectralFrontEnd, published: Sections) -> bool:
+def _is_as(front_end: FrontEnd, published: Sections) -> bool:
     """Whether features are those of the `published` settings."""
+    if front_end.normalize_waveforms or front_end.layers < front_end.encoder_layers:
+        return False
+    if not isinstance(front_end, SpectralFrontEnd):
+        return not front_end.repeats_last_frame
     if front_end.sizes != choose_sizes(published.spectrum, front_end.usual):
         return False
     sizes = asdict(front_end.sizes)
@@ -82,7 +90,7 @@ def _is_as(front_end: SpectralFrontEnd, published: Sections) -> bool:
     for name, value in asdict(front_end.sections.spectrum).items():
         if name not in sizes and theirs[name] != value:
             return False
-    return not front_end.normalize_waveforms
+    return True
 
 
 def _front_end_layers(

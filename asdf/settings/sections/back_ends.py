@@ -37,6 +37,9 @@ BACK_ENDS = {
     "gated_conformer": "asdf.networks.GatedConformerBackEnd",
     "mamba": "asdf.networks.MambaBackEnd",
     "wedefense_mhfa": "asdf.networks.WeDefenseMHFABackEnd",
+    "mesonet": "asdf.networks.MesoNetBackEnd",
+    "specrnet": "asdf.networks.SpecRNetBackEnd",
+    "map_lcnn": "asdf.networks.MapLCNNBackEnd",
     "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
     "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
     "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
@@ -141,7 +144,10 @@ class BackEnd(KnownNames):
         at_least=0,
         at_most=MAX_LAYER_WIDTH,
     )
-    lcnn_dropout: float = proportion(0.7, "SSL_LCNN: dropout after the convolutions")
+    lcnn_dropout: float = proportion(0.7, "SSL_LCNN, SSL_MapLCNN: dropout after the convolutions")
+    mesonet_pooled: int = width(
+        1024, "SSL_MesoNet: values that what its convolutions give is averaged to"
+    )
     resnet_projection: int = setting(
         0,
         "SSL_ResNet18: values that features are projected to first; 0: not",

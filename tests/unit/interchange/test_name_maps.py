@@ -19,6 +19,7 @@ from asdf.errors import AsdfError
 from asdf.interchange import authors_state, import_detector, read_detector
 from asdf.networks import build_network
 from asdf.networks.front_ends.architectures import KNOWN
+from asdf.networks.interface import cut_or_repeat
 from asdf.settings.sections import Sections
 from tests.unit.interchange.test_published_layouts import write
 from tests.unit.networks.official import official_case
@@ -47,6 +48,7 @@ class Case:
         lost: Layers that do not come back, by the beginnings of their names.
         short: Length of the inputs that `short` of the official outputs is of; 0: none.
         settings: what the file cannot say, for these small sizes.
+        samples: Length that inputs are repeated to; 0: as they are.
         learning_rate, steps: Rate and steps of a training from drawn weights.
     """
 
@@ -55,8 +57,13 @@ class Case:
     short: int = 0
     settings: dict[str, object] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    samples: int = 0
     learning_rate: float = 2e-3
     steps: int = 4
+
+    def heard(self, waveforms_BT: Tensor) -> Tensor:
+        """Return waveforms as their program hears them."""
+        return cut_or_repeat(waveforms_BT, self.samples) if self.samples else waveforms_BT
 
 
 EXPORT = ["export", "--format", "published", "--output"]
@@ -116,6 +123,39 @@ CASES = {
         SMALL_ENCODER,
         tuple(f"ssl_model.model.upstream.model.{name}" for name in PRETRAINING),
     ),
+    "whisper_mesonet": Case(
+        "Whisper-MesoNet's program: features as maps and MesoInception-4",
+        (
+            "front_end.front_end_class = 'transformers', by the shapes of the layers",
+            "back_end.mesonet_pooled = 256, by the shapes of the layers",
+            '"encoder_layers": 2',
+            "scored, as published: first 480,000 samples",
+            "bona fide: its one output",
+        ),
+        samples=32000,
+        learning_rate=1e-3,
+    ),
+    "whisper_specrnet": Case(
+        "Whisper-MesoNet's program: features as maps and SpecRNet",
+        (),
+        settings={"front_end.front_end_class": "whisper_mfcc"},
+        samples=32000,
+        learning_rate=1e-4,
+    ),
+    "whisper_lcnn": Case(
+        "Whisper-MesoNet's program: features as maps and LCNN",
+        (),
+        settings={"front_end.front_end_class": "whisper_lfcc"},
+        samples=32000,
+        learning_rate=1e-4,
+    ),
+    "lfcc_specrnet": Case(
+        "Whisper-MesoNet's program: features as maps and SpecRNet",
+        (),
+        settings={"front_end.front_end_class": "decibel_lfcc"},
+        samples=32000,
+        learning_rate=1e-4,
+    ),
 }
 
 
@@ -168,9 +208,37 @@ def test_it_scores_as_the_authors_program(name, tmp_path, capsys):
     for key, samples in lengths.items():
         if samples:
             with torch.no_grad():
-                logits = network(official.inputs[:, :samples])[1]
+                logits = network(case.heard(official.inputs[:, :samples]))[1]
             expected = bona_fide_minus_spoof(name, official.outputs[key])
             torch.testing.assert_close(logits[:, 1] - logits[:, 0], expected, atol=2e-4, rtol=1e-4)
+
+
+def test_cepstra_that_no_layer_shows_are_asked_for(tmp_path):
+    for name, end in (("whisper_lcnn", "whisper"), ("lfcc_specrnet", "decibel")):
+        path = write(file_of(name), tmp_path / f"{name}.pth")
+        with pytest.raises(AsdfError, match=f"front_end_class={end}_lfcc or .*={end}_mfcc"):
+            import_detector(path)
+    # Both maps of MesoInception-4: as of the one that is on the hub.
+    state = file_of("whisper_mesonet")
+    for name, tensor in state.items():
+        if name.startswith("Incption1") and tensor.dim() == 4 and tensor.shape[1] == 1:
+            state[name] = tensor.repeat(1, 2, 1, 1)
+    state["Incption1_conv2_2.weight"] = file_of("whisper_mesonet")["Incption1_conv2_2.weight"]
+    read = import_detector(write(state, tmp_path / "two.pth")).recognised
+    assert read.settings.front_end.front_end_class == "whisper_mfcc"
+    assert any("for LFCCs, front_end.front_end_class=whisper_lfcc" in note for note in read.notes)
+
+
+@pytest.mark.slow
+def test_whisper_mesonet_of_full_size_scores_as_the_authors_program(tmp_path):
+    official = official_case("whisper_mesonet_full")
+    path = write(file_of("whisper_mesonet_full"), tmp_path / "ckpt.pth")
+    imported = import_detector(path, {"front_end.front_end_class": "whisper_lfcc"})
+    waveforms_BT = cut_or_repeat(official.inputs, 480_000)
+    with torch.no_grad():
+        logits = imported.network(waveforms_BT)[1]
+    expected = official.outputs["logits"][:, 0]
+    torch.testing.assert_close(logits[:, 1] - logits[:, 0], expected, atol=2e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("form", ["file.safetensors", "folder"])
@@ -203,8 +271,8 @@ def test_it_is_given_back(name, tmp_path):
             assert torch.equal(back[layer], state[layer]), layer
 
 
-# The three networks of RawGAT-ST learn alike, and slowly.
-@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "spoof_superb")
+# The three networks of RawGAT-ST learn alike, and slowly, and so do those on Whisper's features.
+@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "spoof_superb", "whisper_mesonet")
 @pytest.mark.parametrize("name", [name for name in CASES if "add" not in name])
 def test_it_is_trained_further(name, tmp_path):
     """After a training the layout is the same, and so are scores."""
@@ -212,7 +280,7 @@ def test_it_is_trained_further(name, tmp_path):
     imported = import_detector(write(file_of(name), tmp_path / "file.pth"), case.settings)
     network = imported.network
     inputs = official_case(name).inputs
-    waveforms_BT = torch.cat([inputs[:1], inputs[1:].cumsum(1) / 30])
+    waveforms_BT = case.heard(torch.cat([inputs[:1], inputs[1:].cumsum(1) / 30]))
     labels_B = torch.tensor([0, 1])
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(trained, lr=case.learning_rate)
