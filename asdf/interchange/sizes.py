@@ -259,6 +259,25 @@ def _superb_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Siz
     return [SettingFromFile("back_end.classifier_projection", projection, SHAPES)]
 
 
+def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    """Return the layers of DeepFense's MLP, of which each has an activation without numbers."""
+    block = f"{_BACK_END}projection_block."
+    widths = []
+    for name, tensor in state.items():
+        if name.startswith(block) and name.endswith(".weight") and tensor.dim() == 2:
+            widths.append(tensor.shape[0])
+    norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}
+    present = [norm for name, norm in norms.items() if name in state and state[name].dim() == 1]
+    activation = settings.back_end.deepfense_activation
+    return [
+        SettingFromFile("back_end.deepfense_layers", tuple(widths), SHAPES),
+        SettingFromFile("back_end.deepfense_norm", (*present, "none")[0], SHAPES),
+        SettingFromFile(
+            "back_end.deepfense_activation", activation, "as published; no shape shows it"
+        ),
+    ]
+
+
 def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     width = state["GAT_layer3.att_proj.weight"].shape[1]
     name = "back_end.rawgat_fusion"
@@ -358,6 +377,9 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_WeDefenseMHFA": _mhfa_sizes,
     "SSL_SUPERB": _superb_sizes,
     "RawGAT_ST": _rawgat_fusion,
+    "SSL_DeepFenseNes2Net": _nes2net_sizes,
+    "SSL_DeepFenseMLP": _mlp_sizes,
+    "SSL_DeepFenseTCM": _conformer_sizes,
     "SSL_MesoNet": _map_sizes,
     "SSL_SpecRNet": _map_sizes,
     "SSL_MapLCNN": _map_sizes,

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
         SSL_ConformerTCM,
         TCMBackEnd,
     )
+    from asdf.networks.back_ends.deepfense import (
+        DeepFenseAASISTBackEnd,
+        DeepFenseMLPBackEnd,
+        DeepFenseNes2NetBackEnd,
+        SSL_DeepFenseAASIST,
+        SSL_DeepFenseMLP,
+        SSL_DeepFenseNes2Net,
+        SSL_DeepFenseTCM,
+    )
     from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
     from asdf.networks.back_ends.gated_conformer import GatedConformerBackEnd, SSL_GatedConformer
     from asdf.networks.back_ends.lcnn import (

@@ -46,7 +46,7 @@ _ENABLED = "localisation.enabled"
 _WITHOUT_TIME = (
     *("aasist", "aasist_l", "sls", "mlp", "classes"),
     *("spectra_aasist", "spectra_aasist3", "spectra_ecapa"),
-    *("mesonet", "specrnet", "map_lcnn"),
+    *("mesonet", "specrnet", "map_lcnn", "deepfense_aasist"),
 )
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
@@ -56,6 +56,7 @@ _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.SSL_AASIST",
     "asdf.networks.SSL_AASIST_L",
     "asdf.networks.SSL_Classifier",
+    "asdf.networks.SSL_DeepFenseAASIST",
     "asdf.networks.SSL_MapLCNN",
     "asdf.networks.SSL_MesoNet",
     "asdf.networks.SSL_SLS",

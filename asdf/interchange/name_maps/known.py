@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asdf.interchange.name_maps.name_map import FLIPPED, SINGLE, NameMap
+from asdf.interchange.name_maps.training_config import read_stated
+from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
 from asdf.networks.front_ends.spectral import LFCCFrontEnd
 from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters
+from asdf.networks.ssl_detector import SSLDetector
 
 _BACK_END = "back_end."
 _S3PRL = {"front_end.repeat_last_frame": True}
@@ -168,7 +171,72 @@ WHISPER_LCNN = _of_whisper_features(
     "Whisper-MesoNet's program: features as maps and LCNN",
 )
 
+
+def _deepfense_numbers(network: nn.Module) -> dict[str, Tensor]:
+    """Return what DeepFense's files hold besides: masked frames' vector, and TCM's positions."""
+    assert isinstance(network, SSLDetector)
+    numbers = {"frontend.model.mask_emb": torch.zeros(network.front_end.dimension)}
+    if isinstance(network.back_end, TCMBackEnd):
+        dimension = network.back_end.conformer.fc5.in_features
+        numbers[_POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
+    return numbers
+
+
+def _of_deepfense(
+    network: str,
+    mark: str,
+    output: str = "back_end.fc.",
+    parts: tuple[tuple[str, str], ...] = (),
+) -> NameMap:
+    """Return the layout of a network of DeepFense with cross entropy.
+
+    Args:
+        mark: Name of a layer that only this network has.
+        output: Beginning of our names of the output layer.
+        parts: Other beginnings of names than those of the toolkit and ours.
+    """
+    return NameMap(
+        name="DeepFense",
+        kind=f"SSL_DeepFense{network}",
+        layout=f"DeepFense: a self-supervised front end and {network}",
+        marks=frozenset({"losses.0.fc.weight", mark}),
+        parts=(("losses.0.fc.", output), *parts, ("backend.", _BACK_END)),
+        front_end="frontend.model.",
+        normalizes=False,
+        unused={
+            "of positions, which the network computes": (_POSITIONS,),
+            "of the training that made it": (
+                *("losses.0.criterion.", "losses.1.", "losses.2.", "losses.3."),
+            ),
+        },
+        computed=_deepfense_numbers,
+        stated=read_stated,
+        settings={"network.score": "bona_fide"},
+        bona_fide="the second output, whose logit is the score, as its program has it",
+        samples=64_000,
+    )
+
+
+_POSITIONS = "backend.positional_emb"
+_POSITIONS_HELD = 10_000
+DEEPFENSE = (
+    _of_deepfense("AASIST", "backend.GAT_layer_S.att_proj.weight", "back_end.out_layer."),
+    _of_deepfense("Nes2Net", "backend.Build_in_Res2Nets.0.conv1.weight"),
+    _of_deepfense("MLP", "backend.projection_block.0.weight"),
+    _of_deepfense(
+        "TCM",
+        "backend.encoder_blocks.0.post_norm.weight",
+        "back_end.conformer.fc5.",
+        (
+            ("backend.LL.", "back_end.LL."),
+            ("backend.first_bn.", "back_end.first_bn."),
+            ("backend.", "back_end.conformer."),
+        ),
+    ),
+)
+
 NAME_MAPS = (
+    *DEEPFENSE,
     WEDEFENSE_MHFA,
     LFCC_LCNN,
     RAWGAT_ST,

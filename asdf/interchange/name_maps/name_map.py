@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from asdf.interchange.name_maps.training_config import Stated
+from asdf.networks.front_ends.architectures import Architecture
 
 _ENCODER = "front_end.model."
 
@@ -64,6 +68,9 @@ class NameMap:
         settings: Settings that its program implies, by full names.
         bona_fide: Sentence on which output is bona fide.
         samples: Length that its program scores; None: whole recordings.
+        normalizes: Whether its program scales waveforms; None: where s3prl does.
+        computed: Function of a network: layers of its sizes that files hold and it computes.
+        stated: Function of a path that reads what lies next to a checkpoint.
         remarks: Sentences on what its program does besides, which is not done here.
     """
 
@@ -82,7 +89,16 @@ class NameMap:
     unused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     samples: int | None = None
+    normalizes: bool | None = None
+    computed: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
+    stated: Callable[[Path], Stated] | None = None
     remarks: tuple[str, ...] = ()
+
+    def scales(self, architecture: Architecture) -> bool:
+        """Return whether its program scales the waveforms of a front end."""
+        if self.normalizes is not None:
+            return self.normalizes
+        return architecture.extractor_mode == "layer_norm"
 
     def our_name(self, name: str) -> str | None:
         """Return our name of a layer; None of one that has none."""

@@ -48,7 +48,9 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
         named[theirs] = conversion.to_theirs(tensor) if conversion else tensor
     if name_map.front_end:
         named |= _front_end_layers(name_map, network, encoder)
-    return {**named, **name_map.constants()}
+    computed = name_map.computed(network) if name_map.computed else {}
+    # The network's own layers win: one that masks frames has the vector of masked ones.
+    return {**computed, **named, **name_map.constants()}
 
 
 def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
@@ -99,9 +101,10 @@ def _front_end_layers(
     assert isinstance(network, SSLDetector)
     front_end = front_end_of(network, Layout(name_map.name, name_map.front_end))
     architecture = front_end.architecture
-    normalizes = architecture.extractor_mode == "layer_norm"
+    normalizes = name_map.scales(architecture)
+    repeats = bool(name_map.settings.get("front_end.repeat_last_frame"))
     for setting, is_so, has_to in (
-        ("front_end.repeat_last_frame", front_end.repeats_last_frame, True),
+        ("front_end.repeat_last_frame", front_end.repeats_last_frame, repeats),
         ("front_end.normalize_waveforms", front_end.normalize_waveforms, normalizes),
     ):
         if is_so != has_to:

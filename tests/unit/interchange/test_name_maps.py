@@ -123,6 +123,46 @@ CASES = {
         SMALL_ENCODER,
         tuple(f"ssl_model.model.upstream.model.{name}" for name in PRETRAINING),
     ),
+    "deepfense_aasist": Case(
+        "DeepFense: a self-supervised front end and AASIST",
+        (
+            "front_end.normalize_waveforms = False, as published",
+            "scored, as published: first 64,000 samples",
+            "by DeepFense's defaults: no config.yaml lies next to it",
+            "bona fide: the second output, whose logit is the score",
+        ),
+        5150,
+        SMALL_ENCODER,
+        learning_rate=1e-4,
+    ),
+    "deepfense_nes2net": Case(
+        "DeepFense: a self-supervised front end and Nes2Net",
+        (
+            "back_end.nes2net_splits = (4, 2), by the shapes of the layers",
+            "back_end.nes2net_squeeze = 2, by the shapes of the layers",
+        ),
+        5150,
+        SMALL_ENCODER,
+    ),
+    "deepfense_mlp": Case(
+        "DeepFense: a self-supervised front end and MLP",
+        (
+            "back_end.deepfense_layers = (12, 10), by the shapes of the layers",
+            "back_end.deepfense_norm = 'layer', by the shapes of the layers",
+        ),
+        5150,
+        {
+            "front_end.architecture": replace(
+                ENCODER, conv_bias=False, relative_positions=(8, 20)
+            ).to_text()
+        },
+    ),
+    "deepfense_tcm": Case(
+        "DeepFense: a self-supervised front end and TCM",
+        ("back_end.conformer_kernel = 16, by the shapes of the layers",),
+        5150,
+        SMALL_ENCODER,
+    ),
     "whisper_mesonet": Case(
         "Whisper-MesoNet's program: features as maps and MesoInception-4",
         (
@@ -167,7 +207,16 @@ def file_of(name: str) -> dict[str, Tensor]:
             state[layer.replace("running_var", "num_batches_tracked")] = torch.tensor(3)
     if name == "lfcc_lcnn":
         state |= numbers_of_lfcc()
+    if name == "deepfense_tcm":
+        state["backend.positional_emb"] = positions_of_tcm(24)
     return state
+
+
+def positions_of_tcm(values: int) -> Tensor:
+    """Return the sines and cosines of positions, in float64 by their formula."""
+    angles = np.arange(10_000)[:, None] / 10_000 ** (2 * (np.arange(values) // 2) / values)
+    waves = np.where(np.arange(values) % 2, np.cos(angles), np.sin(angles))
+    return torch.tensor(waves).float().unsqueeze(0)
 
 
 def numbers_of_lfcc() -> dict[str, Tensor]:
@@ -261,12 +310,22 @@ def test_it_is_given_back(name, tmp_path):
     write_network_file(tmp_path / "net.pt", imported.file)
     assert main([*EXPORT, str(tmp_path / "back.pth"), str(tmp_path / "net.pt")]) == 0
     back = torch.load(tmp_path / "back.pth", weights_only=True)
+    computed = {}
+    if name == "lfcc_lcnn":
+        computed = numbers_of_lfcc()
+    elif name.startswith("deepfense"):
+        # Their program asks for every layer, also for one that scores do not depend on.
+        computed = {"frontend.model.mask_emb": torch.zeros(16)}
+        state["frontend.model.mask_emb"] = torch.zeros(16)
+    if name == "deepfense_tcm":
+        computed["backend.positional_emb"] = state["backend.positional_emb"]
     kept = {layer for layer in state if not layer.startswith(case.lost or ("no layer",))}
     assert back.keys() == kept
-    computed = numbers_of_lfcc() if name == "lfcc_lcnn" else {}
     for layer in kept:
         if layer in computed:
-            torch.testing.assert_close(back[layer], state[layer], atol=1e-6, rtol=0)
+            # The authors' positions round angles up to 10,000 to float32.
+            tolerance = 1e-3 if "positional" in layer else 1e-6
+            torch.testing.assert_close(back[layer], state[layer], atol=tolerance, rtol=0)
         else:
             assert torch.equal(back[layer], state[layer]), layer
 
@@ -452,3 +511,67 @@ def test_another_output_layer_is_described_in_the_files_own_names(tmp_path):
     assert "of its 15 kinds of layers behind a front end 10 are there" in said
     assert "missing are projection.trans.N.bias, " in said
     assert "others are projection.weight." in said
+
+
+CONFIGURATION = """
+data:
+  label_map: {bonafide: 1, spoof: 0}
+  sampling_rate: 16000
+  val:
+    base_transform:
+    - {max_len: 48000, pad_type: repeat, type: pad}
+model:
+  backend:
+    args: {activation: tanh, input_dim: 16}
+    type: MLP
+  loss:
+  - {embedding_dim: 10, n_classes: 2, type: CrossEntropy, weight: 1.0}
+"""
+
+
+def deepfense_folder(tmp_path):
+    """Return the checkpoint of a folder as DeepFense publishes it."""
+    (tmp_path / "config.yaml").write_text(CONFIGURATION)
+    content = {"model_state": file_of("deepfense_mlp"), "optimizer_state": {}, "epoch": 3}
+    torch.save(content, tmp_path / "best_model.pth")
+    return tmp_path / "best_model.pth"
+
+
+def test_deepfense_is_scored_as_its_configuration_says(tmp_path):
+    pytest.importorskip("yaml")
+    path = deepfense_folder(tmp_path)
+    read = import_detector(path, CASES["deepfense_mlp"].settings).recognised
+    network = read.settings.network
+    assert network.max_evaluation_utterance_length_in_samples == 48_000
+    assert network.min_evaluation_utterance_length_in_samples == 48_000
+    assert network.score == "bona_fide"
+    assert read.settings.back_end.deepfense_activation == "tanh"
+    assert "how it is scored: by config.yaml next to it" in read.notes
+    assert read.left_out["of the training that made it"] == ["optimizer_state", "epoch"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("bonafide: 1", "bonafide: 0", "gives bona fide speech another label than 1"),
+        ("sampling_rate: 16000", "sampling_rate: 24000", "recordings have 24000 Hz"),
+        ("activation: tanh", "pool_ratios: [0.5]", r"pool_ratios = \[0.5\]"),
+        ("data:", "data: [", "cannot be read as the configuration of DeepFense"),
+    ],
+)
+def test_what_deepfense_would_score_otherwise_is_refused(old, new, said, tmp_path):
+    pytest.importorskip("yaml")
+    path = deepfense_folder(tmp_path)
+    config = tmp_path / "config.yaml"
+    config.write_text(config.read_text().replace(old, new))
+    with pytest.raises(AsdfError, match=said):
+        import_detector(path, CASES["deepfense_mlp"].settings)
+
+
+def test_a_front_end_of_another_family_is_named(tmp_path):
+    """DeepFense's EAT, whose layers are transformers' of another kind."""
+    state = {}
+    for name, tensor in file_of("deepfense_mlp").items():
+        state[name.replace("frontend.model.", "frontend.model.model.blocks.")] = tensor
+    with pytest.raises(AsdfError, match=r"not of the wav2vec 2.0 family.*but frontend\.model\.mod"):
+        import_detector(write(state, tmp_path / "file.pth"))
