@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.ssl_aasist import (
         SSL_AASIST,
         SSL_AASIST_L,
+        SSL_SUPERBAASIST,
         AASISTBackEnd,
         AASISTLBackEnd,
     )

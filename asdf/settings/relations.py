@@ -61,6 +61,7 @@ _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.SSL_MesoNet",
     "asdf.networks.SSL_SLS",
     "asdf.networks.SSL_SUPERB",
+    "asdf.networks.SSL_SUPERBAASIST",
     "asdf.networks.SSL_SpecRNet",
     "asdf.networks.SSL_SpectraAASIST",
     "asdf.networks.SSL_SpectraAASIST3",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -99,6 +100,14 @@ SPOOF_SUPERB = NameMap(
     settings={**_S3PRL, "front_end.layer": "weighted"},
     bona_fide="the second output, as its program has it",
     samples=64600,
+)
+
+SPOOF_SUPERB_AASIST = replace(
+    SPOOF_SUPERB,
+    kind="SSL_SUPERBAASIST",
+    layout="spoof_SUPERB: a sum of a front end's layers and AASIST",
+    marks=frozenset({"ssl_model.featurizer.weights", "GAT_layer_S.att_proj.weight", "LL.weight"}),
+    parts=(("ssl_model.featurizer.", "front_end.layer_sum."), ("", _BACK_END)),
 )
 
 # Names of OpenAI's encoder, and those of transformers.
@@ -241,6 +250,7 @@ NAME_MAPS = (
     LFCC_LCNN,
     RAWGAT_ST,
     SPOOF_SUPERB,
+    SPOOF_SUPERB_AASIST,
     WHISPER_MESONET,
     WHISPER_SPECRNET,
     WHISPER_LCNN,

@@ -23,6 +23,7 @@ def test_parameters_are_the_published_ones():
         "SSL_MHFA",
         "SSL_SLS",
         "SSL_SUPERB",
+        "SSL_SUPERBAASIST",
         "RawGAT_ST",
         "RawNet2",
         "SSL_Conformer",
