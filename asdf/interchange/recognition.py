@@ -108,7 +108,7 @@ _FRONT_END_LAYER = re.compile(
     r"target_glu|aux|lm_head)\b"
 )
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
-_TRAINING = "of the training that made it"
+TRAINING = "of the training that made it"
 _COMPUTED = "of positions, which the network computes"
 _UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
 
@@ -277,7 +277,7 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
             )
     check_tensors(file.state, path)
     layers = _Layers(dict(file.state))
-    layers.leave_out(file.training_keys(), _TRAINING)
+    layers.leave_out(file.training_keys(), TRAINING)
     return Recognised(
         OURS,
         settings,
@@ -298,7 +298,7 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
     layers = _Layers(state_dict_in(named, path))
-    layers.leave_out([*other_entries, *numbers, *plain], _TRAINING)
+    layers.leave_out([*other_entries, *numbers, *plain], TRAINING)
     return layers
 
 

@@ -43,7 +43,11 @@ from asdf.training.objective import Objective, TargetSource
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.step_checks import check_clip_size, step_memory_errors_as_messages
+from asdf.training.step_checks import (
+    check_clip_size,
+    check_needs,
+    step_memory_errors_as_messages,
+)
 from asdf.training.steps.step_window import StepParts, StepWindow
 from asdf.training.steps.training_step import (
     Plain,
@@ -123,6 +127,7 @@ class Step:
         heads = (network, utterances, frames, settings.recipe.seed)
         terms = find_tasks(settings, folder).build_terms(*heads)
         self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
+        check_needs(self.objective.terms, network, from_features)
         self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
         self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
@@ -218,17 +223,18 @@ class Step:
             rate = set_learning_rate(
                 self.optimiser, self.schedule, self.settings, progress, window.epoch_size
             )
+            self.objective.begin_step(progress.epochs + progress.position / window.epoch_size)
             passes = self._prepare(window, clips, progress)
-            self.loss.begin_step(passes.epochs)
             normaliser = passes.weights_of_means.normaliser
             losses = compute_gradient(self.method, passes, memory())
             with self.clock.part(COMMUNICATION):
-                local_loss, *last_numbers = losses.fetch().tolist()
+                local_loss, *others = losses.fetch().tolist()
+                before, terms = others[: losses.of_step_before], others[losses.of_step_before :]
                 # float32 losses cannot overflow a sum in float64: it is finite if they are.
                 is_broken = not math.isfinite(local_loss)
-                last_failed = not self.last.is_sound(last_numbers)
-                numbers = [local_loss, float(is_broken), float(last_failed), *flags]
-                loss, broken_ranks, failed_ranks, *summed_flags = self.world.sum(numbers)
+                last_failed = not self.last.is_sound(before)
+                numbers = [local_loss, float(is_broken), float(last_failed), *terms, *flags]
+                loss, broken_ranks, failed_ranks, *summed = self.world.sum(numbers)
             # First: a NaN gradient has broken the weights, so these losses are NaN only from it.
             if failed_ranks:
                 raise AsdfError(self.last.complaint())
@@ -241,7 +247,8 @@ class Step:
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += normaliser
-        return TakenStep(rate, summed_flags, loss / normaliser, measured)
+        progress.note_terms(passes.weights_of_means.counts, summed[: len(terms)])
+        return TakenStep(rate, summed[len(terms) :], loss / normaliser, measured)
 
     def _update(self, name: str) -> Tensor | None:
         """Let the optimiser take the step called `name`; return the gradient's norm if wanted."""

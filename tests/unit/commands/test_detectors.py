@@ -57,7 +57,7 @@ def test_commercial_use(capsys):
         *("AASIST", "AASIST-L", "SSL_Anti-spoofing", "TCM", "RawNet2 of ASVspoof 2021"),
         *("LFCC-LCNN of ASVspoof 2021", "RawGAT-ST"),
         *("XLSR-Mamba-LA", "XLSR-Mamba-DF", "Spectra-0", "Spectra-AASIST", "Spectra-AASIST3"),
-        "wav2vec2-deepfake-voice-detector",
+        *("wav2vec2-deepfake-voice-detector", "WhisperMFCCMesoNet"),
     }
     # The cards of Spectra state lower rates, and not whether In-the-Wild was trained on.
     assert "commercial use allowed: XLSR-Mamba-LA" in out
