@@ -46,6 +46,10 @@ _CPU_SECONDS = {
     "AustinXiao/XLSR-Mamba-DF": 22.8,
     "SSL_Anti-spoofing": 23.3,
     "lab260/Spectra-AASIST3": 24.8,
+    "nii-yamagishilab/mms-1b-anti-deepfake": 59.3,
+    "nii-yamagishilab/mms-1b-anti-deepfake-nda": 59.3,
+    "nii-yamagishilab/xls-r-1b-anti-deepfake": 59.3,
+    "nii-yamagishilab/xls-r-1b-anti-deepfake-nda": 59.3,
     "nii-yamagishilab/xls-r-2b-anti-deepfake": 123.7,
     "nii-yamagishilab/xls-r-2b-anti-deepfake-nda": 123.7,
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from asdf.tables.table import Bounds, Column, Table, Value
+from asdf.tables.table import Column, Table, Value
 
 Text = str | int | float | None
 """What a cell shows; None is nothing."""
@@ -122,6 +122,11 @@ def _value_cell(column: Column, value: Value) -> Cell:
     if value.is_best:
         css = mark = "best"
     bounds = value.intervals.get("trials")
+    interval = ""
+    if bounds is not None:
+        # A dash between two minus signs cannot be read.
+        between = " to " if bounds.low < 0 else "–"
+        interval = column.format_bounds(bounds, between, paper=True).replace("-", "−")
     return Cell(
         text,
         100 * number if column.percent else number,
@@ -129,14 +134,8 @@ def _value_cell(column: Column, value: Value) -> Cell:
         value.title,
         mark,
         value.remark,
-        "" if bounds is None else _interval_text(column, bounds),
+        interval,
     )
-
-
-def _interval_text(column: Column, bounds: Bounds) -> str:
-    # A dash between two minus signs cannot be read.
-    between = " to " if bounds.low < 0 else "–"
-    return column.format_bounds(bounds, between, paper=True).replace("-", "−")
 
 
 def heat_step(rate: float) -> int:
