@@ -132,6 +132,7 @@ PYTHON_ELSEWHERE = {
     "docs/losses.md": "tests/unit/training/losses",
     "docs/service.md": "tests/unit/service",
     "docs/training.md": "tests/unit/training/test_schedules.py",
+    "docs/watermarks.md": "tests/unit/watermarks",
 }
 # Commands that report something missing here, with their exit status.
 STATUSES = {
