@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from asdf.networks.composed import ComposedDetector
     from asdf.networks.front_ends.beats import BEATsFrontEnd
     from asdf.networks.front_ends.constant_q import CQCCFrontEnd, CQTFrontEnd
+    from asdf.networks.front_ends.dasheng import DashengFrontEnd
     from asdf.networks.front_ends.eat import EATFrontEnd
     from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
     from asdf.networks.front_ends.front_end import FrontEnd

@@ -35,6 +35,7 @@ FRONT_ENDS = {
     "encoder_output": "asdf.networks.EncoderOutputFrontEnd",
     "beats": "asdf.networks.BEATsFrontEnd",
     "eat": "asdf.networks.EATFrontEnd",
+    "dasheng": "asdf.networks.DashengFrontEnd",
 }
 
 
@@ -53,8 +54,8 @@ class FrontEnd(KnownNames):
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
         "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
-        "themselves; beats and eat have their own; of transformers: the text of a config.json, or "
-        "a repository of the hub that has one",
+        "themselves; beats, eat and dasheng have their own; of transformers: the text of a "
+        "config.json, or a repository of the hub that has one",
         check="not_empty",
     )
     weights: str | None = setting(
