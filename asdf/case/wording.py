@@ -13,6 +13,7 @@ from asdf.case.making import Case
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.scored import MIXED, Scored
+from asdf.watermarks import describe_watermarks
 
 _FEW = 100
 # Larger ratios are whole numbers with thousands.
@@ -35,6 +36,12 @@ _ALWAYS = (
 _PANEL_LIMIT = (
     "Detectors that agree are not so many witnesses: those that learnt from the same data err "
     "together. What they say together is the ratio of the panel, which is calibrated as a whole."
+)
+
+_WATERMARK_LIMIT = (
+    "A watermark that was found says that a program which marks what it makes has made or changed "
+    "the recording; packages that look for one err, too. None that was found says nothing: most "
+    "voices have none, and a mark can be removed. It is in no score and in no ratio."
 )
 
 
@@ -91,6 +98,9 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
         sentences.append(f"Verdict: {result.verdict}{decision}.")
     if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
+    marks = describe_watermarks(one.watermarks)
+    if marks:
+        sentences.append(f"Apart from the score: {marks}.")
     return sentences
 
 
@@ -154,6 +164,8 @@ def limits(case: Case) -> list[str]:
     special += _limits_of_calibration(case.calibration)
     if case.heading.members:
         special.append(_PANEL_LIMIT)
+    if case.heading.watermarks:
+        special.append(_WATERMARK_LIMIT)
     validation = case.validation
     if validation is None:
         special.append(

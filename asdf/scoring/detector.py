@@ -51,6 +51,7 @@ from asdf.segments import Speaker
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
+from asdf.watermarks import Watermark, WatermarkSearch, open_search, read_marks
 
 # Any other than 16 kHz, so that resampling is warm too.
 _WARMING_RATE = 8000
@@ -199,6 +200,7 @@ class Detector:
         self.panel = getattr(opened.scorer.extras.get(MEMBERS), "panel", None)
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
+        self._watermarks: WatermarkSearch | None = None
 
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
         search = None
@@ -417,6 +419,30 @@ class Detector:
             concluded = replace(conclude_speaker(result, speaker), name=named.name)
             scored.append(SpeakerScored(speaker, concluded))
         return scored
+
+    def find_watermarks(self, recording: Any, sample_rate: int | None = None) -> list[Watermark]:
+        """Return what each package that finds watermarks says of a recording, apart from its score.
+
+        Those of audioseal, perth and silentcipher that are installed are opened at the first call,
+        on the detector's device. A mark that is found says that its maker's program made or marked
+        the recording; none that is found says nothing.
+
+        Args:
+            recording, sample_rate: Those of `score`.
+
+        Returns:
+            Results in the order of the packages; `found` of one that fails is None.
+
+        Raises:
+            UsageError: as `score`; none of the packages can be opened, and why.
+            AsdfError: as `score`.
+        """
+        named = self._take(recording, sample_rate)
+        # What cannot be read is no matter of a package.
+        named.measure(NO_DETECTION)
+        if self._watermarks is None:
+            self._watermarks = open_search(str(self.device))
+        return read_marks(self._watermarks, named.searched)
 
     def score_over_time(
         self,
