@@ -16,6 +16,7 @@ from asdf.errors import AsdfError
 from asdf.text import quoted_and_more
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import label_of, plain_word, words_in
+from asdf.trials.lists import read_list
 from asdf.trials.trees import Tree
 
 SPLITS = {
@@ -54,7 +55,8 @@ def read_class_folders(
 
     Args:
         split: Split that is read: 'train', 'dev', 'eval', or another name that folders have for
-            one of them; '' is everything.
+            one of them; '' is everything. Without such folders it is the list that `python -m asdf
+            lists` wrote into the tree.
         bona_fide: Names of folders whose recordings are bona fide; all others are spoofs then.
             Empty: their words say so.
 
@@ -64,11 +66,13 @@ def read_class_folders(
     wanted = SPLITS.get(plain_word(split), split)
     ways = list(_ways(tree, bona_fide))
     splits = {way.split for way in ways if way.label is not None}
+    if split and not splits - {""} and tree.exists(f"{wanted}_list.txt"):
+        return _read_written_list(tree, f"{wanted}_list.txt", [way.name for way in ways])
     if split and wanted not in splits:
         named = ", ".join(sorted(splits - {""})) or "none"
         raise AsdfError(
             f"{tree.root}: no folder is of a split {split!r}; found: {named}. Folders of splits "
-            f"are called {', '.join(SPLITS)}."
+            f"are called {', '.join(SPLITS)}; or write lists: python -m asdf lists {tree.root}"
         )
     labelled = [way for way in ways if way.label is not None]
     if not labelled:
@@ -93,6 +97,17 @@ def read_class_folders(
     return Reading(
         collector.trials(), audio=("",), others=frozenset((*others, *unknown)), notes=notes
     )
+
+
+def _read_written_list(tree: Tree, name: str, recordings: Sequence[str]) -> Reading:
+    """Read a list in the tree.
+
+    Raises:
+        AsdfError: it cannot be read.
+    """
+    trials = read_list(tree.path(name), tree.root)
+    others = frozenset(recordings) - frozenset(trials.ids)
+    return Reading(trials, audio=("",), others=others, notes=[f"trials are those of {name}"])
 
 
 def has_class_folders(tree: Tree) -> bool:
