@@ -66,8 +66,11 @@ def read_class_folders(
     wanted = SPLITS.get(plain_word(split), split)
     ways = list(_ways(tree, bona_fide))
     splits = {way.split for way in ways if way.label is not None}
-    if split and not splits - {""} and tree.exists(f"{wanted}_list.txt"):
-        return _read_written_list(tree, f"{wanted}_list.txt", [way.name for way in ways])
+    written = f"{wanted}_list.txt"
+    if split and not splits - {""} and tree.exists(written):
+        trials = read_list(tree.path(written), tree.root)
+        rest = frozenset(way.name for way in ways) - frozenset(trials.ids)
+        return Reading(trials, audio=("",), others=rest, notes=[f"trials are those of {written}"])
     if split and wanted not in splits:
         named = ", ".join(sorted(splits - {""})) or "none"
         raise AsdfError(
@@ -97,17 +100,6 @@ def read_class_folders(
     return Reading(
         collector.trials(), audio=("",), others=frozenset((*others, *unknown)), notes=notes
     )
-
-
-def _read_written_list(tree: Tree, name: str, recordings: Sequence[str]) -> Reading:
-    """Read a list in the tree.
-
-    Raises:
-        AsdfError: it cannot be read.
-    """
-    trials = read_list(tree.path(name), tree.root)
-    others = frozenset(recordings) - frozenset(trials.ids)
-    return Reading(trials, audio=("",), others=others, notes=[f"trials are those of {name}"])
 
 
 def has_class_folders(tree: Tree) -> bool:
