@@ -19,6 +19,7 @@ from asdf.checkpoint.fitting import (
     ANTIDEEPFAKE_FRONT_END,
     PUBLISHED_FRONT_END,
     PUBLISHED_FRONT_ENDS,
+    SPECTRA_FRONT_END,
     describe_layers,
 )
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
@@ -40,6 +41,7 @@ from asdf.interchange.antideepfake import (
 )
 from asdf.interchange.antideepfake_files import is_antideepfake
 from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.hub_layouts.classifier_folder import is_classifier
 from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, own_names
 from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
 from asdf.interchange.hub_layouts.reading import read_hub_layout
@@ -67,7 +69,7 @@ from asdf.interchange.sizes import (
 )
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.views import NetworkSections
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import FrontEnd, Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
 
@@ -91,13 +93,14 @@ LAYOUTS = {
     **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
 }
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
+# Several layouts may be of one toolkit.
+_WHOSE = dict.fromkeys(name_map.name for name_map in NAME_MAPS)
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
-    f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), those of "
-    f"AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and "
-    "attn_scores), folders of transformers' audio classifiers, those of "
-    f"{', '.join(name_map.name for name_map in NAME_MAPS)}, and raw-waveform AASIST, AASIST-L and "
-    "RawNet2"
+    f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), lab260's "
+    f"Spectra ({SPECTRA_FRONT_END}*), those of AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and "
+    "proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), folders of transformers' audio "
+    f"classifiers, those of {', '.join(_WHOSE)}, and raw-waveform AASIST, AASIST-L and RawNet2"
 )
 # What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
 # Face and torchaudio. Any other layer may be a head that gives scores.
@@ -186,7 +189,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     settings = Sections()
     notes = _set_architecture(settings, kind, layers.state, chosen, path)
     notes += _set_sizes(settings, kind, layers.state, chosen, path)
-    names = _own_names(layers.state, own_layers, settings)
+    names = _own_names(layers.state, own_layers, settings.front_end)
     if of_antideepfake and kind == KIND:
         antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
         return replace(antideepfake, own_names=names)
@@ -200,7 +203,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
 
 
 def _own_names(
-    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], settings: Sections
+    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], chosen: FrontEnd
 ) -> dict[str, str]:
     """Return the file's names of layers by ours, also of those of its front end that it lacks."""
     prefixes = []
@@ -209,7 +212,7 @@ def _own_names(
             prefixes.append(prefix)
     if not prefixes:
         return {}
-    architecture = Architecture.from_text(settings.front_end.architecture)
+    architecture = Architecture.from_text(chosen.architecture)
     names = {}
     if not architecture.relative_positions:
         ours = {name: name for name in architecture.shapes()}
@@ -349,7 +352,13 @@ def _name_class(
         else:
             nearest = describe_nearest(own_layers, LAYOUTS)
             layers = describe_layers(own_layers)
-            text = f"{path} is not a known detector: {layers}.{nearest} {_READABLE}."
+            text = f"{path} is not a known detector: {layers}.{nearest}"
+            if is_classifier(own_layers):
+                text += (
+                    " It has the head of an audio classifier of transformers, which is read from "
+                    "its folder alone: config.json there says what its classes are."
+                )
+            text += f" {_READABLE}."
         raise AsdfError(text)
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:

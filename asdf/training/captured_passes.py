@@ -73,6 +73,11 @@ class GraphedPasses:
         self._adds = False
 
     @property
+    def eager(self) -> Passes:
+        """The passes without graphs."""
+        return self._eager
+
+    @property
     def model(self) -> nn.Module:
         """The network as training calls it."""
         return self._eager.model
@@ -266,10 +271,14 @@ def prepare_passes(
     objective: Objective,
     precision: Precision,
     scaler: torch.amp.GradScaler,
+    once: bool = True,
 ) -> Passes | GraphedPasses:
     """Return the passes over a minibatch of this rank, as `settings.computing` describes them.
 
     All ranks call this together.
+
+    Args:
+        once: Whether a step passes over each minibatch once, which alone is captured.
     """
     whole_minibatch = minibatch_per_process(settings.network, world.size)
     model = network
@@ -285,7 +294,7 @@ def prepare_passes(
         if wanted is True:
             LOG.info("CUDA graphs not used: no GPU")
         return passes
-    if wanted == "auto" and not _suits_graphs(network, settings, world, objective):
+    if not once or (wanted == "auto" and not _suits_graphs(network, settings, world, objective)):
         return passes
     return GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")
 

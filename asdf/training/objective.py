@@ -104,9 +104,12 @@ class TargetSource:
         self._frames = frames
         self._mixup: Mixup | None = find_mixup(settings, len(utterances))
 
-    def weights(self, window: Window) -> StepWeights:
-        """Return the denominator of the mean over a window of all ranks, and the terms' factors."""
-        keys = window.clip_keys()
+    def weights(self, keys: Sequence[ClipKey]) -> StepWeights:
+        """Return the denominator of the mean over these clips, and the terms' factors.
+
+        Args:
+            keys: Keys of clips of all ranks, such as those of a window.
+        """
         labels = self.labels_of(keys)
         counts = self._counts(keys)
         if self._mixup is None:

@@ -17,7 +17,7 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
 from asdf.networks.front_ends.wavlm import split_attention_layers
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import FRONT_ENDS, Sections, assign
+from asdf.settings.sections import FRONT_ENDS, Sections, Spectrum, assign
 
 _FRONT_END_CLASS = "front_end.front_end_class"
 
@@ -69,7 +69,7 @@ def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
     published = Sections()
     assign(published, name_map.settings)
     is_kind = type(front_end).__name__ in [FRONT_ENDS[each].rpartition(".")[2] for each in kinds]
-    if is_kind and _is_as(front_end, published):
+    if is_kind and _is_as(front_end, published.spectrum):
         return
     listed = " or ".join(repr(each) for each in kinds)
     raise AsdfError(
@@ -79,16 +79,16 @@ def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
     )
 
 
-def _is_as(front_end: FrontEnd, published: Sections) -> bool:
+def _is_as(front_end: FrontEnd, published: Spectrum) -> bool:
     """Whether features are those of the `published` settings."""
     if front_end.normalize_waveforms or front_end.layers < front_end.encoder_layers:
         return False
     if not isinstance(front_end, SpectralFrontEnd):
         return not front_end.repeats_last_frame
-    if front_end.sizes != choose_sizes(published.spectrum, front_end.usual):
+    if front_end.sizes != choose_sizes(published, front_end.usual):
         return False
     sizes = asdict(front_end.sizes)
-    theirs = asdict(published.spectrum)
+    theirs = asdict(published)
     for name, value in asdict(front_end.sections.spectrum).items():
         if name not in sizes and theirs[name] != value:
             return False

@@ -69,6 +69,7 @@ def test_parameters_are_the_published_ones():
         ), name
 
 
+@pytest.mark.slow
 def test_multiply_adds_are_those_of_the_layers():
     """Attentive statistics pooling on the tiny front end, counted by hand."""
     row = next(row for row in measure("tiny", 16000) if row.name.endswith("SSL_ASP"))
@@ -109,7 +110,7 @@ def test_mistakes_are_reported(capsys):
         assert "a clip of more than 0 s" in capsys.readouterr().err
 
 
-@pytest.mark.slow_but("wavlm_base")
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["wavlm_base", "hubert_large"])
 def test_every_known_kind_of_front_end_can_be_measured(architecture):
     assert all(row.multiply_adds > 0 for row in measure(architecture, 16000))
