@@ -66,8 +66,8 @@ def read_class_folders(
     wanted = SPLITS.get(plain_word(split), split)
     ways = list(_ways(tree, bona_fide))
     splits = {way.split for way in ways if way.label is not None}
-    if split and not splits - {""} and tree.exists(f"{wanted}_list.txt"):
-        return _read_written_list(tree, f"{wanted}_list.txt", [way.name for way in ways])
+    if split and not splits - {""} and (written := _find_written_list(tree, wanted, ways)):
+        return written
     if split and wanted not in splits:
         named = ", ".join(sorted(splits - {""})) or "none"
         raise AsdfError(
@@ -99,15 +99,20 @@ def read_class_folders(
     )
 
 
-def _read_written_list(tree: Tree, name: str, recordings: Sequence[str]) -> Reading:
-    """Read a list in the tree.
+def _find_written_list(tree: Tree, split: str, ways: Sequence[_Way]) -> Reading | None:
+    """Return the list of a split that lies in the tree; None where there is none.
 
     Raises:
         AsdfError: it cannot be read.
     """
+    name = f"{split}_list.txt"
+    if not tree.exists(name):
+        return None
     trials = read_list(tree.path(name), tree.root)
-    others = frozenset(recordings) - frozenset(trials.ids)
-    return Reading(trials, audio=("",), others=others, notes=[f"trials are those of {name}"])
+    recorded = {way.name for way in ways}
+    unlisted = recorded.difference(trials.ids)
+    note = f"trials are those of {name}"
+    return Reading(trials, audio=("",), others=frozenset(unlisted), notes=[note])
 
 
 def has_class_folders(tree: Tree) -> bool:
