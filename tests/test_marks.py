@@ -54,6 +54,7 @@ def test_cases(case):
 """
 
 
+@pytest.mark.slow
 def test_a_case_stands_for_the_slow_ones_of_its_test(tmp_path):
     shutil.copyfile(ROOT / "tests" / "conftest.py", tmp_path / "conftest.py")
     (tmp_path / "test_cases.py").write_text(CASES)

@@ -30,6 +30,7 @@ PAGES_OF_SETTINGS = {
     "network.loss": "losses",
     "network.optimizer": "training",
     "network.schedule": "training",
+    "network.training_step": "training_steps",
     "network.validation_metric": "evaluation",
     "recipe.sampler": "corpora",
     "source.head": "source_tracing",

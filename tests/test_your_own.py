@@ -1,4 +1,7 @@
-"""Every file of docs/your_own.md, in a recipe folder of its own with the config lines below it."""
+"""Every file of docs/your_own.md and docs/training_steps.md, in a recipe folder of its own.
+
+Each is run with the config lines below it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ import asdf
 from asdf.evaluation import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "your_own.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training_steps.md")]
+PAGE = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 # A file with its name in the first line, and the indented lines of a config after it.
 EXAMPLE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```\n\n((?:    \S[^\n]*\n)+)", re.DOTALL)
 # What makes the examples quick, and gives a loss or a front end something to work on.
@@ -59,6 +63,7 @@ def test_every_file_of_the_page_is_run() -> None:
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
         *("my_task", "my_network", "my_metric", "my_callbacks"),
+        *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_gem"),
     ]
 
 
@@ -188,3 +193,38 @@ def test_the_callback(recipe, capsys):
     newest = (recipe.system() / "newest_eer.txt").read_text()
     assert re.fullmatch(r"epoch 1(\.0)?: demo-dev [\d.]+ %, gradients up to [\d.]+\n", newest)
     assert (recipe.system() / "sets.txt").read_text() == "demo-dev\ndemo-eval"
+
+
+STEPS = {
+    "my_sam": {"sam": {"rho": 0.1, "adaptive": False}},
+    "my_mldg": {"mldg": {"inner_rate": 0.05}},
+    "my_adversarial": {"attacked": {"radius": 0.001}},
+    "my_teacher": {"teacher": {"decay": 0.9}},
+    "my_gem": {"gem": {"column": "attack"}},
+}
+
+
+@pytest.mark.slow_but("my_sam", "my_gem")
+@pytest.mark.parametrize("name", STEPS)
+def test_the_training_step(recipe, capsys, name):
+    words = ["recipe.end_stage=1", "network.print_interval=1"]
+    # The deviation in this network has no second derivative where frames are equal.
+    words += ["mldg.first_order=True"] * (name == "my_mldg")
+    # The first corpus, or attack, has no memory to mind.
+    last = 2 if name == "my_gem" else 1
+    words.append(f"network.max_epochs={last}")
+    run(recipe, capsys, EXAMPLES[name], *words)
+    file = torch.load(recipe.system() / "networks" / f"epoch.{last}.pt", weights_only=True)
+    for section, values in STEPS[name].items():
+        assert values.items() <= file["settings"][section].items()
+    lines = (recipe.system() / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    losses = [record["loss"] for record in records if record["kind"] == "step"]
+    assert len(losses) == 4 * last and np.isfinite(losses).all()
+    # The steps are not those of the plain one, from the same weights.
+    others = ("network.training_step=plain", "paths.system_folder=plain")
+    recipe.call(capsys, "shown", *words, *others)
+    networks = recipe.system("plain") / "networks"
+    plain = torch.load(networks / f"epoch.{last}.pt", weights_only=True)
+    key = next(iter(file["model_state_dict"]))
+    assert not torch.equal(file["model_state_dict"][key], plain["model_state_dict"][key])

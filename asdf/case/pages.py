@@ -140,6 +140,9 @@ def _result_rows(one: Examined) -> dict[str, str]:
     rows["Threshold"] = ABSENT
     if result.threshold is not None:
         rows["Threshold"] = _number(result.threshold)
+    searched = result.searched
+    if searched is not None and searched.threshold != result.threshold:
+        rows["Threshold of windows"] = _number(searched.threshold)
     rows["Verdict"] = result.verdict or "none"
     rows["Seconds scored"] = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
     return rows
@@ -195,7 +198,10 @@ def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
         kind = "LLR"
     end_s = max(window.end_s for window in one.windows)
     window_s, hop_s = case.window
-    scores = _scores_panel(one.windows, case.heading.threshold, kind, end_s)
+    # Marked parts are below the threshold of windows, where they have one of their own.
+    searched = one.result.searched
+    threshold = searched.threshold if searched else case.heading.threshold
+    scores = _scores_panel(one.windows, threshold, kind, end_s)
     yield Figure(
         "windows",
         "Over time",

@@ -63,6 +63,7 @@ _KEYS = {
     "optimiser_state": "optimizer_state_dict",
     "scaler_state": "scaler_state_dict",
     "unaveraged_state": "unaveraged_state_dict",
+    "step_state": "training_step",
     "progress": "progress",
     "calibration": "calibration",
     "evaluation": "evaluation",
@@ -113,6 +114,7 @@ class NetworkFile:
         averaged: names of the files whose weights were averaged.
         others: further entries, by their keys.
         path: where it was read from, for messages.
+        step_state: State of a training step of a user's (`asdf.training.steps`).
 
     Examples:
         >>> from asdf.interchange import read_network
@@ -143,6 +145,7 @@ class NetworkFile:
     averaged: list[str] | None = None
     others: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    step_state: dict[str, Any] | None = None
 
     @classmethod
     def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
@@ -271,7 +274,12 @@ class NetworkFile:
     def without_training(self) -> NetworkFile:
         """Return a file of the same network without what going on with its training needs."""
         return replace(
-            self, optimiser_state=None, scaler_state=None, unaveraged_state=None, progress=None
+            self,
+            optimiser_state=None,
+            scaler_state=None,
+            unaveraged_state=None,
+            step_state=None,
+            progress=None,
         )
 
     def whole(self, state: dict[str, Any], updates_merged: bool) -> NetworkFile:

@@ -15,7 +15,7 @@ from asdf.text import shorten
 OUR_KEY = "model_state_dict"
 """Under which key ASDF saves the weights, the original one too."""
 
-STATE_KEYS = ("model", "network", "state_dict", OUR_KEY)
+STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
 """Under which of these keys programs save the weights, the first one first."""
 
 READABLE = (

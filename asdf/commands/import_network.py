@@ -15,7 +15,8 @@
 SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba (without the package mamba_ssm), DF-Arena's and lab260's
 Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end are read as well;
 WeDefense's MHFA; LFCC-LCNN of ASVspoof 2021; RawGAT-ST; spoof_SUPERB's heads, with the encoder that
-they were trained on in front_end.weights where FILE lacks it; and audio classifiers of transformers
+they were trained on in front_end.weights where FILE lacks it; Whisper-MesoNet and its siblings;
+DeepFense's, with the config.yaml next to FILE; and audio classifiers of transformers
 (`...ForSequenceClassification`, `...ForAudioClassification`) with two classes or named ones.
 Nothing in FILE is run.
 

@@ -131,17 +131,27 @@ def divided_like(like: Tensor, whole: Tensor) -> Tensor:
     """
     if not is_part(like) or getattr(whole, "shape", None) != like.shape:
         return whole
+    divided: Any = like
+    parts = whole.chunk(divided.device_mesh.size(), dim=0)
+    rank = divided.device_mesh.get_local_rank()
+    part = parts[rank] if rank < len(parts) else whole[:0]
+    # Without a copy the part would hold the memory of the whole, or the file that it is from.
+    return from_local_part(like, part.to(like.device, copy=True))
+
+
+def from_local_part(like: Tensor, part: Tensor) -> Tensor:
+    """Return the tensor of which this process holds `part`, divided as `like` is; nothing is sent.
+
+    It is `part` itself where `like` is not divided.
+    """
+    if not is_part(like):
+        return part
     from torch.distributed.tensor import DTensor
 
     divided: Any = like
-    mesh = divided.device_mesh
-    parts = whole.chunk(mesh.size(), dim=0)
-    rank = mesh.get_local_rank()
-    part = parts[rank] if rank < len(parts) else whole[:0]
     return DTensor.from_local(
-        # Without a copy the part would hold the memory of the whole, or the file that it is from.
-        part.to(like.device, copy=True),
-        mesh,
+        part,
+        divided.device_mesh,
         divided.placements,
         run_check=False,
         shape=like.shape,

@@ -22,11 +22,12 @@ from asdf.text import quoted_and_more, shorten
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
+TRAINING_CONFIG = "config.yaml"
 WEIGHTS = "model.safetensors"
 # As transformers names them; the first that exists is read.
 _OF_FOLDER = (WEIGHTS, "pytorch_model.bin")
 # Without documents such as LICENSE: nothing else is read by ASDF.
-_READ = (*SUFFIXES, ".json", ".md")
+_READ = (*SUFFIXES, ".json", ".yaml", ".md")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ANSWER_WITHIN_S = 30
 _SHOWN = 8
@@ -112,7 +113,9 @@ def download_network(name: HubName) -> Path:
             path = cached.snapshot(commit)
         else:
             weights = _weights_among(name, files)
-            wanted = [weights]
+            # DeepFense's programs say in it how recordings reach the network.
+            beside = str(PurePosixPath(weights).with_name(TRAINING_CONFIG))
+            wanted = [weights, beside]
             path = cached.snapshot(commit) / weights
         bring_files(name, commit, _choose(files, wanted), cached)
     return path

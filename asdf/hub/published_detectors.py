@@ -7,8 +7,9 @@ Sources, read in November 2026: the READMEs and licences of the named repositori
 AntiDeepfake `protocols/README.md` and the table of EERs in its README up to 16 October 2025
 (commit dca72e0 removed it when the authors corrected how they compute EERs); the model cards and
 result files of the Speech Anti-Spoofing Arena for In-the-Wild; the model cards of lab260's
-repositories on the hub; digests are of the files in
-clovaai/aasist at commit a04c986, and in eurecom-asp/RawGAT-ST-antispoofing at commit e3b049f.
+repositories on the hub, and of SpeechAntiSpoofingBenchmarks/WhisperMFCCMesoNet; configurations in
+the package deepfense 0.2.2; digests are of the files in clovaai/aasist at commit a04c986, and in
+eurecom-asp/RawGAT-ST-antispoofing at commit e3b049f.
 """
 
 from __future__ import annotations
@@ -218,6 +219,34 @@ _BY_THEIR_AUTHORS = (
         ),
         command="python -m asdf import Best_epoch.pth net.pt",
         paper="arXiv 2107.12710",
+    ),
+    _of_2019_la(
+        name="DeepFense/ASV19_Wav2Vec2_AASIST_NoAug_Seed42",
+        on_hub=True,
+        protocol="first 64,000 samples (4 s)",
+        weights="https://huggingface.co/DeepFense/ASV19_Wav2Vec2_AASIST_NoAug_Seed42",
+        command=f'asdf.Detector("{PREFIX}DeepFense/ASV19_Wav2Vec2_AASIST_NoAug_Seed42")',
+        paper="arXiv 2604.08450",
+    ),
+    KnownDetector(
+        name="SpeechAntiSpoofingBenchmarks/WhisperMFCCMesoNet",
+        on_hub=True,
+        trained_on="ASVspoof 2021 DF, a part of its evaluation set",
+        trained_on_short="21DF",
+        overlap="ASVspoof 2021 DF, and ASVspoof 2019 LA, from which it was made",
+        protocol=(
+            "first 480,000 samples (30 s), after silences were shortened by sox, which ASDF does "
+            "not do"
+        ),
+        eers=(
+            PublishedEer("In-the-Wild", 26.72, "by its authors, and by the Arena"),
+            PublishedEer("ASVspoof 2019 LA", 5.83, "by the Arena"),
+        ),
+        parameters="7,660,881",
+        licence="MIT",
+        weights="https://huggingface.co/SpeechAntiSpoofingBenchmarks/WhisperMFCCMesoNet",
+        command=f'asdf.Detector("{PREFIX}SpeechAntiSpoofingBenchmarks/WhisperMFCCMesoNet")',
+        paper="arXiv 2306.01428",
     ),
 )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         describe_decision,
         is_reversed,
     )
-    from asdf.interchange.importing import Imported, import_detector
+    from asdf.interchange.importing import Imported, import_detector, load_detector_weights
     from asdf.interchange.initial_network import build_on_network
     from asdf.interchange.litert_programs import write_litert
     from asdf.interchange.model_card import measured_eers, model_card_text
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import (
         aasist_state,
-        load_detector_weights,
         published_state,
         rawnet2_state,
     )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +21,7 @@ from asdf.checkpoint.fitting import (
     PUBLISHED_FRONT_END,
     PUBLISHED_FRONT_ENDS,
     SPECTRA_FRONT_END,
-    by_module,
-    load_layers,
 )
-from asdf.checkpoint.state_dicts import state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
@@ -40,7 +35,6 @@ from asdf.networks.ssl_detector import SSLDetector
 from asdf.networks.tuning.adapters import has_adapters
 from asdf.networks.tuning.low_rank import updated_modules
 from asdf.networks.tuning.prompts import has_prompts
-from asdf.runs.log import LOG
 
 PUBLISHED = (
     "SSL_AASIST",
@@ -212,6 +206,22 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
             f"{type(front_end).__name__} has no layout of {layout.name}, which is of "
             "front ends of the wav2vec 2.0 family."
         )
+    check_nothing_added(network, layout.name)
+    if front_end.layers < front_end.encoder_layers:
+        raise AsdfError(
+            f"programs for the layout of {layout.name} read the last layer of the front end, and "
+            f"this network reads layer {front_end.layers} of {front_end.encoder_layers} "
+            "(front_end.layer): its scores there are others."
+        )
+    return front_end
+
+
+def check_nothing_added(network: nn.Module, layout: str) -> None:
+    """Refuse a network with parts that a layout has no layers for.
+
+    Raises:
+        AsdfError: it has adapters, prompts, or updates that are not merged.
+    """
     added = None
     if has_adapters(network):
         added = "adapters (adapter.width)"
@@ -221,16 +231,9 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
         added = "updates (lora.rank), which are not merged into its weights"
     if added:
         raise AsdfError(
-            f"the layout of {layout.name} has no layers for the network's {added}: without "
+            f"the layout of {layout} has no layers for the network's {added}: without "
             "them its scores are others. Other formats of `python -m asdf export` hold them."
         )
-    if front_end.layers < front_end.encoder_layers:
-        raise AsdfError(
-            f"programs for the layout of {layout.name} read the last layer of the front end, and "
-            f"this network reads layer {front_end.layers} of {front_end.encoder_layers} "
-            "(front_end.layer): its scores there are others."
-        )
-    return front_end
 
 
 def name_layers(
@@ -282,28 +285,3 @@ def rawnet2_state(network: nn.Module) -> dict[str, Tensor]:
     if not isinstance(network, RawNet2):
         raise AsdfError(f"{type(network).__name__} is not RawNet2, so it has no layout of it.")
     return network.state_dict()
-
-
-def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ...]:
-    """Load a whole network's weights from a state dict of ours or of a published detector.
-
-    Names that begin with `module.`, as DataParallel saves them, are understood. What
-    SSL_Anti-spoofing, and SLS, Nes2Net and Conformers after it, call `ssl_model.model.*`, and
-    AntiDeepfake `m_ssl.model.*`, becomes `front_end.model.*`, and their other layers `back_end.*`.
-
-    Returns:
-        The names of layers that the file holds and the network has no use for.
-
-    Raises:
-        AsdfError: the file cannot be read, or does not fit the network layer by layer.
-    """
-    state, left_out = without(state_dict_in(read_weights_file(path), path), UNUSED_NORM)
-    state, positions = without(state, POSITIONS)
-    left_out += positions
-    if is_published(state):
-        state, not_used = rename_published(state, masked=_MASK in network.state_dict())
-        left_out += not_used
-    load_layers(network, state, str(path))
-    if left_out:
-        LOG.info("left out of %s: %s", path, by_module(left_out))
-    return tuple(left_out)

@@ -67,7 +67,7 @@ from asdf.interchange.sizes import (
 )
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.views import NetworkSections
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import FrontEnd, Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
 
@@ -108,7 +108,7 @@ _FRONT_END_LAYER = re.compile(
     r"target_glu|aux|lm_head)\b"
 )
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
-_TRAINING = "of the training that made it"
+TRAINING = "of the training that made it"
 _COMPUTED = "of positions, which the network computes"
 _UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
 
@@ -186,7 +186,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     settings = Sections()
     notes = _set_architecture(settings, kind, layers.state, chosen, path)
     notes += _set_sizes(settings, kind, layers.state, chosen, path)
-    names = _own_names(layers.state, own_layers, settings)
+    names = _own_names(layers.state, own_layers, settings.front_end)
     if of_antideepfake and kind == KIND:
         antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
         return replace(antideepfake, own_names=names)
@@ -200,7 +200,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
 
 
 def _own_names(
-    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], settings: Sections
+    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], chosen: FrontEnd
 ) -> dict[str, str]:
     """Return the file's names of layers by ours, also of those of its front end that it lacks."""
     prefixes = []
@@ -209,7 +209,7 @@ def _own_names(
             prefixes.append(prefix)
     if not prefixes:
         return {}
-    architecture = Architecture.from_text(settings.front_end.architecture)
+    architecture = Architecture.from_text(chosen.architecture)
     names = {}
     if not architecture.relative_positions:
         ours = {name: name for name in architecture.shapes()}
@@ -277,7 +277,7 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
             )
     check_tensors(file.state, path)
     layers = _Layers(dict(file.state))
-    layers.leave_out(file.training_keys(), _TRAINING)
+    layers.leave_out(file.training_keys(), TRAINING)
     return Recognised(
         OURS,
         settings,
@@ -298,7 +298,7 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
     layers = _Layers(state_dict_in(named, path))
-    layers.leave_out([*other_entries, *numbers, *plain], _TRAINING)
+    layers.leave_out([*other_entries, *numbers, *plain], TRAINING)
     return layers
 
 

@@ -21,7 +21,12 @@ _LOSS = "network.loss"
 _NORMALIZE = "front_end.normalize_waveforms"
 
 
-def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, Any]) -> list[str]:
+def published_length(
+    settings: NetworkSections,
+    kind: str,
+    chosen: Mapping[str, Any],
+    samples: int | None = None,
+) -> list[str]:
     """Set how much of a recording is scored to what the published programs score; return notes.
 
     The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
@@ -32,10 +37,11 @@ def published_length(settings: NetworkSections, kind: str, chosen: Mapping[str, 
     Args:
         kind: the name of the network's class.
         chosen: settings that the user chose, by their full names.
+        samples: Length that its program scores; None: as above.
     """
     if kind.startswith("SSL_Spectra"):
         return _spectra_length(settings, chosen)
-    published = PUBLISHED.min_samples
+    published = samples or PUBLISHED.min_samples
     if kind == "SSL_SLS":
         published = settings.back_end.sls_samples
     elif kind in ("SSL_Conformer", "SSL_ConformerTCM", "SSL_Mamba"):

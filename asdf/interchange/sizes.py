@@ -17,6 +17,7 @@ from asdf.errors import AsdfError
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
+from asdf.networks.front_ends.transformers_config import config_text
 from asdf.networks.spline_map import has_even_knots
 from asdf.networks.views import NetworkSections
 
@@ -24,6 +25,7 @@ ARCHITECTURE = "front_end.architecture"
 SHAPES = "by the shapes of the layers"
 FRONT_END = "front_end.model."
 _BACK_END = "back_end."
+_CLASS = "front_end.front_end_class"
 _BLOCK = "back_end.Build_in_Res2Nets."
 _MAMBA_BLOCK = "conformer.forward_layers."
 _CONFORMER_BLOCK = "conformer.encoder_blocks."
@@ -257,6 +259,25 @@ def _superb_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Siz
     return [SettingFromFile("back_end.classifier_projection", projection, SHAPES)]
 
 
+def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    """Return the layers of DeepFense's MLP, of which each has an activation without numbers."""
+    block = f"{_BACK_END}projection_block."
+    widths = []
+    for name, tensor in state.items():
+        if name.startswith(block) and name.endswith(".weight") and tensor.dim() == 2:
+            widths.append(tensor.shape[0])
+    norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}
+    present = [norm for name, norm in norms.items() if name in state and state[name].dim() == 1]
+    activation = settings.back_end.deepfense_activation
+    return [
+        SettingFromFile("back_end.deepfense_layers", tuple(widths), SHAPES),
+        SettingFromFile("back_end.deepfense_norm", (*present, "none")[0], SHAPES),
+        SettingFromFile(
+            "back_end.deepfense_activation", activation, "as published; no shape shows it"
+        ),
+    ]
+
+
 def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     width = state["GAT_layer3.att_proj.weight"].shape[1]
     name = "back_end.rawgat_fusion"
@@ -264,6 +285,72 @@ def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
         return [SettingFromFile(name, "cat", SHAPES)]
     others = f"as published; no shape shows it: for the sum of graphs, {name}=add"
     return [SettingFromFile(name, "mul", others)]
+
+
+# The first layer that looks at maps, by the classes of ours.
+_MAP_LAYERS = {
+    "SSL_MesoNet": "Incption1_conv1.weight",
+    "SSL_SpecRNet": "block0.0.conv1.weight",
+    "SSL_MapLCNN": "m_transform.0.weight",
+}
+
+
+def _map_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    """Return what computes the maps that a network of Whisper-MesoNet's program looks at."""
+    kind = settings.network.network_class.rpartition(".")[2]
+    maps = state[_BACK_END + _MAP_LAYERS[kind]].shape[1]
+    has_encoder = any(name.startswith(FRONT_END) for name in state)
+    sizes = [_cepstra_of(kind, has_encoder, maps, settings)]
+    if kind == "SSL_MesoNet":
+        pooled = state["back_end.fc1.weight"].shape[1]
+        sizes.append(SettingFromFile("back_end.mesonet_pooled", pooled, SHAPES))
+    if has_encoder:
+        sizes.append(SettingFromFile(ARCHITECTURE, _whisper_config(state), SHAPES))
+    return sizes
+
+
+def _cepstra_of(
+    kind: str, has_encoder: bool, maps: int, settings: NetworkSections
+) -> SettingFromFile:
+    """Return the front end of a network of Whisper-MesoNet's program.
+
+    Raises:
+        KeyError: there is none of so many maps.
+        AsdfError: the layers do not show which cepstra it computes.
+    """
+    ends = {(True, 1): "transformers", (True, 2): "whisper", (False, 1): "decibel"}
+    end = ends[has_encoder, maps]
+    if end == "transformers":
+        return SettingFromFile(_CLASS, end, SHAPES)
+    known = [f"{end}_{cepstra}" for cepstra in ("lfcc", "mfcc")]
+    chosen = settings.front_end.front_end_class
+    if chosen in known:
+        return SettingFromFile(_CLASS, chosen, "as chosen")
+    if kind == "SSL_MesoNet" and has_encoder:
+        reason = f"as of the one on the hub; no layer shows it: for LFCCs, {_CLASS}={known[0]}"
+        return SettingFromFile(_CLASS, known[1], reason)
+    raise AsdfError(
+        "its layers show that cepstra are computed, and not whether LFCCs or MFCCs, of which its "
+        f"authors published both. Say it after the command: {_CLASS}={known[0]} or "
+        f"{_CLASS}={known[1]}. The configuration of its training calls it frontend_algorithm."
+    )
+
+
+def _whisper_config(state: Mapping[str, Tensor]) -> str:
+    """Return the configuration of an encoder of Whisper, whose heads all have 64 values."""
+    dimension, bands, _ = state[f"{FRONT_END}conv1.weight"].shape
+    feed_forward = [name for name in state if name.endswith(".fc1.bias") and "layers" in name]
+    return config_text(
+        {
+            "model_type": "whisper",
+            "d_model": dimension,
+            "encoder_attention_heads": dimension // _HEAD_SIZE,
+            "encoder_ffn_dim": len(state[feed_forward[0]]),
+            "encoder_layers": len(feed_forward),
+            "max_source_positions": len(state[f"{FRONT_END}embed_positions.weight"]),
+            "num_mel_bins": bands,
+        }
+    )
 
 
 def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
@@ -290,6 +377,12 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_WeDefenseMHFA": _mhfa_sizes,
     "SSL_SUPERB": _superb_sizes,
     "RawGAT_ST": _rawgat_fusion,
+    "SSL_DeepFenseNes2Net": _nes2net_sizes,
+    "SSL_DeepFenseMLP": _mlp_sizes,
+    "SSL_DeepFenseTCM": _conformer_sizes,
+    "SSL_MesoNet": _map_sizes,
+    "SSL_SpecRNet": _map_sizes,
+    "SSL_MapLCNN": _map_sizes,
     "RawNet2": _rawnet2_sizes,
 }
 

@@ -22,11 +22,26 @@ if TYPE_CHECKING:
         SSL_ConformerTCM,
         TCMBackEnd,
     )
+    from asdf.networks.back_ends.deepfense import (
+        DeepFenseAASISTBackEnd,
+        DeepFenseMLPBackEnd,
+        DeepFenseNes2NetBackEnd,
+        SSL_DeepFenseAASIST,
+        SSL_DeepFenseMLP,
+        SSL_DeepFenseNes2Net,
+        SSL_DeepFenseTCM,
+    )
     from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
     from asdf.networks.back_ends.gated_conformer import GatedConformerBackEnd, SSL_GatedConformer
-    from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd
+    from asdf.networks.back_ends.lcnn import (
+        SSL_LCNN,
+        LCNNBackEnd,
+        MapLCNNBackEnd,
+        SSL_MapLCNN,
+    )
     from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.back_ends.mamba import MambaBackEnd, SSL_Mamba
+    from asdf.networks.back_ends.mesonet import MesoNetBackEnd, SSL_MesoNet
     from asdf.networks.back_ends.mhfa import (
         SSL_MHFA,
         MHFABackEnd,
@@ -38,6 +53,7 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.pooling import SSL_ASP, ASPBackEnd
     from asdf.networks.back_ends.resnet import ResNet18BackEnd, SSL_ResNet18
     from asdf.networks.back_ends.sls import SSL_SLS, SLSBackEnd
+    from asdf.networks.back_ends.specrnet import SpecRNetBackEnd, SSL_SpecRNet
     from asdf.networks.back_ends.spectra import (
         SpectraAASIST3BackEnd,
         SpectraAASISTBackEnd,
@@ -49,6 +65,7 @@ if TYPE_CHECKING:
     from asdf.networks.back_ends.ssl_aasist import (
         SSL_AASIST,
         SSL_AASIST_L,
+        SSL_SUPERBAASIST,
         AASISTBackEnd,
         AASISTLBackEnd,
     )
@@ -58,6 +75,12 @@ if TYPE_CHECKING:
     from asdf.networks.front_ends.beats import BEATsFrontEnd
     from asdf.networks.front_ends.constant_q import CQCCFrontEnd, CQTFrontEnd
     from asdf.networks.front_ends.dasheng import DashengFrontEnd
+    from asdf.networks.front_ends.decibel_cepstra import (
+        DecibelLFCCFrontEnd,
+        DecibelMFCCFrontEnd,
+        WhisperLFCCFrontEnd,
+        WhisperMFCCFrontEnd,
+    )
     from asdf.networks.front_ends.eat import EATFrontEnd
     from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
     from asdf.networks.front_ends.front_end import FrontEnd

@@ -129,7 +129,8 @@ def plan_run(
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
     if recipe.execute_stage(1) or recipe.execute_stage(2):
         title = "memory of each process"
-        _add(plan, title, lambda: describe_memory(settings, folders, world_size))
+        utterances = partial(_training_list, settings, lists)
+        _add(plan, title, lambda: describe_memory(settings, folders, world_size, utterances))
     if stages is not None:
         _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
     plan.errors += failures(_checks(settings, folders, list(lists.values()), world_size))
@@ -155,6 +156,7 @@ def _checks(
             checks.append(partial(try_vocoders, settings, folders.recipe))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_sampler, settings, folders.recipe))
+        checks.append(partial(_check_training_step, settings, folders.recipe))
         if settings.network.validation_metric != EER:
             checks.append(partial(check_metric, settings, folders.recipe))
     # Without training the networks have to exist already.
@@ -263,6 +265,19 @@ def _describe_batches(
     return lines
 
 
+def _training_list(settings: Sections, lists: Mapping[str, TrialList]) -> TrialList | None:
+    """Return what is trained on; None where a training set cannot be read, or nothing is left."""
+    names = settings.recipe.training_sets
+    if not names or any(name not in lists for name in names):
+        return None
+    try:
+        parts = training_lists(settings.recipe, [lists[name] for name in names])
+        return join_with_copies(parts, settings)
+    except AsdfError:
+        # Other paragraphs say what is wrong.
+        return None
+
+
 def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
     """Describe what is left out of the training sets, and what is validated and evaluated on."""
     lines = []
@@ -320,6 +335,12 @@ def _describe_training(settings: Sections, parts: list[TrialList]) -> str:
         return f"{sum(map(len, parts))} training utterances"
     utterances = join_with_copies(parts, settings)
     return f"{len(utterances)} training utterances, of which {describe_copies(utterances)},"
+
+
+def _check_training_step(settings: Sections, recipe_folder: Path) -> None:
+    from asdf.training.steps.training_step import find_training_step
+
+    find_training_step(settings, recipe_folder)
 
 
 def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:

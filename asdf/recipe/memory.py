@@ -7,7 +7,7 @@ otherwise only its shapes are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,10 +23,13 @@ from asdf.settings.weights_names import BUNDLE
 if TYPE_CHECKING:
     from asdf.distributed.world import World
     from asdf.memory import Case, Gpu, TrainingMemory
+    from asdf.trials.trial_list import TrialList
 
 # Larger networks are outlined only: a dry run is to take seconds, on a login node as well.
 _MAX_PARAMETERS = 50_000_000
 _GIB = 2**30
+_TINY = "tiny"
+FindList = Callable[[], "TrialList | None"]
 
 
 def _names_own_code(settings: Sections) -> bool:
@@ -68,8 +71,39 @@ def _try_network(case: Case) -> None:
         find_tasks(tried, folder).requested().try_on_noise(network)
 
 
-def describe_memory(settings: Sections, folders: Folders, processes: int) -> list[str]:
+def _try_step(case: Case, parameters: int, utterances: FindList) -> None:
+    """Take training steps on noise, where a class of the user's computes in them.
+
+    Large networks of ASDF are tried as small ones; of a large one of the user's nothing is known.
+
+    Raises:
+        AsdfError: as `try_training`.
+    """
+    from asdf.recipe.training_trial import try_training
+
+    settings = case.settings
+    is_own = _names_own_code(settings)
+    method = class_path_of("network.training_step", settings.network.training_step)
+    optimiser = class_path_of("network.optimizer", settings.network.optimizer)
+    steps_itself = not is_ours(method) or not (is_ours(optimiser) or optimiser.startswith("torch."))
+    architecture = case.architecture
+    if parameters > _MAX_PARAMETERS:
+        architecture = _TINY
+    if (is_own and architecture == case.architecture) or (steps_itself and not is_own):
+        try_training(settings, architecture, case.folder, utterances())
+
+
+def describe_memory(
+    settings: Sections,
+    folders: Folders,
+    processes: int,
+    utterances: FindList = lambda: None,
+) -> list[str]:
     """Describe what each process takes of its GPU, and what would help if that is more than it has.
+
+    Args:
+        utterances: Function that returns the training list for trials of the user's classes; None
+            where it is not known.
 
     Raises:
         UsageError: `network.initial_network` is another network than the settings describe.
@@ -97,11 +131,12 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     # On the CPU the same numbers are shown, for the GPU that the run may get.
     case = Case(settings, architecture, folders.recipe, processes, trains, dtype, total)
     try:
-        return _describe_case(case, gpu)
+        return _describe_case(case, gpu, utterances)
     except Exception as error:  # a network may look at its numbers, which do not exist here
         # Or it fails in any case, as a run would.
         if trains:
             _try_network(case)
+            _try_step(case, 0, utterances)
         reason = str(error).partition("\n")[0]
         return [f"not known: {settings.network.network_class} cannot be outlined ({reason})"]
 
@@ -166,7 +201,7 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
     return min(gpus, key=lambda gpu: gpu.total, default=None)
 
 
-def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
+def _describe_case(case: Case, gpu: Gpu | None, utterances: FindList) -> list[str]:
     from asdf.memory import (
         describe_largest,
         in_gibibytes,
@@ -183,6 +218,7 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
     if training:
         if _names_own_code(case.settings) and training.parameters <= _MAX_PARAMETERS:
             _try_network(case)
+        _try_step(case, training.parameters, utterances)
         lines += _describe_training(case, training, gpu)
         if case.settings.computing.gpu_memory_gib is not None:
             lines.append(describe_largest(case, case.settings.computing.gpu_memory_gib * _GIB))

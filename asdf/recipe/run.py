@@ -454,6 +454,7 @@ class Run:
         from asdf.training.losses.loss_building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
+        from asdf.training.steps.training_step import find_training_step
         from asdf.training.task import find_tasks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
@@ -468,6 +469,7 @@ class Run:
         find_sampler(self.settings, self.recipe_folder)
         check_named_optimiser(self.settings, self.recipe_folder)
         find_schedule(self.settings, self.recipe_folder)
+        find_training_step(self.settings, self.recipe_folder)
         check_metric(self.settings, self.recipe_folder, tasks.keys)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(

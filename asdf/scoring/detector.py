@@ -85,7 +85,7 @@ class Detector:
         precision: Precision that it computes in on that device: 'fp32', 'tf32' or 'bf16'.
         engine: Way of computing: 'packed', with weights laid out for a CPU, or 'plain'.
         threads: Number of threads that it computes with on a CPU.
-        speech_check: What looks for speech in whole recordings; 'off' without a threshold.
+        speech_check: What looks for speech in recordings; 'off' without a threshold.
         remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
         length: Part of a recording that a trial score is of.
         window_samples: Length of a window of `score_whole`, in samples: `length.max_samples`; of a
@@ -154,9 +154,10 @@ class Detector:
                 fp32 keeps scores to 1e-5; 'plain': as in training.
             parts: whether parts that sound spoofed are searched for in recordings that are scored
                 whole, where there is a threshold (see `score_whole`).
-            speech_check: detector of speech for recordings that are scored whole, where there is a
-                threshold; without speech there is no verdict. 'built-in': energy, modulation and
-                voicing; 'silero': the network of the package `silero-vad`; 'off': nothing.
+            speech_check: detector of speech, where there is a threshold; without speech there is no
+                verdict. 'built-in': energy, modulation and voicing; 'silero': the network of the
+                package `silero-vad`; 'off': nothing. Trials of `score_many` are not checked: a
+                protocol judges each.
 
         Raises:
             AsdfError: the file is not a network of ASDF.
@@ -291,7 +292,8 @@ class Detector:
     ) -> Score:
         """Return the trial score of one recording: a number, with what is known of it.
 
-        A warning is logged when it says little, or is of the recording's beginning only.
+        A warning is logged when it says little, or is of the recording's beginning only. Where no
+        speech is in what is scored there is no verdict, see `speech_check`.
 
         Args:
             recording: a path; the content of a file as bytes, bytearray or memoryview; a file

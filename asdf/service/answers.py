@@ -112,7 +112,9 @@ class RecordingAnswer(_Part):
     )
     log10_llr: float | None = Field(None, description="The same to the base of ten.")
     llr_words: str | None = Field(
-        None, description="The same in the words of the ENFSI guideline of 2015."
+        None,
+        description="The same in the words of the ENFSI guideline of 2015; absent where it does "
+        "not stand for the recording, which is then not judged or `unlike`.",
     )
     llr_interval: list[float] | None = Field(
         None,

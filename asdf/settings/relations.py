@@ -46,6 +46,7 @@ _ENABLED = "localisation.enabled"
 _WITHOUT_TIME = (
     *("aasist", "aasist_l", "sls", "mlp", "classes"),
     *("spectra_aasist", "spectra_aasist3", "spectra_ecapa"),
+    *("mesonet", "specrnet", "map_lcnn", "deepfense_aasist"),
 )
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
@@ -55,8 +56,13 @@ _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.SSL_AASIST",
     "asdf.networks.SSL_AASIST_L",
     "asdf.networks.SSL_Classifier",
+    "asdf.networks.SSL_DeepFenseAASIST",
+    "asdf.networks.SSL_MapLCNN",
+    "asdf.networks.SSL_MesoNet",
     "asdf.networks.SSL_SLS",
     "asdf.networks.SSL_SUPERB",
+    "asdf.networks.SSL_SUPERBAASIST",
+    "asdf.networks.SSL_SpecRNet",
     "asdf.networks.SSL_SpectraAASIST",
     "asdf.networks.SSL_SpectraAASIST3",
     "asdf.networks.SSL_SpectraECAPA",

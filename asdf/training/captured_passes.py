@@ -46,11 +46,16 @@ _KNOWN = ("asdf", "torch", "torchaudio")
 
 @dataclass(frozen=True)
 class _Pair:
-    """The captured passes over a minibatch; `losses_B` is written by the forward pass."""
+    """The captured passes over a minibatch.
+
+    Attributes:
+        losses_B, noted: Losses, and values of the terms, which the forward pass writes.
+    """
 
     forward: torch.cuda.CUDAGraph
     backward: torch.cuda.CUDAGraph
     losses_B: Tensor
+    noted: dict[str, Tensor]
 
 
 class GraphedPasses:
@@ -71,6 +76,11 @@ class GraphedPasses:
         self._pairs: dict[bool, _Pair] = {}
         self._gradients: list[tuple[nn.Parameter, Tensor]] = []
         self._adds = False
+
+    @property
+    def eager(self) -> Passes:
+        """The passes without graphs."""
+        return self._eager
 
     @property
     def model(self) -> nn.Module:
@@ -104,6 +114,7 @@ class GraphedPasses:
         _copy_targets(targets, self._targets)
         pair = self._pairs[self._adds]
         pair.forward.replay()
+        self._eager.objective.noted.update(pair.noted)
         # The next replay writes others there.
         return pair.losses_B.clone()
 
@@ -189,7 +200,8 @@ class GraphedPasses:
             for parameter in self._eager.model.parameters():
                 if parameter.grad is not None:
                     self._gradients.append((parameter, parameter.grad))
-        return _Pair(forward, backward, losses_B.detach())
+        noted = dict(self._eager.objective.noted)
+        return _Pair(forward, backward, losses_B.detach(), noted)
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
         # Only this thread's work is captured: the loader's threads use the device meanwhile.
@@ -266,10 +278,14 @@ def prepare_passes(
     objective: Objective,
     precision: Precision,
     scaler: torch.amp.GradScaler,
+    once: bool = True,
 ) -> Passes | GraphedPasses:
     """Return the passes over a minibatch of this rank, as `settings.computing` describes them.
 
     All ranks call this together.
+
+    Args:
+        once: Whether a step passes over each minibatch once, which alone is captured.
     """
     whole_minibatch = minibatch_per_process(settings.network, world.size)
     model = network
@@ -285,7 +301,7 @@ def prepare_passes(
         if wanted is True:
             LOG.info("CUDA graphs not used: no GPU")
         return passes
-    if wanted == "auto" and not _suits_graphs(network, settings, world, objective):
+    if not once or (wanted == "auto" and not _suits_graphs(network, settings, world, objective)):
         return passes
     return GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")
 

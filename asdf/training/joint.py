@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,12 +34,24 @@ class Minibatch:
 
     Attributes:
         number: Number in the step, from 1 on.
+        clips: Waveforms, (B, samples), or cached features.
     """
 
     number: int
     share: Share
     clips: Tensor
     targets: Targets
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Indices of its utterances into the training list, (B,)."""
+        return self.share.utterances
+
+    @property
+    def counted(self) -> int:
+        """Number of utterances that count, from the first on: the others are fillers, which are
+        computed for batch norm and weigh nothing."""
+        return self.share.counted
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,8 @@ def prepare_joint_passes(
 
 def _outputs(passes: Passes, clips: Tensor) -> Outputs:
     with passes.precision.autocast():
-        return as_outputs(passes.model(clips))
+        outputs = as_outputs(passes.model(clips))
+    return passes.objective.with_clips(outputs, clips)
 
 
 def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:

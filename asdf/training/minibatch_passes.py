@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from asdf.data.training_plan import Window
-from asdf.networks.interface import as_outputs
+from asdf.networks.interface import Outputs, as_outputs
 from asdf.training.compiling import Compiled
 from asdf.training.losses import Targets
 from asdf.training.objective import Objective
@@ -46,15 +46,24 @@ class Passes:
     scaler: torch.amp.GradScaler
     objective: Objective
 
+    @property
+    def eager(self) -> Passes:
+        """The passes without CUDA graphs: these."""
+        return self
+
     def for_window(self, window: Window) -> Passes:
         """Return the passes that compute the minibatches of `window`."""
         return self
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the loss of each utterance, (batch,), in float32."""
+        return self.objective.of_minibatch(self.outputs(clips), targets)
+
+    def outputs(self, clips: Tensor) -> Outputs:
+        """Return the outputs of the network, in the number format of training."""
         with self.precision.autocast(), batches_counted_together(self.model):
             outputs = as_outputs(self.model(clips))
-        return self.objective.of_minibatch(outputs, targets)
+        return self.objective.with_clips(outputs, clips)
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
         """Add the gradient of the sum of `losses_B` times `factor` to that of the parameters.

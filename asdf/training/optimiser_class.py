@@ -131,7 +131,8 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise UsageError(
             f"{about}: its step computes the loss again (it needs a closure), and training here "
-            f"computes it once per step. {_OTHERS}"
+            f"computes it once per step. {_OTHERS} A class that network.training_step names may "
+            "compute it several times (docs/training_steps.md)."
         )
     if callable(getattr(named.kind, "eval", None)):
         raise UsageError(

@@ -28,6 +28,7 @@ from asdf.runs.network_names import RESUME, NetworkName
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
 from asdf.training.step import Step
+from asdf.training.steps.training_step import state_of
 from asdf.training.training_progress import Progress
 
 MIN_INTERVAL_S = 30.0
@@ -222,6 +223,7 @@ class Saving:
         self._world.broadcast_buffers(step.network)
         # Queued with the tensors, so that one wait serves them and the check of the last step.
         last = self._copies.queue(step.last.numbers())
+        of_method = self._copies.queue(state_of(step.method)) if self._world.is_main else None
         checkpoint = collect_checkpoint(
             step.network,
             step.optimiser,
@@ -233,6 +235,8 @@ class Saving:
             step.average,
         )
         self._copies.wait()
+        if checkpoint is not None:
+            checkpoint.step_state = of_method
         step.check_last(last)
         return checkpoint
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,6 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.sharding import divides
-from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.split import FromFeatures
@@ -33,34 +32,38 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.captured_passes import GraphedPasses, prepare_passes
-from asdf.training.compiling import check_compilable, compile_errors_as_usage_errors
-from asdf.training.exchange import exchange_now, shard
+from asdf.training.compiling import check_compilable
+from asdf.training.exchange import shard
 from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
-from asdf.training.instruments.clock import (
-    BACKWARD,
-    COMMUNICATION,
-    DATA,
-    FORWARD,
-    OPTIMISER,
-    StepClock,
-)
-from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
+from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import build_loss
 from asdf.training.minibatch_passes import Passes
-from asdf.training.objective import Objective, StepWeights, TargetSource
+from asdf.training.objective import Objective, TargetSource
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.step_checks import check_clip_size, step_memory_errors_as_messages
+from asdf.training.step_checks import (
+    check_clip_size,
+    check_needs,
+    step_memory_errors_as_messages,
+)
+from asdf.training.steps.step_window import StepParts, StepWindow
+from asdf.training.steps.training_step import (
+    Plain,
+    begin_training,
+    compute_gradient,
+    find_training_step,
+    follow_update,
+    load_step_state,
+)
 from asdf.training.task import find_tasks
 from asdf.training.training_precision import choose_precision
-from asdf.training.training_progress import Progress, seed_step
+from asdf.training.training_progress import Progress
 from asdf.training.weight_average import WeightAverage, load_unaveraged
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
-AnyPasses = Passes | GraphedPasses | JointPasses
 
 
 @dataclass(frozen=True)
@@ -78,20 +81,6 @@ class TakenStep:
     flags: list[float]
     loss: float
     gradient_norm: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class _WindowLosses:
-    """The losses of a window.
-
-    Attributes:
-        counted: Losses of this rank's utterances that count, on the device.
-        fetch: Function that returns their sum and the numbers of the step before, in float64 on
-            the host.
-    """
-
-    counted: Tensor
-    fetch: Callable[[], Tensor]
 
 
 class Step:
@@ -128,28 +117,30 @@ class Step:
         check_clip_size(network, settings.network)
         check_compilable(settings.computing, settings.front_end)
         check_one_process(settings.computing, world.size)
+        self.method = find_training_step(settings, folder)
         self.network = network
         self.utterances = utterances
         self.settings = settings
         self.world = world
         # Before the network is divided and the optimiser made, which are to have its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
-        tasks = find_tasks(settings, folder)
-        terms = tasks.build_terms(network, utterances, frames, settings.recipe.seed)
+        heads = (network, utterances, frames, settings.recipe.seed)
+        terms = find_tasks(settings, folder).build_terms(*heads)
         self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
+        check_needs(self.objective.terms, network, from_features)
         self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
         self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
         self.clock = StepClock(world.device)
-        precision = choose_precision(
+        self.precision = choose_precision(
             settings.computing.precision, world.device, divides(settings.computing, world)
-        )
-        self.precision = precision.with_norms(settings.computing.norms)
+        ).with_norms(settings.computing.norms)
         self.scaler = self.precision.scaler()
         # Before the optimiser, which is to have the parts of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
         self.schedule = find_schedule(settings, folder)
+        begin_training(self.method, network)
         decay = settings.network.ema_decay
         self.average = None if decay is None else WeightAverage(network, decay)
         self.last = LastStep(self.scaler, world.device)
@@ -176,6 +167,7 @@ class Step:
             self.average.restart()
         if checkpoint.unaveraged_state is not None:
             load_unaveraged(self.network, checkpoint.unaveraged_state)
+        load_step_state(self.method, checkpoint.step_state)
 
     @contextmanager
     def whole_network(self) -> Iterator[nn.Module]:
@@ -226,21 +218,23 @@ class Step:
         number = progress.step + 1
         per_process = max(len(share.utterances) for share in window.shares)
         device = self.world.device
-        with step_memory_errors_as_messages(self.settings, number, per_process, device):
+        memory = partial(step_memory_errors_as_messages, self.settings, number, per_process, device)
+        with memory():
             rate = set_learning_rate(
                 self.optimiser, self.schedule, self.settings, progress, window.epoch_size
             )
-            # Every rank knows the labels of the whole window: the ranks need not add up parts.
-            weights = self.targets.weights(window)
-            self.loss.begin_step(progress.epochs + progress.position / window.epoch_size)
-            losses = self._backward(window, clips, weights, progress.step)
+            self.objective.begin_step(progress.epochs + progress.position / window.epoch_size)
+            passes = self._prepare(window, clips, progress)
+            normaliser = passes.weights_of_means.normaliser
+            losses = compute_gradient(self.method, passes, memory())
             with self.clock.part(COMMUNICATION):
-                local_loss, *last_numbers = losses.fetch().tolist()
+                local_loss, *others = losses.fetch().tolist()
+                before, terms = others[: losses.of_step_before], others[losses.of_step_before :]
                 # float32 losses cannot overflow a sum in float64: it is finite if they are.
                 is_broken = not math.isfinite(local_loss)
-                last_failed = not self.last.is_sound(last_numbers)
-                numbers = [local_loss, float(is_broken), float(last_failed), *flags]
-                loss, broken_ranks, failed_ranks, *summed_flags = self.world.sum(numbers)
+                last_failed = not self.last.is_sound(before)
+                numbers = [local_loss, float(is_broken), float(last_failed), *terms, *flags]
+                loss, broken_ranks, failed_ranks, *summed = self.world.sum(numbers)
             # First: a NaN gradient has broken the weights, so these losses are NaN only from it.
             if failed_ranks:
                 raise AsdfError(self.last.complaint())
@@ -252,8 +246,9 @@ class Step:
         progress.step = number
         progress.position = window.end
         progress.loss_sum += loss
-        progress.weight_sum += weights.normaliser
-        return TakenStep(rate, summed_flags, loss / weights.normaliser, measured)
+        progress.weight_sum += normaliser
+        progress.note_terms(passes.weights_of_means.counts, summed[: len(terms)])
+        return TakenStep(rate, summed[len(terms) :], loss / normaliser, measured)
 
     def _update(self, name: str) -> Tensor | None:
         """Let the optimiser take the step called `name`; return the gradient's norm if wanted."""
@@ -264,6 +259,7 @@ class Step:
         norm = clip_and_measure(self.optimiser, self.scaler, self.network, limit)
         self.scaler.step(self.optimiser)
         self.scaler.update()
+        follow_update(self.method, self.network)
         if self.average is not None:
             self.average.update()
         self.last.note(name, norm)
@@ -284,69 +280,35 @@ class Step:
         if self.world.sum([float(not is_sound)])[0]:
             raise AsdfError(self.last.complaint())
 
-    def _backward(
-        self, window: Window, clips: Iterator[Batch], weights: StepWeights, step: int
-    ) -> _WindowLosses:
-        """Add up the window's gradient, of a loss that is divided by the normaliser of `weights`.
-
-        The sum of the losses is on its way to the host before the last backward pass begins. So the
-        ranks agree on the step, and the host prepares the next one, while the GPU is still at work.
-        """
+    def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
+        """Return what the training step computes with."""
         if self._passes is None:
-            parts = (self.objective, self.precision, self.scaler)
-            self._passes = prepare_passes(self.trained, self.settings, self.world, *parts)
-        model = self._passes.model
-        seed = partial(seed_step, self.settings.recipe.seed, step, rank=self.world.rank)
-        minibatches: Iterable[Minibatch] = self._minibatches(window, clips, weights)
-        passes: AnyPasses = self._passes.for_window(window)
-        if self.loss.is_joint:
-            assert isinstance(self._passes, Passes)  # joint losses are not captured
-            minibatches = list(minibatches)
-            targets = self.targets.of_window(window)
-            with self.clock.part(FORWARD):
-                passes = prepare_joint_passes(
-                    self._passes, minibatches, window, targets, self.world, seed
-                )
-        computed: list[Tensor] = []
-        losses: _WindowLosses | None = None
-        for minibatch in minibatches:
-            is_last = minibatch.number == len(window.shares)
-            # After reading: whatever a loader draws must not change the draws of the network.
-            seed(minibatch.number)
-            with (
-                exchange_now(model, is_last),
-                compile_errors_as_usage_errors(self.settings.computing.compile),
-            ):
-                with self.clock.part(FORWARD):
-                    share_losses = passes.forward(minibatch.clips, minibatch.targets)
-                    # Fillers, which come last, are computed for batch norm and weigh nothing.
-                    if len(share_losses) > minibatch.share.counted:
-                        share_losses = share_losses[: minibatch.share.counted]
-                    computed.append(share_losses.detach())
-                    if is_last:
-                        counted = torch.cat(computed) if len(computed) > 1 else computed[0]
-                        sums = [counted.double().sum(), *self.last.numbers()]
-                        losses = _WindowLosses(counted, fetch_later(torch.stack(sums)))
-                with self.clock.part(BACKWARD):
-                    # DistributedDataParallel takes the mean over the ranks, and the loss is a sum.
-                    passes.backward(share_losses, self.world.size / weights.normaliser)
-        assert losses is not None  # a window has at least one minibatch
-        return losses
-
-    def _minibatches(
-        self, window: Window, clips: Iterator[Batch], weights: StepWeights
-    ) -> Iterator[Minibatch]:
-        """Read the minibatches of this rank, each when it is requested."""
-        for number, share in enumerate(window.shares, 1):
-            with self.clock.part(DATA):
-                batch = next(clips)
-            if batch.unboosted is None:
-                waveforms = batch.boosted()
-            else:
-                # RawBoost is computed by the device now: that is not waiting for data.
-                with self.clock.part(FORWARD):
-                    waveforms = batch.boosted()
-            yield Minibatch(number, share, waveforms, self.targets.of_share(share, weights))
+            once = isinstance(self.method, Plain)
+            needed = (self.objective, self.precision, self.scaler, once)
+            self._passes = prepare_passes(self.trained, self.settings, self.world, *needed)
+        groups = self.optimiser.param_groups
+        optimised = [parameter for group in groups for parameter in group["params"]]
+        parts = StepParts(
+            passes=self._passes,
+            eager=self._passes.eager,
+            network=self.trained,
+            parameters=[parameter for parameter in optimised if parameter.requires_grad],
+            utterances=self.utterances,
+            targets=self.targets,
+            last=self.last,
+            clock=self.clock,
+            world=self.world,
+            seed=self.settings.recipe.seed,
+            compiled=self.settings.computing.compile,
+        )
+        return StepWindow(
+            parts,
+            window,
+            clips,
+            step=progress.step,
+            epochs=progress.epochs + progress.position / window.epoch_size,
+            keeps=self.method.keeps_minibatches,
+        )
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
         """Raise the error that names the utterances of all ranks whose loss is not finite."""

@@ -258,6 +258,7 @@ def test_signal_to_torchrun_stops_cleanly(recipe):
     assert not (recipe.system() / "owner.json").exists()
 
 
+@pytest.mark.slow
 def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
     # The message names the process that is started here, not one that is forked elsewhere.
     recipe.python = lambda: sys.executable

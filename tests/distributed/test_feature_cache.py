@@ -33,6 +33,7 @@ def networks(recipe, system):
     return {key: content[key] for key in ("model_state_dict", "optimizer_state_dict")}
 
 
+@pytest.mark.slow
 def test_runs_on_cached_features_go_on_exactly_and_are_those_of_the_frozen_front_end(
     recipe, capsys
 ):

@@ -130,6 +130,7 @@ ELSEWHERE = {
 # Pages whose blocks of Python have tests of their own.
 PYTHON_ELSEWHERE = {
     "docs/your_own.md": "tests/test_your_own.py",
+    "docs/training_steps.md": "tests/test_your_own.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/losses.md": "tests/unit/training/losses",

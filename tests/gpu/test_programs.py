@@ -58,6 +58,7 @@ def run_to_the_end(quick, *words: str, **options) -> Outcome:
     return outcome
 
 
+@pytest.mark.slow
 def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
     auto = "network.eval_minibatch_size_factor='auto'"
     both = run_to_the_end(quick, "small", auto, processes=2, **null_gpu(count=2))

@@ -284,6 +284,7 @@ def test_a_checkpoint_of_another_network(own):
     assert "Set network.network_class" in message and "another paths.system_folder" in message
 
 
+@pytest.mark.slow
 def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(own):
     trained(own)
     path = own.recipe.system() / "networks" / "epoch.1.pt"
@@ -370,6 +371,7 @@ def test_results_without_scores(own):
     )
 
 
+@pytest.mark.slow
 def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
     words = ("network.max_epochs=2", "recipe.selected_epochs=('best',)")
     trained(own)

@@ -72,6 +72,7 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
     assert f"\n   {other['changes'][0]}\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, capsys):
     for epochs in (1, 1, 2, 2):
         outcome = recipe.call(capsys, *TRAIN, f"network.max_epochs={epochs}")
@@ -80,6 +81,7 @@ def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, ca
     assert [path.name for path in (recipe.system() / "starts").iterdir()] == ["2"]
 
 
+@pytest.mark.slow
 def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe, capsys):
     """A start with other settings that ended before it had saved a step counts for nothing."""
     rate = "network.initial_learning_rate"
@@ -97,6 +99,7 @@ def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe,
         assert f"\n{rate} = {value} " in text
 
 
+@pytest.mark.slow
 def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe, capsys):
     code = recipe.folder / "small_networks.py"
     before = code.read_bytes()

@@ -41,6 +41,7 @@ def test_a_name_that_the_terminal_lacks_letters_for_is_escaped_on_the_screen_alo
     assert "Täter 漢" in (recipe.system("Täter 漢") / "log.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_whose_output_nobody_reads_on_ends_quietly(recipe):
     ended = run(recipe, '"$@" | head -n 1', "recipe.end_stage=0")
     assert (ended.returncode, ended.stderr) == (0, b"")

@@ -1,5 +1,6 @@
 """A front end of another kind, in a file next to the recipe: all that front ends do, it does."""
 
+import pytest
 import torch
 
 from asdf.evaluation import read_scores
@@ -72,6 +73,7 @@ def test_it_is_trained_and_scored_and_its_masks_are_drawn(recipe, capsys):
     assert weights["front_end.model.bands.mel_scale.fb"].shape == (201, 20)
 
 
+@pytest.mark.slow
 def test_its_learning_rate_is_its_own(recipe, capsys):
     run(recipe, capsys, "front_end.learning_rate=1e-30", "recipe.end_stage=1")
     still = trained_weights(recipe)[PROJECTION]

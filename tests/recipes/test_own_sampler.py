@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from asdf.data.samplers import SETTING
@@ -117,6 +118,7 @@ def test_epochs_of_different_sizes_end_the_run_with_what_was_trained(recipe, cap
     assert (recipe.system() / "networks" / "epoch.1.pt").exists()
 
 
+@pytest.mark.slow
 def test_a_sampler_that_changed_is_noticed(recipe, capsys):
     words = ("network.checkpoint_interval_steps=2", "recipe.end_stage=1")
     outcome = own(recipe, capsys, "network.max_steps=3", *words)

@@ -237,6 +237,7 @@ def test_cllr_of_ratios_is_nearly_the_published_development_loss():
     assert bits * math.log(2) == pytest.approx(float(loss), rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):
     shutil.copy(CONFIGS, recipe.folder / "configs")
     shutil.copy(RECIPE / "published_schedules.py", recipe.folder)

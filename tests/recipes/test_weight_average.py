@@ -15,7 +15,7 @@ recipe.selected_epochs = (1, 'average')
 """
 
 
-@pytest.mark.slow_but("1-0:5")
+@pytest.mark.slow
 @pytest.mark.parametrize(("processes", "kill"), [(1, "0:5"), (3, "2:3")])
 def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kill):
     recipe.add_configs(CONFIG)

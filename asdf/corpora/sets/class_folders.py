@@ -66,8 +66,11 @@ def read_class_folders(
     wanted = SPLITS.get(plain_word(split), split)
     ways = list(_ways(tree, bona_fide))
     splits = {way.split for way in ways if way.label is not None}
-    if split and not splits - {""} and (written := _find_written_list(tree, wanted, ways)):
-        return written
+    written = f"{wanted}_list.txt"
+    if split and not splits - {""} and tree.exists(written):
+        trials = read_list(tree.path(written), tree.root)
+        rest = frozenset(way.name for way in ways) - frozenset(trials.ids)
+        return Reading(trials, audio=("",), others=rest, notes=[f"trials are those of {written}"])
     if split and wanted not in splits:
         named = ", ".join(sorted(splits - {""})) or "none"
         raise AsdfError(
@@ -97,22 +100,6 @@ def read_class_folders(
     return Reading(
         collector.trials(), audio=("",), others=frozenset((*others, *unknown)), notes=notes
     )
-
-
-def _find_written_list(tree: Tree, split: str, ways: Sequence[_Way]) -> Reading | None:
-    """Return the list of a split that lies in the tree; None where there is none.
-
-    Raises:
-        AsdfError: it cannot be read.
-    """
-    name = f"{split}_list.txt"
-    if not tree.exists(name):
-        return None
-    trials = read_list(tree.path(name), tree.root)
-    recorded = {way.name for way in ways}
-    unlisted = recorded.difference(trials.ids)
-    note = f"trials are those of {name}"
-    return Reading(trials, audio=("",), others=frozenset(unlisted), notes=[note])
 
 
 def has_class_folders(tree: Tree) -> bool:

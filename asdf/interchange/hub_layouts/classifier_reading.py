@@ -37,7 +37,7 @@ from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.without_numbers import without_numbers
-from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
+from asdf.settings.sections import FRAME_SAMPLES, FrontEnd, Sections, assign
 from asdf.text import shorten
 
 NETWORK_CLASS = "asdf.networks.SSL_Classifier"
@@ -88,7 +88,7 @@ def read_classifier(
     polarity = _find_polarity(folder, names, chosen, bona_fide)
     settings = Sections()
     assign(settings, _head_settings(folder, state, names, polarity))
-    assign(settings, _encoder_settings(settings, folder))
+    assign(settings, _encoder_settings(settings.front_end, folder))
     layout = f"{folder.class_name} of transformers, {classes} classes"
     read = ReadLayout(layout, settings, {})
     read.notes.append(f"bona fide: {_list_classes(names, polarity)}, {polarity.reason}")
@@ -209,13 +209,13 @@ def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[s
     )
 
 
-def _encoder_settings(settings: Sections, folder: ClassifierFolder) -> dict[str, Any]:
+def _encoder_settings(chosen: FrontEnd, folder: ClassifierFolder) -> dict[str, Any]:
     """Return the settings of the encoder: ASDF's own where it can be, else transformers'."""
     architecture = own_architecture(folder)
     if architecture is not None:
         return {"front_end.architecture": architecture.to_text()}
     # A sum of layers is one of their outputs, before the frames become more again.
-    is_upsampled = folder.family in UPSAMPLED and settings.front_end.layer == "last"
+    is_upsampled = folder.family in UPSAMPLED and chosen.layer == "last"
     kind = "encoder_output" if is_upsampled else "transformers"
     return {
         "front_end.front_end_class": kind,
@@ -252,7 +252,7 @@ def _fill(read: ReadLayout, state: Mapping[str, Tensor], folder: ClassifierFolde
     if read.settings.front_end.front_end_class is None:
         layers, left_out = hugging_face.torchaudio_names(encoder)
     else:
-        layers, left_out = _transformers_names(encoder, read.settings, folder)
+        layers, left_out = _transformers_names(encoder, read.settings.front_end, folder)
     read.state |= {FRONT_END + name: tensor for name, tensor in layers.items()}
     if left_out:
         read.left_out[_UNUSED] = [prefix + name for name in left_out]
@@ -267,12 +267,12 @@ def _encoder_prefix(state: Mapping[str, Tensor]) -> str:
 
 
 def _transformers_names(
-    encoder: Mapping[str, Tensor], settings: Sections, folder: ClassifierFolder
+    encoder: Mapping[str, Tensor], chosen: FrontEnd, folder: ClassifierFolder
 ) -> tuple[dict[str, Tensor], list[str]]:
-    is_output = settings.front_end.front_end_class == "encoder_output"
+    is_output = chosen.front_end_class == "encoder_output"
     kind = EncoderOutputFrontEnd if is_output else TransformersFrontEnd
     with without_numbers():
-        front_end = kind(settings.front_end)
+        front_end = kind(chosen)
     layers = choose_layers(encoder, front_end, str(folder.path))
     return layers.used, layers.left_out
 

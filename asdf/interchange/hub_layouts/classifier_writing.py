@@ -8,6 +8,7 @@ transformers itself. A network that transformers would score otherwise is refuse
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,11 +62,15 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
             "of an encoder, a projection, the mean over time and classes: SSL_Classifier."
         )
     front_end = network.front_end
-    _check_same(network, front_end, settings)
+    is_weighted = settings.front_end.layer == "weighted"
+    _check_same(network, front_end, is_weighted)
+    head = _head_settings(settings.back_end, is_weighted)
     if isinstance(front_end, Wav2Vec2FrontEnd):
-        _write_own(folder, network, front_end, settings)
+        family = _family_of(front_end.architecture, settings.back_end)
+        sizes = _sizes(front_end.architecture, family)
+        _write_own(folder, network, {**sizes, **head}, family)
     elif isinstance(front_end, TransformersFrontEnd):
-        _write_by_transformers(folder, network, front_end, settings)
+        _write_by_transformers(folder, network, front_end, head)
     else:
         raise AsdfError(
             f"the front end {type(front_end).__name__} has no layout of transformers' audio "
@@ -75,7 +80,7 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
     write_text(folder / PREPROCESSOR, extractor + "\n")
 
 
-def _check_same(network: SSL_Classifier, front_end: FrontEnd, settings: Sections) -> None:
+def _check_same(network: SSL_Classifier, front_end: FrontEnd, is_weighted: bool) -> None:
     """Refuse what transformers' class would compute otherwise.
 
     Raises:
@@ -97,7 +102,7 @@ def _check_same(network: SSL_Classifier, front_end: FrontEnd, settings: Sections
             f"layer {front_end.layers} of {front_end.encoder_layers} (front_end.layer)."
         )
     is_pre_norm = next(front_end.final_norm_parameters(), None) is not None
-    if settings.front_end.layer == "weighted" and is_pre_norm:
+    if is_weighted and is_pre_norm:
         raise AsdfError(
             "front_end.layer = 'weighted' with an encoder that ends with a norm: versions of "
             "transformers disagree on whether the last layer is summed before or after that norm, "
@@ -107,9 +112,8 @@ def _check_same(network: SSL_Classifier, front_end: FrontEnd, settings: Sections
 
 
 def _write_own(
-    folder: Path, network: SSL_Classifier, front_end: Wav2Vec2FrontEnd, settings: Sections
+    folder: Path, network: SSL_Classifier, entries: Mapping[str, Any], family: str
 ) -> None:
-    family = _family_of(front_end.architecture, settings.back_end)
     layers = {}
     encoder = {}
     for name, tensor in network.state_dict().items():
@@ -122,8 +126,7 @@ def _write_own(
     config = {
         "architectures": [CLASSIFIERS[family]],
         "model_type": family,
-        **_sizes(front_end.architecture, family),
-        **_head_settings(settings.back_end, settings.front_end.layer == "weighted"),
+        **entries,
     }
     # The weights first: a folder counts as a network once it has its configuration.
     write_safetensors(folder / WEIGHTS[0], {n: t.contiguous() for n, t in layers.items()}, _MARK)
@@ -192,7 +195,10 @@ def _sizes(architecture: Architecture, family: str) -> dict[str, Any]:
 
 
 def _write_by_transformers(
-    folder: Path, network: SSL_Classifier, front_end: TransformersFrontEnd, settings: Sections
+    folder: Path,
+    network: SSL_Classifier,
+    front_end: TransformersFrontEnd,
+    head: Mapping[str, Any],
 ) -> None:
     try:
         from transformers import AutoConfig, AutoModelForAudioClassification
@@ -200,7 +206,6 @@ def _write_by_transformers(
         raise AsdfError(f"{INSTALL} ({error}).") from error
     values = read_config(front_end.architecture_setting)
     values.pop(EXTRACTOR, None)
-    head = _head_settings(settings.back_end, settings.front_end.layer == "weighted")
     config = AutoConfig.for_model(**{**values, **head})
     model = AutoModelForAudioClassification.from_config(config, trust_remote_code=False).eval()
     model.load_state_dict(_named_for(model, network), strict=False)

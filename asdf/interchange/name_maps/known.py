@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asdf.interchange.name_maps.name_map import FLIPPED, SINGLE, NameMap
+from asdf.interchange.name_maps.training_config import read_stated
+from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
 from asdf.networks.front_ends.spectral import LFCCFrontEnd
 from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters
+from asdf.networks.ssl_detector import SSLDetector
 
 _BACK_END = "back_end."
 _S3PRL = {"front_end.repeat_last_frame": True}
@@ -98,7 +102,159 @@ SPOOF_SUPERB = NameMap(
     samples=64600,
 )
 
-NAME_MAPS = (WEDEFENSE_MHFA, LFCC_LCNN, RAWGAT_ST, SPOOF_SUPERB)
+SPOOF_SUPERB_AASIST = replace(
+    SPOOF_SUPERB,
+    kind="SSL_SUPERBAASIST",
+    layout="spoof_SUPERB: a sum of a front end's layers and AASIST",
+    marks=frozenset({"ssl_model.featurizer.weights", "GAT_layer_S.att_proj.weight", "LL.weight"}),
+    parts=(("ssl_model.featurizer.", "front_end.layer_sum."), ("", _BACK_END)),
+)
+
+# Names of OpenAI's encoder, and those of transformers.
+_WHISPER_WORDS = (
+    (".attn.query.", ".self_attn.q_proj."),
+    (".attn.key.", ".self_attn.k_proj."),
+    (".attn.value.", ".self_attn.v_proj."),
+    (".attn.out.", ".self_attn.out_proj."),
+    (".attn_ln.", ".self_attn_layer_norm."),
+    (".mlp.0.", ".fc1."),
+    (".mlp.2.", ".fc2."),
+    (".mlp_ln.", ".final_layer_norm."),
+    ("front_end.model.blocks.", "front_end.model.layers."),
+    ("front_end.model.ln_post.", "front_end.model.layer_norm."),
+    ("front_end.model.positional_embedding", "front_end.model.embed_positions.weight"),
+)
+
+
+def _of_whisper_features(
+    kind: str, network: str, output: str, marks: frozenset[str], layout: str
+) -> NameMap:
+    """Return one of the layouts of the program of Whisper-MesoNet.
+
+    Args:
+        network: Name of the network behind features.
+        output: Name of its output layer.
+    """
+    conversions = {f"back_end.{output}.{part}": SINGLE for part in ("weight", "bias")}
+    return NameMap(
+        name=f"Whisper-{network}",
+        kind=kind,
+        layout=layout,
+        marks=marks,
+        parts=(("whisper_model.encoder.", "front_end.model."), ("", _BACK_END)),
+        front_ends=(
+            *("transformers", "whisper_lfcc", "whisper_mfcc"),
+            *("decibel_lfcc", "decibel_mfcc"),
+        ),
+        words=_WHISPER_WORDS,
+        conversions=conversions,
+        settings={"network.score": "difference"},
+        bona_fide="its one output, the logit of bona fide speech",
+        samples=480_000,
+        remarks=(
+            "not as published: its program first shortens silences to 0.2 s, by sox, which scores "
+            "here do not; recordings of theirs without such silences score the same",
+        ),
+    )
+
+
+WHISPER_MESONET = _of_whisper_features(
+    "SSL_MesoNet",
+    "MesoNet",
+    "fc2",
+    frozenset({"Incption1_conv1.weight", "Incption2_bn.weight", "fc2.weight"}),
+    "Whisper-MesoNet's program: features as maps and MesoInception-4",
+)
+WHISPER_SPECRNET = _of_whisper_features(
+    "SSL_SpecRNet",
+    "SpecRNet",
+    "fc2_gru",
+    frozenset({"block0.0.conv1.weight", "fc_attention4.0.weight", "fc2_gru.weight"}),
+    "Whisper-MesoNet's program: features as maps and SpecRNet",
+)
+WHISPER_LCNN = _of_whisper_features(
+    "SSL_MapLCNN",
+    "LCNN",
+    "m_output_act",
+    frozenset({"m_transform.0.weight", "m_before_pooling.0.l_blstm.weight_ih_l0"}),
+    "Whisper-MesoNet's program: features as maps and LCNN",
+)
+
+
+def _deepfense_numbers(network: nn.Module) -> dict[str, Tensor]:
+    """Return what DeepFense's files hold besides: masked frames' vector, and TCM's positions."""
+    assert isinstance(network, SSLDetector)
+    numbers = {"frontend.model.mask_emb": torch.zeros(network.front_end.dimension)}
+    if isinstance(network.back_end, TCMBackEnd):
+        dimension = network.back_end.conformer.fc5.in_features
+        numbers[_POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
+    return numbers
+
+
+def _of_deepfense(
+    network: str,
+    mark: str,
+    output: str = "back_end.fc.",
+    parts: tuple[tuple[str, str], ...] = (),
+) -> NameMap:
+    """Return the layout of a network of DeepFense with cross entropy.
+
+    Args:
+        mark: Name of a layer that only this network has.
+        output: Beginning of our names of the output layer.
+        parts: Other beginnings of names than those of the toolkit and ours.
+    """
+    return NameMap(
+        name="DeepFense",
+        kind=f"SSL_DeepFense{network}",
+        layout=f"DeepFense: a self-supervised front end and {network}",
+        marks=frozenset({"losses.0.fc.weight", mark}),
+        parts=(("losses.0.fc.", output), *parts, ("backend.", _BACK_END)),
+        front_end="frontend.model.",
+        normalizes=False,
+        unused={
+            "of positions, which the network computes": (_POSITIONS,),
+            "of the training that made it": (
+                *("losses.0.criterion.", "losses.1.", "losses.2.", "losses.3."),
+            ),
+        },
+        computed=_deepfense_numbers,
+        stated=read_stated,
+        settings={"network.score": "bona_fide"},
+        bona_fide="the second output, whose logit is the score, as its program has it",
+        samples=64_000,
+    )
+
+
+_POSITIONS = "backend.positional_emb"
+_POSITIONS_HELD = 10_000
+DEEPFENSE = (
+    _of_deepfense("AASIST", "backend.GAT_layer_S.att_proj.weight", "back_end.out_layer."),
+    _of_deepfense("Nes2Net", "backend.Build_in_Res2Nets.0.conv1.weight"),
+    _of_deepfense("MLP", "backend.projection_block.0.weight"),
+    _of_deepfense(
+        "TCM",
+        "backend.encoder_blocks.0.post_norm.weight",
+        "back_end.conformer.fc5.",
+        (
+            ("backend.LL.", "back_end.LL."),
+            ("backend.first_bn.", "back_end.first_bn."),
+            ("backend.", "back_end.conformer."),
+        ),
+    ),
+)
+
+NAME_MAPS = (
+    *DEEPFENSE,
+    WEDEFENSE_MHFA,
+    LFCC_LCNN,
+    RAWGAT_ST,
+    SPOOF_SUPERB,
+    SPOOF_SUPERB_AASIST,
+    WHISPER_MESONET,
+    WHISPER_SPECRNET,
+    WHISPER_LCNN,
+)
 
 
 def name_map_of(names: Iterable[str]) -> NameMap | None:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from asdf.interchange.name_maps.training_config import Stated
+from asdf.networks.front_ends.architectures import Architecture
+
+_ENCODER = "front_end.model."
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,11 @@ class NameMap:
         layout: Name of the layout, with its parts, as `import` prints it.
         marks: Names of layers that together show the layout.
         parts: Beginnings of names there and of ours; the first pair that fits counts.
-        front_end: Beginning of the names of a front end's layers; '' without one.
+        front_end: Beginning of the names of a front end's layers of the wav2vec 2.0 family; ''
+            without one.
+        front_ends: Short names of the front ends that a layout without such layers may have; the
+            first of them that fits its layers is taken.
+        words: Words in names of an encoder of transformers, there and here.
         may_lack_front_end: Whether files are published that hold what was trained alone.
         conversions: Output layers by our names.
         constants: Function of the layers that the network computes and files hold all the same.
@@ -58,6 +68,10 @@ class NameMap:
         settings: Settings that its program implies, by full names.
         bona_fide: Sentence on which output is bona fide.
         samples: Length that its program scores; None: whole recordings.
+        normalizes: Whether its program scales waveforms; None: where s3prl does.
+        computed: Function of a network: layers of its sizes that files hold and it computes.
+        stated: Function of a path that reads what lies next to a checkpoint.
+        remarks: Sentences on what its program does besides, which is not done here.
     """
 
     name: str
@@ -67,19 +81,38 @@ class NameMap:
     parts: tuple[tuple[str, str], ...]
     bona_fide: str
     front_end: str = ""
+    front_ends: tuple[str, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
     may_lack_front_end: bool = False
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
     constants: Callable[[], Mapping[str, Tensor]] = dict
     unused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     samples: int | None = None
+    normalizes: bool | None = None
+    computed: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
+    stated: Callable[[Path], Stated] | None = None
+    remarks: tuple[str, ...] = ()
+
+    def scales(self, architecture: Architecture) -> bool:
+        """Return whether its program scales the waveforms of a front end."""
+        if self.normalizes is not None:
+            return self.normalizes
+        return architecture.extractor_mode == "layer_norm"
 
     def our_name(self, name: str) -> str | None:
         """Return our name of a layer; None of one that has none."""
-        return _replace_start(name, self.parts)
+        ours = _replace_start(name, self.parts)
+        if ours is not None and ours.startswith(_ENCODER):
+            for old, new in self.words:
+                ours = ours.replace(old, new)
+        return ours
 
     def their_name(self, name: str) -> str | None:
         """Return the layout's name of our layer; None of one that has none."""
+        if name.startswith(_ENCODER):
+            for new, old in self.words:
+                name = name.replace(old, new)
         back = [(ours, theirs) for theirs, ours in self.parts]
         return _replace_start(name, back)
 

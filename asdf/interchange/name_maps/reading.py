@@ -15,6 +15,7 @@ from asdf.interchange.fairseq_names import original_names
 from asdf.interchange.front_end_weights import read_front_end_weights, rename_front_end
 from asdf.interchange.hub_layouts.classifier_reading import FRONT_END, ReadLayout, own_names
 from asdf.interchange.name_maps.name_map import NameMap
+from asdf.interchange.name_maps.training_config import Stated
 from asdf.interchange.scored_as_published import published_length, whole_recordings
 from asdf.interchange.sizes import ARCHITECTURE, SHAPES, back_end_sizes, find_architecture
 from asdf.networks.build import build_network
@@ -26,6 +27,7 @@ WEIGHTS = "front_end.weights"
 MASK = "front_end.masking.embedding"
 MASK_EMBEDDING = "mask_emb"
 _NORMALIZE = "front_end.normalize_waveforms"
+_CONVOLUTIONS = "feature_extractor.conv_layers.0."
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
 _COMPUTED = "of fixed numbers, which the network computes"
 
@@ -49,6 +51,10 @@ def read_named(
     read = ReadLayout(name_map.layout, Sections(), {})
     kind = f"asdf.networks.{name_map.kind}"
     assign(read.settings, {"network.network_class": kind, **name_map.settings, **others})
+    stated = Stated(name_map.samples)
+    if name_map.stated is not None:
+        stated = name_map.stated(path)
+        assign(read.settings, {**stated.settings, **others})
     rest = _sort_layers(name_map, state, read, path)
     if name_map.front_end:
         encoder, rest = _split_off(rest, name_map.front_end)
@@ -59,10 +65,11 @@ def read_named(
     _convert_outputs(name_map, read, path)
     _set_sizes(name_map, read, path, others)
     read.own_names |= {**_names_of_all(name_map, read.settings), **own_names(read.state, state)}
-    if name_map.samples is None:
+    if stated.samples is None:
         read.notes += whole_recordings(read.settings, others)
     else:
-        read.notes += published_length(read.settings, name_map.kind, others)
+        read.notes += published_length(read.settings, name_map.kind, others, stated.samples)
+    read.notes += (*stated.notes, *name_map.remarks)
     read.notes.append(f"bona fide: {name_map.bona_fide}")
     return read
 
@@ -128,6 +135,7 @@ def _read_front_end(
     if not encoder:
         layers = _fetch_front_end(name_map, read, path, chosen)
     else:
+        _check_family(name_map, encoder, path)
         layers, unused = rename_front_end(encoder)
         # The one layer of pretraining that training with masks goes on using.
         if chosen.get("front_end.time_mask_proportion") and MASK_EMBEDDING in unused:
@@ -145,9 +153,28 @@ def _read_front_end(
     for theirs, ours in original_names({name: name for name in shapes}, architecture).items():
         read.own_names[FRONT_END + ours] = name_map.front_end + theirs
     if _NORMALIZE not in chosen:
-        normalizes = architecture.extractor_mode == "layer_norm"
+        normalizes = name_map.scales(architecture)
         assign(read.settings, {_NORMALIZE: normalizes})
-        read.notes.append(f"{_NORMALIZE} = {normalizes}, as s3prl has it for such front ends")
+        reason = "as published"
+        if name_map.normalizes is None:
+            reason = "as s3prl has it for such front ends"
+        read.notes.append(f"{_NORMALIZE} = {normalizes}, {reason}")
+
+
+def _check_family(name_map: NameMap, encoder: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse a front end of another family than wav2vec 2.0.
+
+    Raises:
+        AsdfError: it has no convolutions by their names, which all programs give them.
+    """
+    if any(name.startswith(_CONVOLUTIONS) for name in encoder):
+        return
+    names = [name_map.front_end + name for name in encoder]
+    raise AsdfError(
+        f"{path} is a detector of {name_map.name} on a front end that is not of the wav2vec 2.0 "
+        f"family: it has no layers {name_map.front_end}{_CONVOLUTIONS}*, but {first_names(names)}. "
+        "Of such front ends its detectors are not read."
+    )
 
 
 def _fetch_front_end(
@@ -197,6 +224,8 @@ def _convert_outputs(name_map: NameMap, read: ReadLayout, path: Path) -> None:
 def _set_sizes(name_map: NameMap, read: ReadLayout, path: Path, chosen: Mapping[str, Any]) -> None:
     try:
         sizes = back_end_sizes(name_map.kind, read.state, read.settings)
+    except AsdfError as error:
+        raise AsdfError(f"{path}: {error}") from error
     except (ValueError, KeyError, IndexError) as error:
         marks = first_names(sorted(name_map.marks))
         raise AsdfError(

@@ -12,11 +12,12 @@ from asdf.interchange.hub_layouts.classifier_reading import FRONT_END
 from asdf.interchange.name_maps.known import name_maps_by_kind
 from asdf.interchange.name_maps.name_map import NameMap
 from asdf.interchange.name_maps.reading import MASK, MASK_EMBEDDING
-from asdf.interchange.published import Layout, front_end_of
+from asdf.interchange.published import Layout, check_nothing_added, front_end_of
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
 from asdf.networks.front_ends.wavlm import split_attention_layers
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.settings.sections import FRONT_ENDS, Sections, assign
+from asdf.settings.sections import FRONT_ENDS, Sections, Spectrum, assign
 
 _FRONT_END_CLASS = "front_end.front_end_class"
 
@@ -30,7 +31,7 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
     name_map = name_maps_by_kind().get(type(network).__name__)
     if name_map is None:
         return None
-    _check_spectrum(name_map, network)
+    _check_front_end(name_map, network)
     named = {}
     encoder = {}
     for name, tensor in network.state_dict().items():
@@ -47,42 +48,51 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
         named[theirs] = conversion.to_theirs(tensor) if conversion else tensor
     if name_map.front_end:
         named |= _front_end_layers(name_map, network, encoder)
-    return {**named, **name_map.constants()}
+    computed = name_map.computed(network) if name_map.computed else {}
+    # The network's own layers win: one that masks frames has the vector of masked ones.
+    return {**computed, **named, **name_map.constants()}
 
 
-def _check_spectrum(name_map: NameMap, network: nn.Module) -> None:
+def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
     """Refuse a network on other features than the program computes.
 
     Raises:
         AsdfError: its front end is of another kind, or of other sizes.
     """
     kind = name_map.settings.get(_FRONT_END_CLASS)
-    if kind is None:
+    kinds = (kind,) if kind else name_map.front_ends
+    if not kinds:
         return
     front_end = getattr(network, "front_end", None)
+    assert isinstance(network, SSLDetector) and isinstance(front_end, FrontEnd)
+    check_nothing_added(network, name_map.name)
     published = Sections()
     assign(published, name_map.settings)
-    named = FRONT_ENDS[kind].rpartition(".")[2]
-    is_kind = type(front_end).__name__ == named
-    if is_kind and isinstance(front_end, SpectralFrontEnd) and _is_as(front_end, published):
+    is_kind = type(front_end).__name__ in [FRONT_ENDS[each].rpartition(".")[2] for each in kinds]
+    if is_kind and _is_as(front_end, published.spectrum):
         return
+    listed = " or ".join(repr(each) for each in kinds)
     raise AsdfError(
-        f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {kind!r} and "
-        "the section spectrum as `import` sets it, and this network's are others. Other formats of "
-        "`python -m asdf export` hold it."
+        f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {listed} and "
+        "the settings of features as `import` sets them, and this network's are others. Other "
+        "formats of `python -m asdf export` hold it."
     )
 
 
-def _is_as(front_end: SpectralFrontEnd, published: Sections) -> bool:
+def _is_as(front_end: FrontEnd, published: Spectrum) -> bool:
     """Whether features are those of the `published` settings."""
-    if front_end.sizes != choose_sizes(published.spectrum, front_end.usual):
+    if front_end.normalize_waveforms or front_end.layers < front_end.encoder_layers:
+        return False
+    if not isinstance(front_end, SpectralFrontEnd):
+        return not front_end.repeats_last_frame
+    if front_end.sizes != choose_sizes(published, front_end.usual):
         return False
     sizes = asdict(front_end.sizes)
-    theirs = asdict(published.spectrum)
+    theirs = asdict(published)
     for name, value in asdict(front_end.sections.spectrum).items():
         if name not in sizes and theirs[name] != value:
             return False
-    return not front_end.normalize_waveforms
+    return True
 
 
 def _front_end_layers(
@@ -91,9 +101,10 @@ def _front_end_layers(
     assert isinstance(network, SSLDetector)
     front_end = front_end_of(network, Layout(name_map.name, name_map.front_end))
     architecture = front_end.architecture
-    normalizes = architecture.extractor_mode == "layer_norm"
+    normalizes = name_map.scales(architecture)
+    repeats = bool(name_map.settings.get("front_end.repeat_last_frame"))
     for setting, is_so, has_to in (
-        ("front_end.repeat_last_frame", front_end.repeats_last_frame, True),
+        ("front_end.repeat_last_frame", front_end.repeats_last_frame, repeats),
         ("front_end.normalize_waveforms", front_end.normalize_waveforms, normalizes),
     ):
         if is_so != has_to:

@@ -17,9 +17,12 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import SizedBackEnd
+from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
+from asdf.networks.back_ends.maps import FrameMaps
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
 
 POOL = 16
 """Frames, and feature values, that become one: four poolings by 2."""
@@ -48,7 +51,29 @@ class BidirectionalLSTM(nn.Module):
         return states_BME
 
 
-class LCNNBackEnd(SizedBackEnd, TimedBackEnd):
+class _LCNNLayers(nn.Module):
+    """The layers of LCNN, whatever maps they look at."""
+
+    def add_layers(self, maps: int, values: int, dropout: float) -> int:
+        """Add them for maps of so many values; return the size of the embedding."""
+        width = values // POOL * CHANNELS
+        self.m_transform = _make_convolutions(maps, dropout)
+        self.m_before_pooling = nn.Sequential(BidirectionalLSTM(width), BidirectionalLSTM(width))
+        self.m_output_act = nn.Linear(width, 2)
+        return width
+
+    def look_at(self, x_BMLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings, logits and what their mean is of, of maps (batch, maps, L, F)."""
+        x_BCMS = self.m_transform(x_BMLF)
+        x_BME = x_BCMS.transpose(1, 2).flatten(2)
+        # The recurrent layers are skipped, too: what they add is learned.
+        frames_BME = self.m_before_pooling(x_BME) + x_BME
+        embeddings_BE = frames_BME.mean(dim=1)
+        logits_B2 = in_full_precision(self.m_output_act, embeddings_BE)
+        return embeddings_BE, logits_B2, frames_BME
+
+
+class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
     """LCNN on features of 16 values or more, and of 16 frames or more.
 
     Args:
@@ -73,29 +98,40 @@ class LCNNBackEnd(SizedBackEnd, TimedBackEnd):
                 f"back_end.lcnn_projection: LCNN pools {POOL} feature values to one and gets "
                 f"{dimension}. Set it to {POOL} or more, or take a front end of more values."
             )
-        width = dimension // POOL * CHANNELS
-        self.frame_dimension = width
-        self.m_transform = _make_convolutions(dropout)
-        self.m_before_pooling = nn.Sequential(BidirectionalLSTM(width), BidirectionalLSTM(width))
-        self.m_output_act = nn.Linear(width, 2)
+        self.frame_dimension = self.add_layers(1, dimension, dropout)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, dimension // 16 * 32), logits, and what their mean is of."""
         if self.projection is not None:
             features_BLF = self.projection(features_BLF)
-        x_BCMS = self.m_transform(features_BLF.unsqueeze(1))
-        x_BME = x_BCMS.transpose(1, 2).flatten(2)
-        # The recurrent layers are skipped, too: what they add is learned.
-        frames_BME = self.m_before_pooling(x_BME) + x_BME
-        embeddings_BE = frames_BME.mean(dim=1)
-        logits_B2 = in_full_precision(self.m_output_act, embeddings_BE)
-        return embeddings_BE, logits_B2, frames_BME
+        return self.look_at(features_BLF.unsqueeze(1))
 
 
-def _make_convolutions(dropout: float) -> nn.Sequential:
+class MapLCNNBackEnd(_LCNNLayers, BackEnd):
+    """LCNN on one or two maps of 16 values or more, as next to Whisper-MesoNet."""
+
+    shortest_frames = POOL
+
+    def __init__(self, maps: FrameMaps, dropout: float) -> None:
+        super().__init__()
+        self.make_maps = maps
+        self.add_layers(maps.maps, maps.values, dropout)
+
+    @classmethod
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+        return cls(FrameMaps(front_end, POOL), settings.back_end.lcnn_dropout)
+
+    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, values // 16 * 32) and logits (batch, 2)."""
+        x_BMFN = self.make_maps(features_BLC)
+        embeddings_BE, logits_B2, _ = self.look_at(x_BMFN.transpose(2, 3))
+        return embeddings_BE, logits_B2
+
+
+def _make_convolutions(maps: int, dropout: float) -> nn.Sequential:
     """Build nine convolutions with a max feature map each; numbers are those of published names."""
     return nn.Sequential(
-        *_convolve(1, 32, kernel_size=5),
+        *_convolve(maps, 32, kernel_size=5),
         nn.MaxPool2d(2),
         *_convolve(32, 32, kernel_size=1),
         nn.BatchNorm2d(32, affine=False),
@@ -128,3 +164,10 @@ class SSL_LCNN(PairedDetector):
 
     back_end_class = LCNNBackEnd
     paper = "Wang and Yamagishi, Interspeech 2021"
+
+
+class SSL_MapLCNN(PairedDetector):
+    """A front end and LCNN on maps: Whisper-LCNN (Kawa et al., Interspeech 2023)."""
+
+    back_end_class = MapLCNNBackEnd
+    paper = "Kawa et al., Interspeech 2023"

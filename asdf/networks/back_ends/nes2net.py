@@ -13,7 +13,7 @@ values.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -116,9 +116,13 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
     Args:
         splits: parts of the features, and parts of each of these.
         squeeze: Factor by which the squeeze-and-excitation layers are narrower inside.
+
+    Attributes:
+        block_class: Class of its inner blocks.
     """
 
     size_settings = ("nes2net_splits", "nes2net_dilation", "nes2net_squeeze", "nes2net_pooling")
+    block_class: ClassVar[type[nn.Module]] = WeightedRes2Net
 
     def __init__(
         self,
@@ -140,7 +144,7 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
         self.width = dimension // outer
         self.Build_in_Res2Nets = nn.ModuleList()
         for _ in range(outer - 1):
-            block = WeightedRes2Net(self.width, inner, dilation, squeeze)
+            block = type(self).block_class(self.width, inner, dilation, squeeze)
             self.Build_in_Res2Nets.append(block)
         self.bns = nn.ModuleList()
         for _ in range(outer - 1):

@@ -92,3 +92,13 @@ class SSL_AASIST_L(PairedDetector):
 
     back_end_class = AASISTLBackEnd
     paper = "Jung et al., ICASSP 2022"
+
+
+class SSL_SUPERBAASIST(PairedDetector):
+    """Any encoder and AASIST, as spoof_SUPERB trains it.
+
+    The benchmark's features are `front_end.layer = 'weighted'` with `front_end.repeat_last_frame`.
+    """
+
+    back_end_class = AASISTBackEnd
+    paper = "Tak et al., Odyssey 2022"

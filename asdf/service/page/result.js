@@ -22,7 +22,8 @@ function showParts({ parts, searched, windows }) {
 
 // A likelihood ratio as a report states it, with what it rests on.
 function llrRows(recording, calibration) {
-  const rows = [['log10 of it', recording.log10_llr.toFixed(2)], ['In words', recording.llr_words]];
+  const rows = [['log10 of it', recording.log10_llr.toFixed(2)]];
+  if (recording.llr_words) rows.push(['In words', recording.llr_words]);
   if (recording.llr_interval) {
     const [low, high] = recording.llr_interval.map((llr) => llr.toFixed(2));
     rows.push(['Interval at 95 %', `${low} to ${high}`]);

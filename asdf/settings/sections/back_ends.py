@@ -37,6 +37,12 @@ BACK_ENDS = {
     "gated_conformer": "asdf.networks.GatedConformerBackEnd",
     "mamba": "asdf.networks.MambaBackEnd",
     "wedefense_mhfa": "asdf.networks.WeDefenseMHFABackEnd",
+    "mesonet": "asdf.networks.MesoNetBackEnd",
+    "specrnet": "asdf.networks.SpecRNetBackEnd",
+    "map_lcnn": "asdf.networks.MapLCNNBackEnd",
+    "deepfense_aasist": "asdf.networks.DeepFenseAASISTBackEnd",
+    "deepfense_nes2net": "asdf.networks.DeepFenseNes2NetBackEnd",
+    "deepfense_mlp": "asdf.networks.DeepFenseMLPBackEnd",
     "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
     "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
     "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
@@ -69,7 +75,8 @@ class BackEnd(KnownNames):
     sls_hidden: int = width(1024, "SSL_SLS: size of the embedding")
     nes2net_splits: tuple[int, int] = setting(
         (8, 8),
-        "SSL_Nes2NetX: number of parts of the features, and of parts of each of these",
+        "SSL_Nes2NetX, SSL_DeepFenseNes2Net: number of parts of the features, and of parts of "
+        "each of these",
         at_least=2,
         at_most=MAX_LAYER_WIDTH,
     )
@@ -141,7 +148,10 @@ class BackEnd(KnownNames):
         at_least=0,
         at_most=MAX_LAYER_WIDTH,
     )
-    lcnn_dropout: float = proportion(0.7, "SSL_LCNN: dropout after the convolutions")
+    lcnn_dropout: float = proportion(0.7, "SSL_LCNN, SSL_MapLCNN: dropout after the convolutions")
+    mesonet_pooled: int = width(
+        1024, "SSL_MesoNet: values that what its convolutions give is averaged to"
+    )
     resnet_projection: int = setting(
         0,
         "SSL_ResNet18: values that features are projected to first; 0: not",
@@ -197,6 +207,19 @@ class BackEnd(KnownNames):
         6, "SSL_Mamba: number of blocks of each of two columns", at_least=1, at_most=MAX_BLOCKS
     )
     mamba_states: int = count(16, "SSL_Mamba: states of each channel of a block")
+    deepfense_layers: tuple[int, ...] = setting(
+        (128,),
+        "SSL_DeepFenseMLP: values of a frame after each of its layers",
+        check="not_empty",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    deepfense_norm: Literal["layer", "batch", "none"] = setting(
+        "layer", "SSL_DeepFenseMLP: what normalises frames after each layer"
+    )
+    deepfense_activation: Literal["relu", "selu", "tanh", "sigmoid"] = setting(
+        "relu", "SSL_DeepFenseMLP: activation of its layers"
+    )
     spectra_samples: int = setting(
         64600,
         "SSL_SpectraAASIST, SSL_SpectraAASIST3, SSL_SpectraECAPA: length that shorter recordings "

@@ -35,6 +35,10 @@ FRONT_ENDS = {
     "encoder_output": "asdf.networks.EncoderOutputFrontEnd",
     "beats": "asdf.networks.BEATsFrontEnd",
     "eat": "asdf.networks.EATFrontEnd",
+    "decibel_lfcc": "asdf.networks.DecibelLFCCFrontEnd",
+    "decibel_mfcc": "asdf.networks.DecibelMFCCFrontEnd",
+    "whisper_lfcc": "asdf.networks.WhisperLFCCFrontEnd",
+    "whisper_mfcc": "asdf.networks.WhisperMFCCFrontEnd",
     "dasheng": "asdf.networks.DashengFrontEnd",
 }
 

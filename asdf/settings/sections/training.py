@@ -37,6 +37,9 @@ SCHEDULES = {
 }
 
 
+TRAINING_STEPS = {"plain": "asdf.training.steps.Plain"}
+
+
 VALIDATION_METRICS = {
     "eer": "asdf.metrics.validation.EER",
     "frame_eer": "asdf.tasks.localisation.validation.FrameEER",
@@ -233,6 +236,15 @@ class Network(KnownNames):
     )
     class_weights: tuple[float, float] = setting(
         (1.0, 1.0), "weights of (spoof, bona fide) in the loss", above=0
+    )
+
+    training_step: str = setting(
+        "plain",
+        "how the gradient of a step is computed: by one pass over its utterances, or as a class of "
+        "your own does it (SAM, MLDG, adversarial training, teachers ...), derived from "
+        "asdf.training.steps.TrainingStep",
+        check="class_path",
+        names=TRAINING_STEPS,
     )
 
     schedule: str = setting(

@@ -140,6 +140,7 @@ def test_a_transfer_from_another_follows_the_gradients_of_the_other(
         assert moved[index] == pytest.approx(expected, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_study_that_was_stopped_goes_on_and_ends_alike(trials, linear, tmp_path, monkeypatch):
     whole = run_attacks(plan_of(trials, tmp_path / "a"), linear)
     attacked = []

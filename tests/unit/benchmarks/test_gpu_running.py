@@ -141,6 +141,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
     assert error_line("") == "nothing was printed"
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_says_so_and_what_it_would_check():
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-m", "benchmarks", "gpu"]

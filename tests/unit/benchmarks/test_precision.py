@@ -92,6 +92,7 @@ def test_what_cannot_be_emulated_is_refused():
         lstm(torch.zeros(3, 1, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bfloat16")
 def test_a_network_is_measured_in_each_precision(tmp_path, network_file, monkeypatch, capsys):
     lines = []

@@ -182,6 +182,7 @@ def test_what_it_is_not_learnt_from_is_said(capsys, folder, tmp_path):
     assert "--folder says where they lie" in out
 
 
+@pytest.mark.slow
 def test_windows_get_a_threshold_of_their_own(capsys, folder):
     """The whole command: the threshold is the rank of the recordings' lowest windows."""
     words = ("--output", "windows.pt", "--windows", "long", "--windows-rate", "0.1")

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
+from asdf.scoring.window_threshold import WindowThreshold
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import read_scores, write_scores
 from asdf.trials.scored_files import write_how_scored
@@ -176,6 +178,33 @@ def test_names_and_titles_are_text_and_no_markup(capsys, network, recording, tmp
     run(capsys, network, evil, "--title", "</title><b>x", "-o", "c.html")
     page = Path("c.html").read_text()
     assert "<script>alert" not in page and "</title><b>" not in page
+
+
+def test_a_case_says_how_its_windows_were_compared(capsys, network, recording, tmp_path):
+    """The dashed line, the table and a sentence are of the threshold that marks parts."""
+    counts = (6, 7, 9)
+    window = 16000
+    learnt = WindowThreshold(-30.0, 0.05, window, window // 2, counts, (-1, -1, 2))
+    calibration = replace(CALIBRATION, windows=learnt.content())
+    settings = small_settings(max_evaluation_utterance_length_in_samples=window)
+    content = calibration.content()
+    searching = write_small_network(tmp_path / "windows.pt", settings, calibration=content)
+    for path in (searching, network):
+        words = (path, recording, "--speech-check", "off")
+        status, _, errors = run(capsys, *words, "-o", "case.html", "--json", "case.json")
+        assert status == 0, errors
+        record = json.loads(Path("case.json").read_text())
+        (found,) = record["recordings"]
+        searched = found["searched"]
+        (sentence,) = [text for text in found["statements"] if "were compared with" in text]
+        page = Path("case.html").read_text()
+        assert sentence in page
+        has_own = path == searching
+        assert ("Threshold of windows" in page) == has_own
+        assert ("threshold -30.00" in page) == has_own
+        assert searched["threshold"] == (-30.0 if has_own else 0.0)
+        assert ("compared with -30: of " in sentence) == has_own
+        assert ("compared with 0: each is one more chance" in sentence) != has_own
 
 
 def test_without_a_calibration_nothing_is_said_of_likelihoods(capsys, recording, tmp_path, network):

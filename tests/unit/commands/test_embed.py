@@ -115,6 +115,7 @@ def start(warm, folder: Path, out: Path, *launcher: str) -> subprocess.Popen:
     )
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_bytes_of_one(warm, folder, whole, tmp_path):
     out = tmp_path / "two.npz"
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")

@@ -406,7 +406,7 @@ def graph_network(kind: str, make) -> tuple[nn.Module, Path]:
     return make("SSL_MHFA", settings)
 
 
-@pytest.mark.slow_but("SSL_AASIST", "AASIST_L")
+@pytest.mark.slow_but("SSL_AASIST")
 @pytest.mark.parametrize("kind", KINDS)
 def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
     network, path = graph_network(kind, make)
@@ -516,7 +516,7 @@ def check_onnx(session, network, batch: int, samples: int) -> None:
     torch.testing.assert_close(tuple(map(torch.from_numpy, got)), expected, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.slow_but("AASIST_L", "SSL_AASIST")
+@pytest.mark.slow_but("SSL_AASIST")
 @pytest.mark.parametrize("kind", OF_ANY_LENGTH)
 def test_onnx_runs_without_torch_on_any_length(kind, make, run, tmp_path, onnx_session):
     """At lengths that the export does not check: other numbers of nodes, repeats, one frame."""

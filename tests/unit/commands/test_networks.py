@@ -23,15 +23,23 @@ def test_parameters_are_the_published_ones():
         "SSL_MHFA",
         "SSL_SLS",
         "SSL_SUPERB",
+        "SSL_SUPERBAASIST",
         "RawGAT_ST",
         "RawNet2",
         "SSL_Conformer",
         "SSL_ConformerTCM",
+        "SSL_DeepFenseAASIST",
+        "SSL_DeepFenseMLP",
+        "SSL_DeepFenseNes2Net",
+        "SSL_DeepFenseTCM",
         "SSL_GatedConformer",
         "SSL_Linear",
         "SSL_Mamba",
+        "SSL_MapLCNN",
+        "SSL_MesoNet",
         "SSL_Nes2NetX",
         "SSL_ResNet18",
+        "SSL_SpecRNet",
         "SSL_SpectraAASIST",
         "SSL_SpectraAASIST3",
         "SSL_SpectraECAPA",
@@ -61,6 +69,7 @@ def test_parameters_are_the_published_ones():
         ), name
 
 
+@pytest.mark.slow
 def test_multiply_adds_are_those_of_the_layers():
     """Attentive statistics pooling on the tiny front end, counted by hand."""
     row = next(row for row in measure("tiny", 16000) if row.name.endswith("SSL_ASP"))
@@ -101,7 +110,7 @@ def test_mistakes_are_reported(capsys):
         assert "a clip of more than 0 s" in capsys.readouterr().err
 
 
-@pytest.mark.slow_but("wavlm_base")
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["wavlm_base", "hubert_large"])
 def test_every_known_kind_of_front_end_can_be_measured(architecture):
     assert all(row.multiply_adds > 0 for row in measure(architecture, 16000))

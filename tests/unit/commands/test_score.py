@@ -146,6 +146,7 @@ def test_silence_and_short_recordings_have_no_verdict(folder, score):
     assert written["complete"] is True
 
 
+@pytest.mark.slow
 def test_a_list_of_many_trials_is_not_many_lines_on_standard_error(folder, score):
     for index in range(30):
         (folder / f"e{index}.mp3").symlink_to(folder / "e.mp3")

@@ -346,6 +346,7 @@ def check_until_killed(
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_after_kill_9_three_processes_go_on_with_the_check_of_two(tmp_path, monkeypatch):
     utterances = write_recordings(tmp_path, noise_waveforms(range(4000, 4040)))
     with pytest.raises(Exception, match="SIGKILL"):

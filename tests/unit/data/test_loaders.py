@@ -163,6 +163,7 @@ raise SystemExit(3)
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_in_the_middle_of_a_pass_does_end(utterances, tmp_path):
     """The workers ignore SIGTERM, and multiprocessing waits for them at the end of the program."""
     ended = subprocess.run(

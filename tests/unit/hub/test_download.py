@@ -319,3 +319,12 @@ def test_names_that_no_program_writes_are_refused(file_name, hub, hub_cache):
     assert message.startswith("hub:org/net is not downloaded: it holds a file named '")
     assert message.isprintable()
     assert not hub.contents() and not list(hub_cache.rglob("*.pt"))
+
+
+def test_what_lies_next_to_weights_without_a_config_json_comes_too(hub):
+    """DeepFense's config.yaml says how much of a recording is scored."""
+    repository = hub.repository("org/fense")
+    repository.commit({"best_model.pth": WEIGHTS, "config.yaml": b"data: {}", "run.py": b"exit()"})
+    path = download_network(HubName("org/fense"))
+    assert path.name == "best_model.pth"
+    assert sorted(file.name for file in path.parent.iterdir()) == ["best_model.pth", "config.yaml"]

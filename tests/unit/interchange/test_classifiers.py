@@ -241,7 +241,7 @@ def test_a_folder_of_another_network_is_described_by_its_own_layers(tmp_path):
     assert f"front_end.weights={tmp_path}" in message
 
 
-@pytest.mark.slow_but("wav2vec2", "whisper")
+@pytest.mark.slow_but("wav2vec2")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_transformers_loads_what_is_exported(family, waveform, tmp_path, capsys):
     model = save_classifier(tmp_path / "hub", family, labels=("real", "fake"))
@@ -387,6 +387,7 @@ def test_without_transformers_the_message_names_the_extra(tmp_path, monkeypatch)
         import_detector(tmp_path / "other")
 
 
+@pytest.mark.slow_but("hubert", "audio-spectrogram-transformer")
 @pytest.mark.parametrize("family", ["hubert", "sew", "whisper", "audio-spectrogram-transformer"])
 def test_exactly_what_learns_gets_a_gradient(family, tmp_path):
     save_classifier(tmp_path, family)

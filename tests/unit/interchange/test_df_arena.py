@@ -11,7 +11,12 @@ import torch
 from asdf.__main__ import main
 from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange import df_arena_state, import_detector, read_network
+from asdf.interchange import (
+    df_arena_state,
+    import_detector,
+    load_detector_weights,
+    read_network,
+)
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections
@@ -91,6 +96,15 @@ def test_a_file_of_the_layers_alone(name, published, tmp_path):
     with torch.no_grad():
         logits = network(case.inputs)[1]
     torch.testing.assert_close(logits, case.outputs["logits"], rtol=0, atol=2e-5)
+
+
+def test_its_weights_go_into_a_network_that_exists(published):
+    network = import_detector(published, SMALL).network
+    expected = {layer: tensor.clone() for layer, tensor in network.state_dict().items()}
+    for parameter in network.parameters():
+        parameter.data.fill_(7)
+    load_detector_weights(network, published)
+    torch.testing.assert_close(network.state_dict(), expected, rtol=0, atol=0)
 
 
 def test_what_is_missing_is_named_as_the_file_names_it(published):

@@ -16,9 +16,15 @@ from torch import Tensor
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.errors import AsdfError
-from asdf.interchange import authors_state, import_detector, read_detector
+from asdf.interchange import (
+    authors_state,
+    import_detector,
+    load_detector_weights,
+    read_detector,
+)
 from asdf.networks import build_network
 from asdf.networks.front_ends.architectures import KNOWN
+from asdf.networks.interface import cut_or_repeat
 from asdf.settings.sections import Sections
 from tests.unit.interchange.test_published_layouts import write
 from tests.unit.networks.official import official_case
@@ -47,6 +53,8 @@ class Case:
         lost: Layers that do not come back, by the beginnings of their names.
         short: Length of the inputs that `short` of the official outputs is of; 0: none.
         settings: what the file cannot say, for these small sizes.
+        tolerance: Largest difference of scores.
+        samples: Length that inputs are repeated to; 0: as they are.
         learning_rate, steps: Rate and steps of a training from drawn weights.
     """
 
@@ -55,8 +63,14 @@ class Case:
     short: int = 0
     settings: dict[str, object] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    tolerance: float = 2e-4
+    samples: int = 0
     learning_rate: float = 2e-3
     steps: int = 4
+
+    def heard(self, waveforms_BT: Tensor) -> Tensor:
+        """Return waveforms as their program hears them."""
+        return cut_or_repeat(waveforms_BT, self.samples) if self.samples else waveforms_BT
 
 
 EXPORT = ["export", "--format", "published", "--output"]
@@ -116,6 +130,89 @@ CASES = {
         SMALL_ENCODER,
         tuple(f"ssl_model.model.upstream.model.{name}" for name in PRETRAINING),
     ),
+    "spoof_superb_aasist": Case(
+        "spoof_SUPERB: a sum of a front end's layers and AASIST",
+        ("scored, as published: first 64,600 samples", "bona fide: the second output"),
+        5150,
+        SMALL_ENCODER,
+        tuple(f"ssl_model.model.upstream.model.{name}" for name in PRETRAINING),
+        # Logits are several hundred: float32's half unit there is 3e-5, times its many layers.
+        tolerance=2e-2,
+        learning_rate=1e-4,
+    ),
+    "deepfense_aasist": Case(
+        "DeepFense: a self-supervised front end and AASIST",
+        (
+            "front_end.normalize_waveforms = False, as published",
+            "scored, as published: first 64,000 samples",
+            "by DeepFense's defaults: no config.yaml lies next to it",
+            "bona fide: the second output, whose logit is the score",
+        ),
+        5150,
+        SMALL_ENCODER,
+        learning_rate=1e-4,
+    ),
+    "deepfense_nes2net": Case(
+        "DeepFense: a self-supervised front end and Nes2Net",
+        (
+            "back_end.nes2net_splits = (4, 2), by the shapes of the layers",
+            "back_end.nes2net_squeeze = 2, by the shapes of the layers",
+        ),
+        5150,
+        SMALL_ENCODER,
+    ),
+    "deepfense_mlp": Case(
+        "DeepFense: a self-supervised front end and MLP",
+        (
+            "back_end.deepfense_layers = (12, 10), by the shapes of the layers",
+            "back_end.deepfense_norm = 'layer', by the shapes of the layers",
+        ),
+        5150,
+        {
+            "front_end.architecture": replace(
+                ENCODER, conv_bias=False, relative_positions=(8, 20)
+            ).to_text()
+        },
+    ),
+    "deepfense_tcm": Case(
+        "DeepFense: a self-supervised front end and TCM",
+        ("back_end.conformer_kernel = 16, by the shapes of the layers",),
+        5150,
+        SMALL_ENCODER,
+    ),
+    "whisper_mesonet": Case(
+        "Whisper-MesoNet's program: features as maps and MesoInception-4",
+        (
+            "front_end.front_end_class = 'transformers', by the shapes of the layers",
+            "back_end.mesonet_pooled = 256, by the shapes of the layers",
+            '"encoder_layers": 2',
+            "scored, as published: first 480,000 samples",
+            "bona fide: its one output",
+        ),
+        samples=32000,
+        learning_rate=1e-3,
+    ),
+    "whisper_specrnet": Case(
+        "Whisper-MesoNet's program: features as maps and SpecRNet",
+        (),
+        settings={"front_end.front_end_class": "whisper_mfcc"},
+        samples=32000,
+        learning_rate=1e-4,
+    ),
+    "whisper_lcnn": Case(
+        "Whisper-MesoNet's program: features as maps and LCNN",
+        (),
+        settings={"front_end.front_end_class": "whisper_lfcc"},
+        samples=32000,
+        learning_rate=1e-4,
+    ),
+    "lfcc_specrnet": Case(
+        "Whisper-MesoNet's program: features as maps and SpecRNet",
+        (),
+        settings={"front_end.front_end_class": "decibel_lfcc"},
+        samples=32000,
+        learning_rate=1e-4,
+    ),
 }
 
 
@@ -127,7 +224,16 @@ def file_of(name: str) -> dict[str, Tensor]:
             state[layer.replace("running_var", "num_batches_tracked")] = torch.tensor(3)
     if name == "lfcc_lcnn":
         state |= numbers_of_lfcc()
+    if name == "deepfense_tcm":
+        state["backend.positional_emb"] = positions_of_tcm(24)
     return state
+
+
+def positions_of_tcm(values: int) -> Tensor:
+    """Return the sines and cosines of positions, in float64 by their formula."""
+    angles = np.arange(10_000)[:, None] / 10_000 ** (2 * (np.arange(values) // 2) / values)
+    waves = np.where(np.arange(values) % 2, np.cos(angles), np.sin(angles))
+    return torch.tensor(waves).float().unsqueeze(0)
 
 
 def numbers_of_lfcc() -> dict[str, Tensor]:
@@ -151,6 +257,7 @@ def bona_fide_minus_spoof(name: str, logits: Tensor) -> Tensor:
     return -difference if first_is_bona_fide else difference
 
 
+@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "rawgat_st", "spoof_superb")
 @pytest.mark.parametrize("name", CASES)
 def test_it_scores_as_the_authors_program(name, tmp_path, capsys):
     case = CASES[name]
@@ -168,9 +275,38 @@ def test_it_scores_as_the_authors_program(name, tmp_path, capsys):
     for key, samples in lengths.items():
         if samples:
             with torch.no_grad():
-                logits = network(official.inputs[:, :samples])[1]
+                logits = network(case.heard(official.inputs[:, :samples]))[1]
             expected = bona_fide_minus_spoof(name, official.outputs[key])
-            torch.testing.assert_close(logits[:, 1] - logits[:, 0], expected, atol=2e-4, rtol=1e-4)
+            difference = logits[:, 1] - logits[:, 0]
+            torch.testing.assert_close(difference, expected, atol=case.tolerance, rtol=1e-4)
+
+
+def test_cepstra_that_no_layer_shows_are_asked_for(tmp_path):
+    for name, end in (("whisper_lcnn", "whisper"), ("lfcc_specrnet", "decibel")):
+        path = write(file_of(name), tmp_path / f"{name}.pth")
+        with pytest.raises(AsdfError, match=f"front_end_class={end}_lfcc or .*={end}_mfcc"):
+            import_detector(path)
+    # Both maps of MesoInception-4: as of the one that is on the hub.
+    state = file_of("whisper_mesonet")
+    for name, tensor in state.items():
+        if name.startswith("Incption1") and tensor.dim() == 4 and tensor.shape[1] == 1:
+            state[name] = tensor.repeat(1, 2, 1, 1)
+    state["Incption1_conv2_2.weight"] = file_of("whisper_mesonet")["Incption1_conv2_2.weight"]
+    read = import_detector(write(state, tmp_path / "two.pth")).recognised
+    assert read.settings.front_end.front_end_class == "whisper_mfcc"
+    assert any("for LFCCs, front_end.front_end_class=whisper_lfcc" in note for note in read.notes)
+
+
+@pytest.mark.slow
+def test_whisper_mesonet_of_full_size_scores_as_the_authors_program(tmp_path):
+    official = official_case("whisper_mesonet_full")
+    path = write(file_of("whisper_mesonet_full"), tmp_path / "ckpt.pth")
+    imported = import_detector(path, {"front_end.front_end_class": "whisper_lfcc"})
+    waveforms_BT = cut_or_repeat(official.inputs, 480_000)
+    with torch.no_grad():
+        logits = imported.network(waveforms_BT)[1]
+    expected = official.outputs["logits"][:, 0]
+    torch.testing.assert_close(logits[:, 1] - logits[:, 0], expected, atol=2e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("form", ["file.safetensors", "folder"])
@@ -185,6 +321,23 @@ def test_it_is_recognised_in_every_form(name, form, tmp_path):
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_its_weights_go_into_a_network_that_exists(name, tmp_path):
+    state = file_of(name)
+    path = write(state, tmp_path / "file.pth")
+    network = import_detector(path, CASES[name].settings).network
+    expected = {layer: tensor.clone() for layer, tensor in network.state_dict().items()}
+    for parameter in network.parameters():
+        parameter.data.fill_(7)
+    left_out = load_detector_weights(network, path)
+    torch.testing.assert_close(network.state_dict(), expected, rtol=0, atol=0)
+    assert set(left_out) <= set(state)
+    first = next(iter(state))
+    with pytest.raises(AsdfError, match=r"nothing was loaded|is not a known detector|missing"):
+        load_detector_weights(network, write({first: state[first]}, tmp_path / "part.pth"))
+    torch.testing.assert_close(network.state_dict(), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_it_is_given_back(name, tmp_path):
     """Each tensor is the file's, bit by bit."""
     case = CASES[name]
@@ -193,18 +346,28 @@ def test_it_is_given_back(name, tmp_path):
     write_network_file(tmp_path / "net.pt", imported.file)
     assert main([*EXPORT, str(tmp_path / "back.pth"), str(tmp_path / "net.pt")]) == 0
     back = torch.load(tmp_path / "back.pth", weights_only=True)
+    computed = {}
+    if name == "lfcc_lcnn":
+        computed = numbers_of_lfcc()
+    elif name.startswith("deepfense"):
+        # Their program asks for every layer, also for one that scores do not depend on.
+        computed = {"frontend.model.mask_emb": torch.zeros(16)}
+        state["frontend.model.mask_emb"] = torch.zeros(16)
+    if name == "deepfense_tcm":
+        computed["backend.positional_emb"] = state["backend.positional_emb"]
     kept = {layer for layer in state if not layer.startswith(case.lost or ("no layer",))}
     assert back.keys() == kept
-    computed = numbers_of_lfcc() if name == "lfcc_lcnn" else {}
     for layer in kept:
         if layer in computed:
-            torch.testing.assert_close(back[layer], state[layer], atol=1e-6, rtol=0)
+            # The authors' positions round angles up to 10,000 to float32.
+            tolerance = 1e-3 if "positional" in layer else 1e-6
+            torch.testing.assert_close(back[layer], state[layer], atol=tolerance, rtol=0)
         else:
             assert torch.equal(back[layer], state[layer]), layer
 
 
-# The three networks of RawGAT-ST learn alike, and slowly.
-@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "spoof_superb")
+# The three networks of RawGAT-ST learn alike, and slowly, and so do those on Whisper's features.
+@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "spoof_superb", "whisper_mesonet")
 @pytest.mark.parametrize("name", [name for name in CASES if "add" not in name])
 def test_it_is_trained_further(name, tmp_path):
     """After a training the layout is the same, and so are scores."""
@@ -212,7 +375,7 @@ def test_it_is_trained_further(name, tmp_path):
     imported = import_detector(write(file_of(name), tmp_path / "file.pth"), case.settings)
     network = imported.network
     inputs = official_case(name).inputs
-    waveforms_BT = torch.cat([inputs[:1], inputs[1:].cumsum(1) / 30])
+    waveforms_BT = case.heard(torch.cat([inputs[:1], inputs[1:].cumsum(1) / 30]))
     labels_B = torch.tensor([0, 1])
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(trained, lr=case.learning_rate)
@@ -384,3 +547,67 @@ def test_another_output_layer_is_described_in_the_files_own_names(tmp_path):
     assert "of its 15 kinds of layers behind a front end 10 are there" in said
     assert "missing are projection.trans.N.bias, " in said
     assert "others are projection.weight." in said
+
+
+CONFIGURATION = """
+data:
+  label_map: {bonafide: 1, spoof: 0}
+  sampling_rate: 16000
+  val:
+    base_transform:
+    - {max_len: 48000, pad_type: repeat, type: pad}
+model:
+  backend:
+    args: {activation: tanh, input_dim: 16}
+    type: MLP
+  loss:
+  - {embedding_dim: 10, n_classes: 2, type: CrossEntropy, weight: 1.0}
+"""
+
+
+def deepfense_folder(tmp_path):
+    """Return the checkpoint of a folder as DeepFense publishes it."""
+    (tmp_path / "config.yaml").write_text(CONFIGURATION)
+    content = {"model_state": file_of("deepfense_mlp"), "optimizer_state": {}, "epoch": 3}
+    torch.save(content, tmp_path / "best_model.pth")
+    return tmp_path / "best_model.pth"
+
+
+def test_deepfense_is_scored_as_its_configuration_says(tmp_path):
+    pytest.importorskip("yaml")
+    path = deepfense_folder(tmp_path)
+    read = import_detector(path, CASES["deepfense_mlp"].settings).recognised
+    network = read.settings.network
+    assert network.max_evaluation_utterance_length_in_samples == 48_000
+    assert network.min_evaluation_utterance_length_in_samples == 48_000
+    assert network.score == "bona_fide"
+    assert read.settings.back_end.deepfense_activation == "tanh"
+    assert "how it is scored: by config.yaml next to it" in read.notes
+    assert read.left_out["of the training that made it"] == ["optimizer_state", "epoch"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("bonafide: 1", "bonafide: 0", "gives bona fide speech another label than 1"),
+        ("sampling_rate: 16000", "sampling_rate: 24000", "recordings have 24000 Hz"),
+        ("activation: tanh", "pool_ratios: [0.5]", r"pool_ratios = \[0.5\]"),
+        ("data:", "data: [", "cannot be read as the configuration of DeepFense"),
+    ],
+)
+def test_what_deepfense_would_score_otherwise_is_refused(old, new, said, tmp_path):
+    pytest.importorskip("yaml")
+    path = deepfense_folder(tmp_path)
+    config = tmp_path / "config.yaml"
+    config.write_text(config.read_text().replace(old, new))
+    with pytest.raises(AsdfError, match=said):
+        import_detector(path, CASES["deepfense_mlp"].settings)
+
+
+def test_a_front_end_of_another_family_is_named(tmp_path):
+    """DeepFense's EAT, whose layers are transformers' of another kind."""
+    state = {}
+    for name, tensor in file_of("deepfense_mlp").items():
+        state[name.replace("frontend.model.", "frontend.model.model.blocks.")] = tensor
+    with pytest.raises(AsdfError, match=r"not of the wav2vec 2.0 family.*but frontend\.model\.mod"):
+        import_detector(write(state, tmp_path / "file.pth"))

@@ -144,6 +144,7 @@ def test_moved_knots_are_refused_by_the_name_of_the_layer(tmp_path):
         import_detector(write(state, tmp_path / "file.pth"), case.settings)
 
 
+@pytest.mark.slow_but("XLSR-Mamba", "Spectra-AASIST")
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_trained_further_and_given_back(name, tmp_path, capsys):
     """Before training each tensor is the file's, bit by bit; after it the layout is the same."""

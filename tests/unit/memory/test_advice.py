@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from asdf.memory.advice import list_advice
 from asdf.memory.case import GIB, OUTSIDE_ALLOCATOR, Case, Gpu, scoring_memory
 from asdf.memory.training_step import TrainingMemory, scoring_peak, training_memory
@@ -31,6 +33,7 @@ def gibibytes(peak: int) -> str:
     return f"{(peak + OUTSIDE_ALLOCATOR) / GIB:.1f} GiB"
 
 
+@pytest.mark.slow
 def test_the_largest_part_of_the_minibatch_that_fits_is_advised():
     training = training_memory(case_of(4))
     peaks = {parts: training_memory(case_of(4 // parts, parts)).peak for parts in (2, 4)}

@@ -43,6 +43,7 @@ def test_the_sizes_are_those_of_the_published_files(fusion, parameters):
     assert count_parameters(RawGAT_ST(sections(fusion))) == parameters
 
 
+@pytest.mark.slow
 def test_what_learns_gets_a_gradient_and_the_rest_is_frozen():
     network = build_network(sections()).train()
     network(0.1 * torch.randn(2, 64600))[1].square().sum().backward()

@@ -92,7 +92,7 @@ def recordings(tmp_path) -> list[Path]:
     return [paths[0], tmp_path / "packed" / "member.wav"]
 
 
-@pytest.mark.slow_but("windows")
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["windows", "macos"])
 def test_the_detector_scores_the_same_bits_without_what_a_system_lacks(
     tmp_path, network_file, recordings, system
@@ -137,6 +137,7 @@ def test_locks_limits_and_reads_have_another_way(tmp_path):
     assert run_as("windows", str(script), str(tmp_path / "file")) == "as stated\n"
 
 
+@pytest.mark.slow
 def test_launch_is_refused_on_windows():
     words = ("-m", "asdf", "launch", "recipes/wav2vec_aasist/run.py", "quickstart")
     module = ("-m", "tests.other_systems", "windows")

@@ -260,6 +260,7 @@ print("wrong:", len(wrong), flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_while_another_thread_scores_neither_hangs_nor_scores_wrongly(
     network_file: Path, tmp_path: Path
@@ -303,6 +304,7 @@ thread.join()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_while_another_thread_reads_samples_can_score(
     network_file: Path, tmp_path: Path

@@ -85,6 +85,7 @@ def test_a_recording_that_never_comes_does_not_keep_it(process):
     assert "stopping: 1 recordings are left" in output
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_does_not_wait(process):
     service, port = process
     wait_for(lambda: health(port) == 200)

@@ -89,6 +89,7 @@ def test_the_level_decides():
         assert known[0].is_member is is_member
 
 
+@pytest.mark.slow
 def test_the_false_alarms_of_the_test_are_below_its_level():
     rng = np.random.default_rng(11)
     ids = [f"{index}" for index in range(40)]

@@ -118,7 +118,7 @@ def test_a_joint_loss_has_terms_as_well() -> None:
 def test_the_terms_of_mixed_clips_are_mixed() -> None:
     step = make(mixup=1.0)
     window = next(TrainingPlan(SIZE, 8).windows(1))
-    weights = step.targets.weights(window)
+    weights = step.targets.weights(window.clip_keys())
     mixtures = find_mixup(step.settings, SIZE).draw_all(window.clip_keys())
     own = (AIMS[window.utterances] >= 0).double().numpy()
     others = (AIMS[mixtures.partners] >= 0).double().numpy()
@@ -137,7 +137,7 @@ def test_a_step_in_which_nothing_counts_learns_by_the_detection_loss() -> None:
     step = make()
     nothing = [index for index in range(SIZE) if AIMS[index] < 0]
     window = next(TrainingPlan(len(nothing), len(nothing)).windows(1))
-    weights = step.targets.weights(window)
+    weights = step.targets.weights(window.clip_keys())
     assert weights.factors == {"aims": 0.0} and weights.normaliser > 0
 
 

@@ -1,0 +1,132 @@
+"""What DeepFense's config.yaml, next to a checkpoint, says of how its program scores.
+
+Invariant: only plain values are read, those that scores depend on; what ASDF would compute
+otherwise is refused, and what is not stated is the toolkit's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
+from asdf.text import shorten
+
+CONFIG = "config.yaml"
+_MAX_BYTES = 1_000_000
+_SAMPLES = 64_000
+# Of AASIST; other values are in no published configuration.
+_FIXED = {
+    "pool_ratios": [0.5, 0.7, 0.5, 0.5],
+    "temperatures": [2.0, 2.0, 100.0, 100.0],
+}
+_SETTINGS = {
+    "activation": "back_end.deepfense_activation",
+    "dilation": "back_end.nes2net_dilation",
+}
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is stated next to a checkpoint.
+
+    Attributes:
+        samples: Length that is scored; None: whole recordings.
+        settings: Settings by their full names.
+        notes: Sentences on them.
+    """
+
+    samples: int | None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_stated(path: Path) -> Stated:
+    """Read the config.yaml of the folder that a checkpoint lies in.
+
+    Args:
+        path: Path of the checkpoint, or of the folder.
+
+    Raises:
+        AsdfError: it is damaged, or states what ASDF does not compute.
+    """
+    config = (path if path.is_dir() else path.parent) / CONFIG
+    if not config.is_file():
+        return Stated(_SAMPLES, notes=(f"by DeepFense's defaults: no {CONFIG} lies next to it",))
+    try:
+        import yaml  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        note = f"by DeepFense's defaults: to read its {CONFIG}, pip install pyyaml"
+        return Stated(_SAMPLES, notes=(note,))
+    if config.stat().st_size > _MAX_BYTES:
+        raise AsdfError(f"{config} is larger than any configuration of DeepFense. Remove it.")
+    try:
+        content = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise AsdfError(
+            f"{config} cannot be read as the configuration of DeepFense ({shorten(str(error))}). "
+            "Without it the toolkit's defaults are taken: remove it if it is of something else."
+        ) from error
+    data = _part(content, "data")
+    model = _part(content, "model")
+    _check_labels(data, model, config)
+    samples = _scored_samples(data)
+    arguments = _part(_part(model, "backend"), "args")
+    for name, usual in _FIXED.items():
+        if arguments.get(name, usual) != usual:
+            raise AsdfError(
+                f"{config}: {name} = {shorten(str(arguments[name]))}. ASDF knows AASIST of "
+                f"DeepFense with {usual}: its scores would be others."
+            )
+    settings = {}
+    for name, setting in _SETTINGS.items():
+        if isinstance(arguments.get(name), str | int):
+            settings[setting] = arguments[name]
+    return Stated(samples, settings, (f"how it is scored: by {CONFIG} next to it",))
+
+
+def _check_labels(data: Mapping[str, Any], model: Mapping[str, Any], config: Path) -> None:
+    """Refuse other labels, and other rates, than those that scores are read by.
+
+    Raises:
+        AsdfError: the bona fide label is not 1, or the rate not 16 kHz.
+    """
+    losses = model.get("loss")
+    loss = losses[0] if isinstance(losses, list) and losses else losses
+    labels = _part(data, "label_map")
+    stated = [labels.get("bonafide", 1)]
+    if isinstance(loss, Mapping):
+        stated.append(loss.get("bonafide_label", 1))
+    if stated != [1] * len(stated):
+        raise AsdfError(
+            f"{config} gives bona fide speech another label than 1 (label_map, bonafide_label): "
+            "such detectors of DeepFense are not known, and their scores might be turned round."
+        )
+    rate = data.get("sampling_rate", SAMPLE_RATE)
+    rates = {rate, data.get("target_sr", rate)}
+    if rates != {SAMPLE_RATE}:
+        raise AsdfError(
+            f"{config}: its recordings have {shorten(str(rate))} Hz, and recordings are read at "
+            f"{SAMPLE_RATE:,} Hz here. Choose another detector."
+        )
+
+
+def _scored_samples(data: Mapping[str, Any]) -> int | None:
+    """Return the length that tests, or else validation, cut or repeat recordings to."""
+    for part in ("test", "val"):
+        transforms = _part(data, part).get("base_transform")
+        if not isinstance(transforms, list):
+            continue
+        for transform in transforms:
+            if isinstance(transform, Mapping) and transform.get("type") == "pad":
+                samples = transform.get("max_len")
+                return samples if isinstance(samples, int) and samples > 0 else None
+    return _SAMPLES
+
+
+def _part(content: Any, name: str) -> Mapping[str, Any]:
+    part = content.get(name) if isinstance(content, Mapping) else None
+    return part if isinstance(part, Mapping) else {}

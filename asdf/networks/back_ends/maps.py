@@ -1,0 +1,61 @@
+"""Features of frames as maps of values and times, for networks that look at them as at pictures.
+
+Invariant: what Whisper's encoder gives, in frames of 20 ms, becomes as long as cepstra in frames of
+10 ms by being repeated as a whole, as the program of Whisper-MesoNet does; frames of both are not
+of the same time then.
+
+Source: piotrkawa/deepfake-whisper-features, `src/models/whisper_meso_net.py`.
+
+Shapes: B utterances, L frames, C values of a frame, M maps, F values, N times.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from asdf.errors import UsageError
+from asdf.networks.front_ends.front_end import FrontEnd
+
+_SLOW_HOP = 320
+"""Samples between frames from which a map is repeated."""
+
+
+class FrameMaps:
+    """How features of a front end become maps.
+
+    Attributes:
+        maps: Number of maps: 1, or 2 where there are cepstra next to an encoder.
+        values: Values of a map.
+        frames: Frames of a map that each frame of the front end becomes.
+    """
+
+    def __init__(self, front_end: FrontEnd, fewest: int) -> None:
+        """Read the sizes of the front end.
+
+        Args:
+            fewest: Values of a map that the network needs.
+
+        Raises:
+            UsageError: there are fewer.
+        """
+        beside = getattr(front_end, "values_beside", 0)
+        self.maps = 2 if beside else 1
+        self.frames = 2 if front_end.hop >= _SLOW_HOP else 1
+        self.values = front_end.dimension - self.frames * beside
+        if self.values < fewest:
+            raise UsageError(
+                f"the back end looks at maps of {fewest} values or more, and the front end gives "
+                f"{self.values} per frame. Take a front end of more values."
+            )
+
+    def __call__(self, features_BLC: Tensor) -> Tensor:
+        """Return (batch, maps, values, times)."""
+        first_BLF = features_BLC[:, :, : self.values]
+        first_BFN = torch.cat([first_BLF] * self.frames, dim=1).transpose(1, 2)
+        if self.maps == 1:
+            return first_BFN.unsqueeze(1)
+        beside_BLC = features_BLC[:, :, self.values :]
+        batch, frames, _ = beside_BLC.shape
+        beside_BNF = beside_BLC.reshape(batch, self.frames * frames, -1)
+        return torch.stack([first_BFN, beside_BNF.transpose(1, 2)], dim=1)

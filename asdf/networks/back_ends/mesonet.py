@@ -1,0 +1,99 @@
+"""MesoInception-4 on maps of values and times: two inception blocks, two convolutions, two layers.
+
+Invariant: layers, sizes and parameter names are those of the authors' code, but for the output,
+which has a logit per class here and one value there. Both convolutions share one batch norm.
+
+Source: Afchar et al., "MesoNet: a Compact Facial Video Forgery Detection Network", WIFS 2018; Kawa
+et al., "Improved DeepFake Detection Using Whisper Features", Interspeech 2023;
+piotrkawa/deepfake-whisper-features, `src/models/meso_net.py`.
+
+Shapes: B utterances, M maps, C channels, F values, N times, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.autocast import in_full_precision
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.maps import FrameMaps
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
+
+CHANNELS = 16
+POOL = 32
+"""Values, and times, that become one: three poolings by 2 and one by 4."""
+# Channels of the four ways of each block.
+_FIRST = (1, 4, 4, 2)
+_SECOND = (2, 4, 4, 2)
+
+
+class MesoNetBackEnd(BackEnd):
+    """MesoInception-4 on maps of 32 values or more, and of 32 times or more.
+
+    Args:
+        pooled: Values that all that is left of a map is averaged to.
+    """
+
+    shortest_frames = POOL
+
+    def __init__(self, maps: FrameMaps, pooled: int) -> None:
+        super().__init__()
+        self.make_maps = maps
+        # Named as in published files, misspelt.
+        self._add_block("Incption1", maps.maps, _FIRST)
+        self._add_block("Incption2", sum(_FIRST), _SECOND)
+        self.conv1 = nn.Conv2d(sum(_SECOND), CHANNELS, kernel_size=5, padding=2, bias=False)
+        self.bn1 = nn.BatchNorm2d(CHANNELS)
+        self.conv2 = nn.Conv2d(CHANNELS, CHANNELS, kernel_size=5, padding=2, bias=False)
+        self.dropout = nn.Dropout(0.5)
+        self.pooled = pooled
+        self.fc1 = nn.Linear(pooled, CHANNELS)
+        self.fc2 = nn.Linear(CHANNELS, 2)
+
+    @classmethod
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+        return cls(FrameMaps(front_end, POOL), settings.back_end.mesonet_pooled)
+
+    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 16) and logits (batch, 2)."""
+        x_BCFN = self._run_block("Incption1", self.make_maps(features_BLC))
+        x_BCFN = self._run_block("Incption2", x_BCFN)
+        x_BCFN = F.max_pool2d(self.bn1(F.relu(self.conv1(x_BCFN))), 2)
+        x_BCFN = F.max_pool2d(self.bn1(F.relu(self.conv2(x_BCFN))), 4)
+        pooled_BP = F.adaptive_avg_pool1d(self.dropout(x_BCFN.flatten(1)), self.pooled)
+        embeddings_BE = F.leaky_relu(self.fc1(pooled_BP), 0.1)
+        return embeddings_BE, in_full_precision(self.fc2, self.dropout(embeddings_BE))
+
+    def _add_block(self, name: str, channels_in: int, ways: tuple[int, ...]) -> None:
+        self.add_module(f"{name}_conv1", _look(channels_in, ways[0]))
+        for number, channels in enumerate(ways[1:], start=2):
+            self.add_module(f"{name}_conv{number}_1", _look(channels_in, channels))
+            # Each way looks further: 1, 2 and 3 values apart.
+            wide = nn.Conv2d(
+                channels, channels, 3, padding=number - 1, dilation=number - 1, bias=False
+            )
+            self.add_module(f"{name}_conv{number}_2", wide)
+        self.add_module(f"{name}_bn", nn.BatchNorm2d(sum(ways)))
+
+    def _run_block(self, name: str, x_BMFN: Tensor) -> Tensor:
+        ways = [self.get_submodule(f"{name}_conv1")(x_BMFN)]
+        for number in (2, 3, 4):
+            narrow_BCFN = self.get_submodule(f"{name}_conv{number}_1")(x_BMFN)
+            ways.append(self.get_submodule(f"{name}_conv{number}_2")(narrow_BCFN))
+        normed_BCFN = self.get_submodule(f"{name}_bn")(torch.cat(ways, dim=1))
+        return F.max_pool2d(normed_BCFN, 2)
+
+
+def _look(channels_in: int, channels_out: int) -> nn.Conv2d:
+    return nn.Conv2d(channels_in, channels_out, kernel_size=1, bias=False)
+
+
+class SSL_MesoNet(PairedDetector):
+    """A front end and MesoInception-4: Whisper-MesoNet (Kawa et al., Interspeech 2023)."""
+
+    back_end_class = MesoNetBackEnd
+    paper = "Kawa et al., Interspeech 2023"

@@ -1,0 +1,113 @@
+"""SpecRNet: residual blocks with attention on maps of values and times, then recurrent layers.
+
+Invariant: layers, sizes and parameter names are those of the authors' code, but for the output,
+which has a logit per class here and one value there. As in AASIST's blocks, the first batch norm of
+later blocks is in the state dict and is not computed.
+
+Source: Kawa et al., "SpecRNet: Towards Faster and More Accessible Audio DeepFake Detection",
+TrustCom 2022; piotrkawa/deepfake-whisper-features, `src/models/specrnet.py`.
+
+Shapes: B utterances, M maps, C channels, F values, N times, E embedding values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.autocast import in_full_precision
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.maps import FrameMaps
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.views import NetworkSections
+
+CHANNELS = (20, 64, 64)
+POOL = 64
+"""Values, and times, that become one: six poolings by 2."""
+RECURRENT = 64
+EMBEDDING = 128
+# By the names that the authors give the blocks.
+_BLOCKS = (0, 2, 4)
+_SLOPE = 0.3
+
+
+class SpecRNetBlock(nn.Module):
+    """Two convolutions around a batch norm, added to their input, and a pooling by 2."""
+
+    def __init__(self, channels_in: int, channels_out: int, first: bool) -> None:
+        super().__init__()
+        if not first:
+            # Published; the authors' code computes it and does not use its output.
+            self.bn1 = nn.BatchNorm2d(channels_in)
+        self.conv1 = nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1)
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=3, padding=1)
+        self.conv_downsample: nn.Module | None = None
+        if channels_in != channels_out:
+            self.conv_downsample = nn.Conv2d(channels_in, channels_out, kernel_size=1)
+
+    def forward(self, x_BCFN: Tensor) -> Tensor:
+        """Map (batch, channels_in, F, N) to (batch, channels_out, F // 2, N // 2)."""
+        inside_BCFN = F.leaky_relu(self.bn2(self.conv1(x_BCFN)), _SLOPE)
+        out_BCFN: Tensor = self.conv2(inside_BCFN)
+        if self.conv_downsample is not None:
+            x_BCFN = self.conv_downsample(x_BCFN)
+        return F.max_pool2d(out_BCFN + x_BCFN, 2)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the first batch norm's."""
+        if hasattr(self, "bn1"):
+            yield from self.bn1.parameters()
+
+
+class SpecRNetBackEnd(BackEnd):
+    """SpecRNet on maps of 64 values or more, and of 64 times or more."""
+
+    shortest_frames = POOL
+
+    def __init__(self, maps: FrameMaps) -> None:
+        super().__init__()
+        self.make_maps = maps
+        self.first_bn = nn.BatchNorm2d(maps.maps)
+        channels_in = maps.maps
+        for number, channels in zip(_BLOCKS, CHANNELS, strict=True):
+            block = SpecRNetBlock(channels_in, channels, first=number == 0)
+            # A Sequential around each, as in the published names.
+            self.add_module(f"block{number}", nn.Sequential(block))
+            attention = nn.Linear(channels, channels)
+            self.add_module(f"fc_attention{number}", nn.Sequential(attention))
+            channels_in = channels
+        self.bn_before_gru = nn.BatchNorm2d(channels_in)
+        self.gru = nn.GRU(channels_in, RECURRENT, 2, batch_first=True, bidirectional=True)
+        self.fc1_gru = nn.Linear(2 * RECURRENT, EMBEDDING)
+        self.fc2_gru = nn.Linear(EMBEDDING, 2)
+
+    @classmethod
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+        return cls(FrameMaps(front_end, POOL))
+
+    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 128) and logits (batch, 2)."""
+        x_BCFN = F.selu(self.first_bn(self.make_maps(features_BLC)))
+        for number in _BLOCKS:
+            x_BCFN = self.get_submodule(f"block{number}")(x_BCFN)
+            mean_BC = x_BCFN.mean(dim=(2, 3))
+            weights_BC = self.get_submodule(f"fc_attention{number}")(mean_BC).sigmoid()
+            weights_BC11 = weights_BC[:, :, None, None]
+            x_BCFN = F.max_pool2d(x_BCFN * weights_BC11 + weights_BC11, 2)
+        x_BCFN = F.selu(self.bn_before_gru(x_BCFN))
+        times_BNC = x_BCFN.mean(dim=2).transpose(1, 2)
+        states_BNC = self.gru(times_BNC)[0]
+        # As there: of the last time, where the way back has read but one.
+        embeddings_BE = self.fc1_gru(states_BNC[:, -1])
+        return embeddings_BE, in_full_precision(self.fc2_gru, embeddings_BE)
+
+
+class SSL_SpecRNet(PairedDetector):
+    """A front end and SpecRNet (Kawa et al., TrustCom 2022)."""
+
+    back_end_class = SpecRNetBackEnd
+    paper = "Kawa et al., TrustCom 2022"

@@ -1,0 +1,228 @@
+"""Cepstra in decibels with slow deltas, alone or next to what Whisper's encoder gives.
+
+Invariant: numbers are those that the program of Whisper-MesoNet computes by torchaudio: 128 cepstra
+of frames every 10 ms that go beyond both ends, mirrored; no band lies more than 80 dB below the
+loudest of the recording; deltas reach 199 frames to each side. Nothing in them learns or is set.
+
+Source: Kawa et al., "Improved DeepFake Detection Using Whisper Features", Interspeech 2023;
+piotrkawa/deepfake-whisper-features, `src/frontends.py`; torchaudio's LFCC, MFCC and ComputeDeltas.
+
+Shapes: B utterances, T samples, L frames of 10 ms, F frequencies, N filters, C values of a frame.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+import torchaudio.functional as audio
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.autocast import without_autocast
+from asdf.networks.front_ends.encoder_outline import outside_modes
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.spectral import power_spectrum
+from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
+from asdf.networks.traced_sizes import windows
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+COEFFICIENTS = 128
+VALUES = 3 * COEFFICIENTS
+"""Values of a frame of 10 ms: cepstra, deltas and deltas of deltas."""
+WINDOW, HOP, N_FFT = 400, 160, 512
+REACH = 199
+_RANGE_DB = 80.0
+_FLOOR = 1e-10
+# Of Whisper's encoder in one of its own.
+_FRAMES = 2
+
+
+class DecibelCepstra(nn.Module):
+    """From waveforms (batch, samples) to features (batch, whole frames of 10 ms, 384).
+
+    Args:
+        in_mel: Whether bands are equally spaced in mel, instead of in Hz.
+    """
+
+    taper: Tensor
+    filters: Tensor
+    transform: Tensor
+    slope: Tensor
+
+    def __init__(self, in_mel: bool) -> None:
+        super().__init__()
+        # Computed also where a network is built without numbers.
+        with outside_modes(), torch.device("cpu"):
+            filters = _make_filters(in_mel).numpy()
+            transform = audio.create_dct(COEFFICIENTS, COEFFICIENTS, "ortho").numpy()
+        steps = torch.arange(-REACH, REACH + 1.0)
+        numbers = {
+            "taper": torch.hann_window(WINDOW),
+            "filters": torch.tensor(filters),
+            "transform": torch.tensor(transform),
+            "slope": steps / steps.square().sum(),
+        }
+        # Not persistent: they are the same in every network.
+        for name, tensor in numbers.items():
+            self.register_buffer(name, tensor, persistent=False)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        frames = waveforms_BT.shape[1] // HOP
+        decibels_BLN = self._bands(waveforms_BT)
+        cepstra_BLN = decibels_BLN @ self.transform
+        deltas_BLN = self._deltas(cepstra_BLN)
+        parts = [cepstra_BLN, deltas_BLN, self._deltas(deltas_BLN)]
+        # A last frame, around the end of the waveform, is left out after deltas.
+        return torch.cat(parts, dim=2)[:, :frames]
+
+    def _bands(self, waveforms_BT: Tensor) -> Tensor:
+        half = WINDOW // 2
+        # Written out: ONNX does not know the length of what torch mirrors.
+        before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
+        after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
+        mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
+        frames_BLW = windows(mirrored_BT, WINDOW, HOP) * self.taper
+        powers_BLF = power_spectrum(frames_BLW, N_FFT, range(N_FFT // 2 + 1))
+        bands_BLN = powers_BLF @ self.filters
+        decibels_BLN = 10 * bands_BLN.clamp(min=_FLOOR).log10()
+        loudest_B11 = decibels_BLN.amax(dim=(1, 2), keepdim=True)
+        return torch.maximum(decibels_BLN, loudest_B11 - _RANGE_DB)
+
+    def _deltas(self, x_BLC: Tensor) -> Tensor:
+        """Return slopes of lines through 399 frames, the first and last of which are repeated."""
+        batch, frames, values = x_BLC.shape
+        rows_RL = x_BLC.transpose(1, 2).reshape(batch * values, 1, frames)
+        longer_RL = F.pad(rows_RL, (REACH, REACH), mode="replicate")
+        slopes_RL = F.conv1d(longer_RL, self.slope.view(1, 1, -1))
+        return slopes_RL.reshape(batch, values, frames).transpose(1, 2)
+
+
+def _make_filters(in_mel: bool) -> Tensor:
+    """Return triangles (frequencies, filters)."""
+    bands = (N_FFT // 2 + 1, 0.0, SAMPLE_RATE / 2, COEFFICIENTS, SAMPLE_RATE)
+    if not in_mel:
+        linear_FN: Tensor = audio.linear_fbanks(*bands)
+        return linear_FN
+    with warnings.catch_warnings():
+        # The lowest bands are narrower than a bin, and empty, in published networks, too.
+        warnings.simplefilter("ignore", UserWarning)
+        mel_FN: Tensor = audio.melscale_fbanks(*bands)
+    return mel_FN
+
+
+class DecibelLFCCFrontEnd(FrontEnd):
+    """128 LFCCs in decibels with deltas and deltas of deltas, in whole frames of 10 ms."""
+
+    dimension = VALUES
+    # What is mirrored has to be there.
+    window = 2 * HOP
+    hop = HOP
+    cacheable: ClassVar[bool] = True
+    in_mel: ClassVar[bool] = False
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the module that computes the features."""
+        return DecibelCepstra(self.in_mel)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the features."""
+        with without_autocast(waveforms_BT):
+            x_BLC = self.model(waveforms_BT.float())
+        yield self.mask(x_BLC)
+
+    def frames(self, samples: int) -> int:
+        """Return how many frames `samples` samples give."""
+        return samples // HOP if samples >= self.window else 0
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames."""
+        return max(self.window, frames * HOP)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at: all, as deltas reach far."""
+        return samples
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the settings of the base class without an architecture, and the kind."""
+        known = super().feature_settings()
+        del known["architecture"]
+        return {**known, "kind": type(self).__name__}
+
+
+class DecibelMFCCFrontEnd(DecibelLFCCFrontEnd):
+    """The same with 128 MFCCs."""
+
+    in_mel = True
+    cacheable = True
+
+
+class WhisperLFCCFrontEnd(TransformersFrontEnd):
+    """Whisper's encoder, and next to each of its frames the two frames of LFCCs of that time.
+
+    Attributes:
+        values_beside: Values of one of these two.
+    """
+
+    cacheable: ClassVar[bool] = True
+    in_mel: ClassVar[bool] = False
+    values_beside: ClassVar[int] = VALUES
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read the configuration of the encoder.
+
+        Raises:
+            UsageError: it is not Whisper's, or masks are wanted, which are for encoders alone.
+        """
+        super().set_sizes(settings)
+        kind = settings.front_end_class
+        if (self.window, self.hop) != (_FRAMES * HOP, _FRAMES * HOP):
+            raise UsageError(
+                f"front_end.front_end_class = {kind!r} is for Whisper's encoder, whose frames are "
+                "of 20 ms. front_end.architecture, or front_end.weights, is of another one."
+            )
+        if settings.time_mask_proportion or settings.channel_mask_proportion:
+            raise UsageError(
+                f"front_end.front_end_class = {kind!r} has no masks. Set "
+                "front_end.time_mask_proportion and front_end.channel_mask_proportion to 0."
+            )
+        self.encoder_dimension = self.dimension
+        self.dimension = self.encoder_dimension + _FRAMES * VALUES
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return Whisper's encoder."""
+        self.cepstra = DecibelCepstra(self.in_mel)
+        return super().make_model(settings)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield what enters the first layer, and each layer's output, with cepstra behind it."""
+        with without_autocast(waveforms_BT):
+            x_BLC = self.cepstra(waveforms_BT.float())
+        frames = waveforms_BT.shape[1] // self.hop
+        pairs_BLC = x_BLC[:, : _FRAMES * frames].reshape(len(x_BLC), frames, _FRAMES * VALUES)
+        for state_BLC in super().states(waveforms_BT):
+            yield torch.cat([state_BLC, pairs_BLC.to(state_BLC.dtype)], dim=2)
+
+    def final_norm(self, x_BLC: Tensor) -> Tensor:
+        """Return the norm that ends the encoder of its values, and the cepstra as they are."""
+        normed_BLC = super().final_norm(x_BLC[:, :, : self.encoder_dimension])
+        return torch.cat([normed_BLC, x_BLC[:, :, self.encoder_dimension :]], dim=2)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at: all, as deltas reach far."""
+        return samples
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the settings of the base class, and the kind."""
+        return {**super().feature_settings(), "kind": type(self).__name__}
+
+
+class WhisperMFCCFrontEnd(WhisperLFCCFrontEnd):
+    """The same with MFCCs."""
+
+    in_mel = True
+    cacheable = True

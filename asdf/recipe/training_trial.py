@@ -1,0 +1,138 @@
+"""A dry run's trial of a user's classes in training: two steps on noise, with and without a stop.
+
+Invariant: what the trial refuses, training would have refused in its first steps, or would have
+gone on from a checkpoint in other ones. Nothing is written, and random numbers go on as they were.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
+from asdf.data.batches import Batch
+from asdf.data.clip_frames import ClipFrames
+from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.world import World
+from asdf.errors import UsageError
+from asdf.networks.build import build_network
+from asdf.networks.interface import frame_hop
+from asdf.settings.class_path import UserErrors
+from asdf.settings.sections import Sections
+from asdf.training.losses.loss_building import find_loss_class, list_of_two
+from asdf.training.optimiser_state import optimiser_state
+from asdf.training.step import Step
+from asdf.training.steps.training_step import SETTING, state_of
+from asdf.training.training_progress import Progress
+from asdf.trials.trial_list import TrialList
+
+_MINIBATCH = 2
+_LEVEL = 0.01
+
+
+def try_training(
+    settings: Sections, architecture: str, folder: Path | None, utterances: TrialList | None
+) -> None:
+    """Take two training steps on noise; again with a checkpoint between them; compare the weights.
+
+    Args:
+        architecture: Architecture of the front end, whose weights are random.
+        folder: Folder of the recipe, where a user's own modules lie.
+        utterances: Training list, for its labels and columns; None: it is not known.
+
+    Raises:
+        UsageError: a class does not fit the settings; or with its saved state the training goes on
+            in other steps than without a stop.
+        AsdfError: training fails.
+    """
+    tried = copy.deepcopy(settings)
+    front_end = replace(tried.front_end, architecture=architecture, weights=None)
+    tried.front_end = replace(front_end, cache_features=False)
+    tried.computing = replace(tried.computing, compile=False, cuda_graphs=False)
+    # Two minibatches a step, which may be added up wrongly.
+    tried.network = replace(tried.network, optimizer_step_interval=2)
+    if utterances is None:
+        utterances = list_of_two(find_loss_class(tried, folder))
+    failed = "a training step on noise, which a dry run tries, failed"
+    with torch.random.fork_rng(devices=[]), UserErrors(failed):
+        whole = _train(tried, folder, utterances, steps=2)
+        begun = _train(tried, folder, utterances, steps=1)
+        resumed = _train(tried, folder, utterances, steps=2, start=_saved_and_read(begun))
+    for name, value in whole.state.items():
+        # As bits: NaN is equal to itself here.
+        if value.numpy().tobytes() != resumed.state[name].numpy().tobytes():
+            raise UsageError(
+                f"{SETTING} = {tried.network.training_step!r}: with its saved state training goes "
+                f"on in other steps than without a stop (seen on noise, at the weights {name}). "
+                "All that its steps depend on must be in what state() returns and load_state() "
+                "loads, and random numbers must come from the window."
+            )
+
+
+def _train(
+    settings: Sections,
+    folder: Path | None,
+    utterances: TrialList,
+    steps: int,
+    start: NetworkFile | None = None,
+) -> NetworkFile:
+    """Train on noise up to a number of steps; return the checkpoint."""
+    torch.manual_seed(settings.recipe.seed)
+    network = build_network(settings, folder).train()
+    hop = frame_hop(network)
+    frames = None
+    if settings.localisation.enabled and hop is not None:
+        lengths = np.full(len(utterances), settings.network.train_clip_size)
+        frames = ClipFrames(utterances, lengths, settings, hop)
+    step = Step(network, utterances, settings, World(), folder=folder, frames=frames)
+    progress = Progress()
+    if start is not None:
+        fill_network(step.network, start)
+        step.load_state(start)
+        progress = Progress.from_state(start.progress)
+    plan = TrainingPlan(len(utterances), _MINIBATCH, 2, seed=settings.recipe.seed)
+    order = iter(plan.windows(1))
+    samples = settings.network.train_clip_size
+    noise = torch.Generator().manual_seed(0)
+    for number in range(steps):
+        # A list may be shorter than two steps.
+        window = next(order, None) or next(iter(plan.windows(1)))
+        batches = []
+        for share in window.shares:
+            clips = _LEVEL * torch.randn(len(share.utterances), samples, generator=noise)
+            batches.append(Batch(clips))
+        if number >= progress.step:
+            step.take(window, iter(batches), progress, [])
+    return NetworkFile(
+        state=step.network.state_dict(),
+        optimiser_state=optimiser_state(step.optimiser),
+        step_state=state_of(step.method),
+        progress=progress.state(),
+    )
+
+
+def _saved_and_read(file: NetworkFile) -> NetworkFile:
+    """Return `file` as a checkpoint gives it back.
+
+    Raises:
+        UsageError: a checkpoint cannot hold it.
+    """
+    written = io.BytesIO()
+    try:
+        torch.save(file.content(), written)
+        written.seek(0)
+        content: dict[str, Any] = torch.load(written, weights_only=True)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"{SETTING}: a checkpoint cannot hold what state() returns, which must be tensors, "
+            f"numbers, texts, lists and dictionaries ({type(error).__name__}: {reason})."
+        ) from error
+    return NetworkFile.from_content(content, Path("checkpoint"))

@@ -1,0 +1,11 @@
+"""Training steps: what `network.training_step` names, and the base class of your own.
+
+A training step of your own is a class derived from `TrainingStep` (docs/training_steps.md).
+"""
+
+from asdf.training.joint import Minibatch
+from asdf.training.steps.direction import Direction
+from asdf.training.steps.step_window import OwnLoss, StepWindow
+from asdf.training.steps.training_step import Plain, TrainingStep
+
+__all__ = ["Direction", "Minibatch", "OwnLoss", "Plain", "StepWindow", "TrainingStep"]

@@ -1,0 +1,115 @@
+"""A number for each trained weight of a network: a gradient, a move of the weights, or they
+themselves.
+
+Invariant: where the network is divided over the processes each of them holds its part of a
+direction, and inner products and norms are those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from asdf.distributed.sharding import is_part
+from asdf.distributed.world import World
+
+Factor = float | Tensor
+
+
+class Direction:
+    """A number for each trained weight.
+
+    It adds, subtracts and is multiplied like a vector: by a number, by a tensor of one number, or
+    weight by weight by another direction. Weights without a number, as those without a gradient,
+    stay without one.
+
+    Args:
+        parameters: Trained parameters of the network.
+        values: Numbers of each parameter, in its shape; None: it has none.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from asdf.distributed.world import World
+        >>> from asdf.training.steps import Direction
+        >>> weights = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
+        >>> slope = Direction(weights, [torch.tensor([3.0, 0.0]), torch.tensor([-4.0])], World())
+        >>> slope.norm().item()
+        5.0
+        >>> (2 * slope - slope * slope).dot(slope).item()
+        87.0
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        values: Sequence[Tensor | None],
+        world: World,
+    ) -> None:
+        self.parameters = parameters
+        self.values = values
+        self._world = world
+
+    def __add__(self, other: Direction) -> Direction:
+        return self._by_weight(other, torch.add)
+
+    def __sub__(self, other: Direction) -> Direction:
+        return self._by_weight(other, torch.sub)
+
+    def __mul__(self, factor: Factor | Direction) -> Direction:
+        if isinstance(factor, Direction):
+            return self._by_weight(factor, torch.mul)
+        # A weight of no dimension would take on the number format of the factor.
+        return self._each(lambda value: (value * factor).to(value.dtype))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Direction:
+        return self._each(torch.neg)
+
+    def abs(self) -> Direction:
+        """Return the absolute values."""
+        return self._each(torch.abs)
+
+    def dot(self, other: Direction) -> Tensor:
+        """Return the inner product with `other`, 0-dimensional, in float64, on the device.
+
+        All processes call this together.
+        """
+        products = self * other
+        device = self.parameters[0].device
+        whole = torch.zeros((), dtype=torch.float64, device=device)
+        divided = whole.clone()
+        for parameter, value in zip(self.parameters, products.values, strict=True):
+            if value is None:
+                continue
+            # What is not divided, each process has whole.
+            if is_part(parameter):
+                divided += value.sum(dtype=torch.float64)
+            else:
+                whole += value.sum(dtype=torch.float64)
+        if any(is_part(parameter) for parameter in self.parameters):
+            self._world.sum_tensor(divided)
+        return whole + divided
+
+    def norm(self) -> Tensor:
+        """Return the 2-norm, 0-dimensional, in float64, on the device.
+
+        All processes call this together.
+        """
+        return self.dot(self).sqrt()
+
+    def _each(self, function: Callable[[Tensor], Tensor]) -> Direction:
+        values = [None if value is None else function(value) for value in self.values]
+        return Direction(self.parameters, values, self._world)
+
+    def _by_weight(
+        self, other: Direction, function: Callable[[Tensor, Tensor], Tensor]
+    ) -> Direction:
+        values: list[Tensor | None] = []
+        for mine, others in zip(self.values, other.values, strict=True):
+            has_both = mine is not None and others is not None
+            values.append(function(mine, others) if has_both else None)  # type: ignore[arg-type]
+        return Direction(self.parameters, values, self._world)

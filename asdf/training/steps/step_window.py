@@ -1,0 +1,538 @@
+"""What a training step computes with: the utterances of an optimiser step, and passes over them.
+
+Invariants: the gradient of a pass is that of a mean over utterances of the whole step, whichever
+process computes which of them. A pass draws the same random numbers as any other of its `draw`, so
+two passes at the same weights give the same numbers. The first pass gives the losses that are
+recorded. Directions are in the units of the loss, whatever scale fp16 trains with.
+
+Shapes: N utterances of a step, B of a minibatch, T samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parallel import DistributedDataParallel
+
+from asdf.arrays import AnyIntegers
+from asdf.data.batches import Batch
+from asdf.data.training_plan import Window
+from asdf.distributed.sharding import from_local_part, local_part
+from asdf.distributed.transfer import fetch_later, send
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.networks.interface import Outputs, as_outputs
+from asdf.networks.output_check import numbers_unchanged
+from asdf.runs.seeds import derived_seed, generator
+from asdf.training.captured_passes import GraphedPasses
+from asdf.training.compiling import compile_errors_as_usage_errors
+from asdf.training.exchange import exchange_now
+from asdf.training.gradients import LastStep
+from asdf.training.instruments.clock import BACKWARD, DATA, FORWARD, StepClock
+from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
+from asdf.training.minibatch_passes import Passes
+from asdf.training.objective import StepWeights, TargetSource
+from asdf.training.steps.direction import Direction
+from asdf.training.training_progress import seed_step
+from asdf.trials.trial_list import TrialList, values_at
+
+AnyPasses = Passes | GraphedPasses | JointPasses
+OwnLoss = Callable[[Outputs, Minibatch], Tensor]
+"""A function of the outputs of a minibatch and the minibatch that returns a value per utterance,
+(B,): its share of the step's loss, which is the sum over the utterances of all processes."""
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """What passes need besides the utterances; the same in each step.
+
+    Attributes:
+        passes: Passes of the network.
+        eager: Passes without CUDA graphs.
+        network: Network that is trained, which gets what minibatches hold.
+        parameters: Parameters that are trained.
+        compiled: `computing.compile`.
+    """
+
+    passes: Passes | GraphedPasses
+    eager: Passes
+    network: nn.Module
+    parameters: Sequence[nn.Parameter]
+    utterances: TrialList
+    targets: TargetSource
+    last: LastStep
+    clock: StepClock
+    world: World
+    seed: int
+    compiled: bool | str
+
+
+@dataclass(frozen=True)
+class WindowLosses:
+    """The losses of a window.
+
+    Attributes:
+        counted: Losses of this rank's utterances that count, on the device.
+        fetch: Function that returns their sum, the numbers of the step before, and the sums of the
+            terms, in float64 on the host.
+        of_step_before: Count of the numbers of the step before.
+    """
+
+    counted: Tensor
+    fetch: Callable[[], Tensor]
+    of_step_before: int
+
+
+class StepWindow:
+    """The utterances of an optimiser step, and passes over them.
+
+    Attributes:
+        step: Steps taken before this one.
+        epochs: Epochs done before it, with the part of the one that is under way: 2.25.
+        weights_of_means: Denominator of the step's mean, and the factors of terms.
+        losses: Losses of the first pass; None before it.
+
+    Args:
+        clips: Loader, whose next batches are this process's minibatches.
+        keeps: Whether minibatches stay in memory for further passes.
+    """
+
+    def __init__(
+        self,
+        parts: StepParts,
+        window: Window,
+        clips: Iterator[Batch],
+        *,
+        step: int,
+        epochs: float,
+        keeps: bool,
+    ) -> None:
+        self.step = step
+        self.epochs = epochs
+        self.losses: WindowLosses | None = None
+        self._parts = parts
+        self._window = window
+        # Every rank knows the labels of the whole window: the ranks need not add up parts.
+        self.weights_of_means = parts.targets.weights(window.clip_keys())
+        self._normaliser = self.weights_of_means.normaliser
+        self._batches = clips
+        self._keeps = keeps
+        self._kept: list[Minibatch] = []
+        self._term_sums: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self._window.utterances)
+
+    @property
+    def network(self) -> nn.Module:
+        """The network that is trained."""
+        return self._parts.network
+
+    @property
+    def utterances(self) -> TrialList:
+        """The training list."""
+        return self._parts.utterances
+
+    @property
+    def indices(self) -> AnyIntegers:
+        """Indices of the utterances of all processes into the training list, (N,)."""
+        return self._window.utterances
+
+    @property
+    def labels(self) -> AnyIntegers:
+        """Labels of the utterances of all processes, (N,): 1 bona fide, 0 spoof."""
+        labels: AnyIntegers = self._parts.targets.labels_of(self._window.clip_keys()).numpy()
+        return labels
+
+    def column(self, name: str) -> list[str]:
+        """Return the values of a column of the training list, of the utterances of all processes.
+
+        Raises:
+            AsdfError: the list has no such column.
+        """
+        columns = self._parts.utterances.columns
+        if name not in columns:
+            raise AsdfError(
+                f"the training list has no column {name!r}; it has: {', '.join(columns) or 'none'}."
+            )
+        return list(values_at(columns[name], self.indices))
+
+    def generator(self, *purpose: int | str) -> np.random.Generator:
+        """Return random numbers for a purpose in this step, the same on all processes."""
+        return generator(self._parts.seed, "training step", self.step, *purpose)
+
+    def clip_generators(
+        self, minibatch: Minibatch, *purpose: int | str
+    ) -> list[np.random.Generator]:
+        """Return random numbers for a purpose of each clip of a minibatch, (B,).
+
+        They are the same on whichever process the clip is.
+        """
+        seed = self._parts.seed
+        keys = minibatch.share.clip_keys()
+        return [generator(seed, "training step", *purpose, *key) for key in keys]
+
+    @property
+    def minibatches(self) -> Sequence[Minibatch]:
+        """The minibatches of this process."""
+        if not self._kept:
+            self._kept = list(self._read())
+        return self._kept
+
+    def backward(
+        self,
+        *,
+        of: AnyIntegers | None = None,
+        loss: OwnLoss | None = None,
+        clips: Sequence[Tensor] | None = None,
+        moves_statistics: bool = True,
+        draw: int = 0,
+    ) -> None:
+        """Pass over the minibatches, and leave the gradient of all processes in the weights.
+
+        Args:
+            of: True for the utterances whose mean loss it is, (N,) bool; None: all of the window.
+                The others are computed, for batch norm, and weigh nothing.
+            loss: Loss of one's own; None: `network.loss` and the terms of tasks.
+            clips: Clips that stand for those of the minibatches.
+            moves_statistics: Whether batch norm's running statistics count the pass.
+            draw: Number of the random numbers that dropout and the like draw; passes of one number
+                draw the same.
+
+        Raises:
+            AsdfError: the weights have the gradient of another pass, or `of` chooses nothing.
+        """
+        parts = self._parts
+        self._check_free()
+        weights = self.weights_of_means if of is None else self._weights_of(of)
+        self._normaliser = weights.normaliser
+        minibatches = self._as_chosen(of, clips, weights)
+        passes, minibatches = self._passes(minibatches, partial(self._seed, draw=draw))
+        # DistributedDataParallel takes the mean over the ranks, and the loss is a sum.
+        factor = parts.world.size / (weights.normaliser if loss is None else 1.0)
+        noted: list[Tensor] | None = [] if self.losses is None else None
+        with nullcontext() if moves_statistics else numbers_unchanged(parts.network):
+            for minibatch in minibatches:
+                is_last = minibatch.number == len(self._window.shares)
+                # After reading: whatever a loader draws must not change the draws of the network.
+                self._seed(minibatch.number, draw)
+                sends = exchange_now(parts.passes.model, is_last)
+                with sends, compile_errors_as_usage_errors(parts.compiled):
+                    with parts.clock.part(FORWARD):
+                        losses_B = self._forward(passes, minibatch, loss, noted)
+                        if is_last and noted is not None:
+                            self._send(noted)
+                        if of is not None:
+                            losses_B = losses_B[self._chosen_rows(minibatch, of)]
+                    with parts.clock.part(BACKWARD):
+                        passes.backward(losses_B, factor)
+
+    def gradient(
+        self,
+        *,
+        of: AnyIntegers | None = None,
+        loss: OwnLoss | None = None,
+        clips: Sequence[Tensor] | None = None,
+        moves_statistics: bool = True,
+        draw: int = 0,
+    ) -> Direction:
+        """Return the gradient of a pass, which leaves none in the weights.
+
+        Args: as of `backward`. Raises as it does.
+        """
+        self.backward(of=of, loss=loss, clips=clips, moves_statistics=moves_statistics, draw=draw)
+        parts = self._parts
+        is_shared = isinstance(parts.passes.model, DistributedDataParallel)
+        values: list[Tensor | None] = []
+        for parameter in parts.parameters:
+            value = None if parameter.grad is None else local_part(parameter.grad)
+            # The next pass writes its gradients to the buckets that these lie in.
+            if value is not None and is_shared:
+                value = value.clone()
+            parameter.grad = None
+            values.append(value)
+        scale = self._scale()
+        found = Direction(parts.parameters, values, parts.world)
+        return found if scale is None else found * scale.reciprocal()
+
+    def set_gradient(self, direction: Direction) -> None:
+        """Make `direction` the gradient of the step.
+
+        Raises:
+            AsdfError: the weights have the gradient of a pass.
+        """
+        self._check_free()
+        scale = self._scale()
+        if scale is not None:
+            direction = direction * scale
+        for parameter, value in zip(direction.parameters, direction.values, strict=True):
+            if value is not None:
+                parameter.grad = from_local_part(parameter, value)
+
+    def weights(self) -> Direction:
+        """Return a copy of the weights that are trained."""
+        values = [local_part(parameter.detach()).clone() for parameter in self._parts.parameters]
+        return Direction(self._parts.parameters, values, self._parts.world)
+
+    @contextmanager
+    def moved(self, direction: Direction) -> Iterator[None]:
+        """Compute at the weights plus `direction` in the block; they are exact copies of themselves
+        after it."""
+        before = self.weights()
+        with torch.no_grad():
+            pairs = zip(direction.parameters, direction.values, strict=True)
+            for parameter, value in pairs:
+                if value is not None:
+                    local_part(parameter.detach()).add_(value)
+        try:
+            yield
+        finally:
+            for parameter, value in zip(before.parameters, before.values, strict=True):
+                assert value is not None
+                local_part(parameter.detach()).copy_(value)
+
+    def curvature(
+        self,
+        direction: Direction,
+        *,
+        of: AnyIntegers | None = None,
+        loss: OwnLoss | None = None,
+        draw: int = 0,
+    ) -> Direction:
+        """Return the loss's second derivative times `direction`, at the present weights.
+
+        The class of the step has `needs_curvature = True`.
+
+        Args: as of `backward`.
+
+        Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 1994.
+        """
+        parts = self._parts
+        weights = self.weights_of_means if of is None else self._weights_of(of)
+        sums = [torch.zeros_like(parameter) for parameter in parts.parameters]
+        for minibatch in self._as_chosen(of, None, weights):
+            # Fused attention has no second derivative.
+            with numbers_unchanged(parts.network), sdpa_kernel(SDPBackend.MATH):
+                values_B = self._values(minibatch, minibatch.clips, loss, draw, weights.normaliser)
+                if of is not None:
+                    values_B = values_B[self._chosen_rows(minibatch, of)]
+                products = _second_derivative(values_B.sum(), direction)
+            torch._foreach_add_(sums, products)
+        for value in sums:
+            parts.world.sum_tensor(value)
+        return Direction(parts.parameters, sums, parts.world)
+
+    def clip_gradient(
+        self,
+        minibatch: Minibatch,
+        clips: Tensor,
+        *,
+        loss: OwnLoss | None = None,
+        draw: int = 0,
+    ) -> Tensor:
+        """Return the gradient of the loss with respect to the clips of a minibatch, (B, T).
+
+        The weights get none, and batch norm's running statistics do not count the pass.
+
+        Args:
+            clips: Clips at which it is computed, (B, T).
+            loss, draw: as of `backward`.
+        """
+        with numbers_unchanged(self._parts.network):
+            leaves = clips.detach().requires_grad_()
+            values_B = self._values(minibatch, leaves, loss, draw, self._normaliser)
+            scale = self._scale()
+            loss_sum = values_B.sum() if scale is None else values_B.sum() * scale
+            (slopes,) = torch.autograd.grad(loss_sum, leaves)
+        return slopes if scale is None else slopes / scale
+
+    def losses_of(self, outputs: Outputs, minibatch: Minibatch) -> Tensor:
+        """Return the shares of `network.loss` and the terms in the step's loss, (B,).
+
+        For losses of one's own that add something to it.
+        """
+        values_B = self._parts.eager.objective.of_minibatch(outputs, minibatch.targets)
+        return values_B / self._normaliser
+
+    def outputs(
+        self, network: nn.Module, minibatch: Minibatch, clips: Tensor | None = None, draw: int = 0
+    ) -> Outputs:
+        """Return the outputs of another network, such as a teacher, in the precision of training.
+
+        Args:
+            clips: Clips that stand for those of the minibatch.
+            draw: as of `backward`. Random numbers of the pass under way go on as they were.
+        """
+        devices = [self._parts.world.device] if self._parts.world.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            self._seed(minibatch.number, draw)
+            with self._parts.eager.precision.autocast():
+                return as_outputs(network(minibatch.clips if clips is None else clips))
+
+    def _values(
+        self,
+        minibatch: Minibatch,
+        clips: Tensor,
+        loss: OwnLoss | None,
+        draw: int,
+        normaliser: float,
+    ) -> Tensor:
+        """Return the utterances' shares in the step's loss, those that count; nothing is sent."""
+        # Not as DistributedDataParallel has it: no gradient is sent.
+        passes = replace(self._parts.eager, model=self._parts.network)
+        self._seed(minibatch.number, draw)
+        if loss is None:
+            values_B = passes.forward(clips, minibatch.targets) / normaliser
+        else:
+            values_B = loss(passes.outputs(clips), replace(minibatch, clips=clips))
+        return values_B[: minibatch.counted]
+
+    def _forward(
+        self,
+        passes: AnyPasses,
+        minibatch: Minibatch,
+        loss: OwnLoss | None,
+        noted: list[Tensor] | None,
+    ) -> Tensor:
+        """Return the values of the utterances that count; note their losses in `noted`."""
+        if loss is None:
+            values_B = passes.forward(minibatch.clips, minibatch.targets)
+            losses_B = values_B
+        else:
+            eager = self._parts.eager
+            outputs = eager.outputs(minibatch.clips)
+            values_B = loss(outputs, minibatch)
+            with torch.no_grad():
+                losses_B = eager.objective.of_minibatch(outputs, minibatch.targets)
+        if noted is not None:
+            noted.append(_counted(losses_B.detach(), minibatch))
+            for name, values in self._parts.eager.objective.noted.items():
+                total = _counted(values, minibatch).double().sum()
+                so_far = self._term_sums.get(name)
+                self._term_sums[name] = total if so_far is None else so_far + total
+        return _counted(values_B, minibatch)
+
+    def _send(self, noted: Sequence[Tensor]) -> None:
+        """Send the sum of the losses to the host.
+
+        It is on its way before the last backward pass begins. So the ranks agree on the step, and
+        the host prepares the next one, while the GPU is still at work.
+        """
+        counted = torch.cat(list(noted)) if len(noted) > 1 else noted[0]
+        before = self._parts.last.numbers()
+        terms = [self._term_sums[name] for name in self.weights_of_means.counts]
+        sums = torch.stack([counted.double().sum(), *before, *terms])
+        self.losses = WindowLosses(counted, fetch_later(sums), len(before))
+
+    def _passes(
+        self, minibatches: Iterable[Minibatch], seed: Callable[[int], None]
+    ) -> tuple[AnyPasses, Iterable[Minibatch]]:
+        """Return the passes over these minibatches, and what is left of them to be read."""
+        parts = self._parts
+        passes = parts.passes.for_window(self._window)
+        if not parts.eager.objective.loss.is_joint:
+            return passes, minibatches
+        assert isinstance(passes, Passes)  # joint losses are not captured
+        minibatches = list(minibatches)
+        targets = parts.targets.of_window(self._window)
+        with parts.clock.part(FORWARD):
+            joint = prepare_joint_passes(
+                passes, minibatches, self._window, targets, parts.world, seed
+            )
+        return joint, minibatches
+
+    def _as_chosen(
+        self, of: AnyIntegers | None, clips: Sequence[Tensor] | None, weights: StepWeights
+    ) -> Iterable[Minibatch]:
+        """Return the minibatches, with the targets and clips of a pass."""
+        if not self._keeps:
+            return self._read()
+        minibatches = list(self.minibatches)
+        for number, minibatch in enumerate(minibatches):
+            if of is not None:
+                targets = self._parts.targets.of_share(minibatch.share, weights)
+                minibatches[number] = replace(minibatch, targets=targets)
+            if clips is not None:
+                minibatches[number] = replace(minibatches[number], clips=clips[number])
+        return minibatches
+
+    def _read(self) -> Iterator[Minibatch]:
+        """Read the minibatches of this rank, each when it is requested."""
+        parts = self._parts
+        for number, share in enumerate(self._window.shares, 1):
+            with parts.clock.part(DATA):
+                batch = next(self._batches)
+            if batch.unboosted is None:
+                waveforms = batch.boosted()
+            else:
+                # RawBoost is computed by the device now: that is not waiting for data.
+                with parts.clock.part(FORWARD):
+                    waveforms = batch.boosted()
+            targets = parts.targets.of_share(share, self.weights_of_means)
+            yield Minibatch(number, share, waveforms, targets)
+
+    def _weights_of(self, of: AnyIntegers) -> StepWeights:
+        chosen = np.flatnonzero(of)
+        if len(of) != len(self) or not len(chosen):
+            raise AsdfError(
+                f"a pass over a part of a step chooses {len(chosen)} utterances by {len(of)} "
+                f"values, and the step has {len(self)} utterances. Choose at least one, by a value "
+                "for each."
+            )
+        keys = self._window.clip_keys()
+        return self._parts.targets.weights([keys[index] for index in chosen])
+
+    def _chosen_rows(self, minibatch: Minibatch, of: AnyIntegers) -> Tensor:
+        """Return the rows of the utterances that `of` chooses, on the device."""
+        positions = minibatch.share.positions[: minibatch.counted] - self._window.start
+        rows = np.flatnonzero(np.asarray(of)[positions])
+        return send(torch.from_numpy(rows), self._parts.world.device)
+
+    def _seed(self, minibatch: int, draw: int = 0) -> None:
+        parts = self._parts
+        seed = derived_seed(parts.seed, "draw", draw) if draw else parts.seed
+        seed_step(seed, self.step, minibatch, rank=parts.world.rank)
+
+    def _check_free(self) -> None:
+        if self.losses is None:
+            return
+        if any(parameter.grad is not None for parameter in self._parts.parameters):
+            raise AsdfError(
+                "the weights still have the gradient of a pass. Take it away by "
+                "window.gradient(...), which returns it; window.backward(...) is for the last one."
+            )
+
+    def _scale(self) -> Tensor | None:
+        """Return fp16's loss scale, on the device; None without one."""
+        scaler = self._parts.eager.scaler
+        if not scaler.is_enabled():
+            return None
+        return scaler.scale(torch.ones((), device=self._parts.world.device))
+
+
+def _counted(values_B: Tensor, minibatch: Minibatch) -> Tensor:
+    """Return the values of the utterances that count: fillers, which come last, weigh nothing."""
+    return values_B[: minibatch.counted] if len(values_B) > minibatch.counted else values_B
+
+
+def _second_derivative(loss: Tensor, direction: Direction) -> list[Tensor]:
+    """Return the second derivative of `loss` times `direction`, of each parameter."""
+    parameters = list(direction.parameters)
+    slopes = torch.autograd.grad(
+        loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True
+    )
+    along = loss.new_zeros(())
+    for slope, value in zip(slopes, direction.values, strict=True):
+        if value is not None:
+            along = along + (slope * value).sum()
+    if not along.requires_grad:
+        return [torch.zeros_like(parameter) for parameter in parameters]
+    products = torch.autograd.grad(along, parameters, allow_unused=True, materialize_grads=True)
+    return list(products)

@@ -1,0 +1,226 @@
+"""How the gradient of an optimiser step is computed: the port of training steps of one's own.
+
+Invariant: the loop, the optimiser, the loss scale, the averages of weights and the checkpoints are
+the same whatever class computes the gradient; it gets a `StepWindow`, and may pass over it any
+number of times, at other weights, with other networks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import nn
+
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.log import LOG
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.sections import Sections
+from asdf.training.losses.loss_building import find_loss_class
+from asdf.training.steps.step_window import StepWindow, WindowLosses
+from asdf.training.training_sections import TrainingSections
+
+SETTING = "network.training_step"
+_CLASS = "class"
+_STATE = "state"
+
+
+class TrainingStep(ABC):
+    """A training step: the base class of the project's, and of your own.
+
+    Name yours in `network.training_step = 'my_step.MyStep'`, with `my_step.py` in the recipe's
+    folder. docs/training_steps.md has complete ones.
+
+    Attributes:
+        settings: All sections, as plain dataclasses.
+        folder: Folder of the recipe, where modules of users lie; None: there is none.
+        keeps_minibatches: Whether the minibatches of a step stay in memory for further passes.
+        divides_window: Whether it computes means over some utterances of a step, or a loss of its
+            own. Losses of whole steps (`Loss.is_joint`) are refused then.
+        needs_waveforms: Whether minibatches must be waveforms: cached features are refused.
+        needs_whole_network: Whether each process must hold all weights: computing.shard_network is
+            refused.
+        needs_curvature: Whether gradients are differentiated again: computing.compile is refused as
+            well.
+
+    Examples:
+        >>> from asdf.settings import Sections
+        >>> from asdf.training.steps import TrainingStep
+        >>> class Halved(TrainingStep):
+        ...     def compute_gradient(self, window):
+        ...         window.set_gradient(0.5 * window.gradient())
+        >>> Halved(Sections()).state()
+        {}
+    """
+
+    keeps_minibatches: ClassVar[bool] = True
+    divides_window: ClassVar[bool] = False
+    needs_waveforms: ClassVar[bool] = False
+    needs_whole_network: ClassVar[bool] = False
+    needs_curvature: ClassVar[bool] = False
+
+    def __init__(self, settings: Sections, folder: Path | None = None) -> None:
+        self.settings = settings
+        self.folder = folder
+
+    def begin(self, network: nn.Module) -> None:  # noqa: B027 (most steps need nothing)
+        """Prepare for a training of `network`, which has its first weights, or those it goes on
+        from; `load_state` comes next where it goes on."""
+
+    @abstractmethod
+    def compute_gradient(self, window: StepWindow) -> None:
+        """Leave the gradient of the step in the weights: by `window.backward()` as the last pass,
+        or by `window.set_gradient(direction)`.
+
+        All processes call it together, each with its minibatches.
+        """
+
+    def updated(self, network: nn.Module) -> None:  # noqa: B027 (as above)
+        """Follow the optimiser, which has just changed the weights of `network`."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next steps depend on, besides settings and weights; checkpoints hold it.
+
+        Tensors, numbers, texts, lists and dictionaries.
+        """
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 (as above)
+        """Go on from what `state` has returned."""
+
+
+class Plain(TrainingStep):
+    """One forward and one backward pass over each minibatch."""
+
+    keeps_minibatches = False
+
+    def compute_gradient(self, window: StepWindow) -> None:
+        """Pass over the window once."""
+        window.backward()
+
+
+def begin_training(step: TrainingStep, network: nn.Module) -> None:
+    """Let `step` prepare for a training of `network`.
+
+    Raises:
+        AsdfError: a user's class fails.
+    """
+    with _calling(step, "begin"):
+        step.begin(network)
+
+
+def follow_update(step: TrainingStep, network: nn.Module) -> None:
+    """Let `step` follow an update of the weights of `network`.
+
+    Raises:
+        AsdfError: a user's class fails.
+    """
+    with _calling(step, "updated"):
+        step.updated(network)
+
+
+def _calling(step: TrainingStep, method: str) -> AbstractContextManager[None]:
+    """Return the block in which `method` is called: what fails in a user's is one message."""
+    kind = type(step)
+    path = f"{kind.__module__}.{kind.__qualname__}"
+    if is_ours(path):
+        return nullcontext()
+    return UserErrors(f"{SETTING}: {path}.{method} failed")
+
+
+def compute_gradient(
+    step: TrainingStep, window: StepWindow, memory: AbstractContextManager[None]
+) -> WindowLosses:
+    """Let `step` compute the gradient of a window; return the losses of its first pass.
+
+    Args:
+        memory: Block in which a lack of memory becomes its own message, a user's class or not.
+
+    Raises:
+        AsdfError: a user's class fails, or passes over nothing.
+    """
+    with _calling(step, "compute_gradient"), memory:
+        step.compute_gradient(window)
+    if window.losses is None:
+        kind = type(step)
+        raise AsdfError(
+            f"{SETTING}: {kind.__qualname__}.compute_gradient made no pass over the minibatches. "
+            "It calls window.backward(), or window.gradient() and window.set_gradient()."
+        )
+    return window.losses
+
+
+def load_step_state(step: TrainingStep, state: dict[str, Any] | None) -> None:
+    """Let `step` go on from the state in a checkpoint; None: it has none.
+
+    Raises:
+        AsdfError: the state is of another class, or a user's class fails.
+    """
+    kind = type(step).__qualname__
+    written = (state or {}).get(_CLASS, Plain.__qualname__)
+    # A plain step has no state, and a run may go on with another class from its steps.
+    if state is None or written != kind:
+        if step.state():
+            LOG.warning(
+                "%s: the checkpoint has no state of %s, which begins anew: its steps were those "
+                "of %s",
+                SETTING,
+                kind,
+                written,
+            )
+        return
+    with _calling(step, "load_state"):
+        step.load_state(state[_STATE])
+
+
+def state_of(step: TrainingStep) -> dict[str, Any] | None:
+    """Return what a checkpoint holds of `step`; None where it has no state."""
+    with _calling(step, "state"):
+        state = step.state()
+    return {_CLASS: type(step).__qualname__, _STATE: state} if state else None
+
+
+def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
+    """Return the training step that `network.training_step` names.
+
+    Args:
+        folder: Folder of the recipe, where a user's own modules lie.
+
+    Raises:
+        UsageError: no such class exists, or it does not fit the other settings.
+        AsdfError: its module or its constructor fails.
+    """
+    path = class_path_of(SETTING, settings.network.training_step)
+    kind = find_class(path, folder, SETTING, TrainingStep)  # type: ignore[type-abstract]
+    with UserErrors(f"{SETTING}: {path}(settings, folder) failed"):
+        step = kind(settings, folder)
+    _check_fits(step, path, settings)
+    return step
+
+
+def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> None:
+    """Refuse a step beside settings that it cannot train with.
+
+    Raises:
+        UsageError: names the setting to change.
+    """
+    computing = settings.computing
+    faults = []
+    if step.divides_window and find_loss_class(settings, step.folder).is_joint:
+        faults.append(
+            f"network.loss = {settings.network.loss!r} is of whole steps, and this step divides "
+            "them: choose another loss"
+        )
+    if computing.cuda_graphs is True and not isinstance(step, Plain):
+        faults.append("computing.cuda_graphs = True repeats one pass; set it to False")
+    if step.needs_waveforms and settings.front_end.cache_features:
+        faults.append("it needs waveforms: set front_end.cache_features = False")
+    if (step.needs_whole_network or step.needs_curvature) and computing.shard_network:
+        faults.append("it needs the whole network: set computing.shard_network = False")
+    if step.needs_curvature and computing.compile:
+        faults.append("compiled passes have no second derivative: set computing.compile = False")
+    if faults:
+        raise UsageError(f"{SETTING} = {path!r}: {'; '.join(faults)}.")

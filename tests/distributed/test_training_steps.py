@@ -1,0 +1,379 @@
+"""Training steps of one's own: what the classes of docs/training_steps.md compute is what their
+papers say, on any number of processes, and a resumed training is the uninterrupted one.
+
+Each is compared with a loop in plain torch, whose step is one batch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
+from asdf.data.batches import Batch
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.world import World
+from asdf.runs.seeds import generator
+from asdf.settings.sections import Sections, assign
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
+from asdf.training.step import Step
+from asdf.training.steps.training_step import state_of
+from asdf.training.training_progress import Progress
+from asdf.trials.trial_list import TrialList
+from tests.distributed.test_losses import FEATURES, SIZE, make_clips, make_network
+from tests.distributed.test_sharding import assert_close
+from tests.distributed.test_sharding import train as train_divided
+from tests.distributed.worlds import compute_in_worlds
+from tests.steps_shown import load, with_settings
+
+RATE = 0.1
+WEIGHTS = torch.tensor([0.3, 0.7])
+ATTACKS = ["A01", "A02", "A03"]
+LABELS = torch.arange(SIZE) % 2
+
+Sam = with_settings(load("my_sam").SAM, rho=0.2)
+AdaptiveSam = with_settings(load("my_sam").SAM, rho=0.5, adaptive=True)
+Mldg = with_settings(load("my_mldg").MLDG, inner_rate=0.3, weight=0.8)
+FirstOrder = with_settings(load("my_mldg").MLDG, inner_rate=0.3, weight=0.8, first_order=True)
+Attacked = with_settings(load("my_adversarial").Adversarial, radius=0.2, rate=0.08, steps=3)
+Teacher = with_settings(load("my_teacher").MeanTeacher, decay=0.8, weight=3.0, warmup_epochs=0.5)
+Gem = with_settings(load("my_gem").GEM, column="region")
+CASES = {
+    "sam": "Sam",
+    "adaptive sam": "AdaptiveSam",
+    "mldg": "Mldg",
+    "mldg of first order": "FirstOrder",
+    "adversarial": "Attacked",
+    "mean teacher": "Teacher",
+    "gem": "Gem",
+}
+
+
+def make_list() -> TrialList:
+    names = [f"{i}.wav" for i in range(SIZE)]
+    attacks = ["-" if i % 2 else ATTACKS[i // 2 % 3] for i in range(SIZE)]
+    regions = [["north", "south", "west"][i % 5 % 3] for i in range(SIZE)]
+    columns = {"attack": attacks, "region": regions}
+    return TrialList(names, LABELS.numpy().astype(np.int8), columns=columns, name="noise")
+
+
+def settings_of(name: str, **values: Any) -> Sections:
+    settings = Sections()
+    common = {
+        "network.training_step": f"{__name__}.{CASES[name]}",
+        "network.train_clip_size": FEATURES,
+        "network.schedule": "constant",
+        "network.optimizer_step_interval": 2,
+        "network.global_minibatch_size": 6,
+        "network.class_weights": (0.3, 0.7),
+        "network.initial_learning_rate": RATE,
+        "network.weight_decay": 0.0,
+    }
+    assign(settings, {**common, **values})
+    return settings
+
+
+def train(
+    name: str,
+    world: World,
+    plain: bool,
+    epochs: int,
+    start: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train up to n epochs, with SGD if plain, else Adam and averages; return the checkpoint."""
+    settings = settings_of(name)
+    if not plain:
+        settings.network.optimizer = "adam"
+        settings.network.initial_learning_rate = 0.01
+        settings.network.ema_decay = 0.7
+    network = make_network(plain)
+    if world.size > 1:
+        network = synchronise_batch_norm(network)
+    step = Step(network, make_list(), settings, world)
+    progress = Progress()
+    if start is not None:
+        checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
+        fill_network(step.network, checkpoint)
+        step.load_state(checkpoint)
+        progress = Progress.from_state(start["progress"])
+    minibatch = minibatch_per_process(settings.network, world.size)
+    plan = TrainingPlan(SIZE, minibatch, 2, world.size, world.rank, synchronised=True)
+    clips = make_clips()
+    losses = []
+    for epoch in range(progress.epochs + 1, epochs + 1):
+        progress.begin_epoch()
+        for window in plan.windows(epoch):
+            local = (Batch(clips[share.utterances]) for share in window.shares)
+            step.take(window, local, progress, [])
+        losses.append(progress.loss_sum)
+        progress.epochs = epoch
+    world.broadcast_buffers(step.network)
+    parts = (step.network, step.optimiser, step.scaler, progress, settings)
+    checkpoint = collect_checkpoint(*parts, world, HostCopies(), step.average)
+    if checkpoint is None:
+        return {"losses": losses}
+    checkpoint.step_state = state_of(step.method)
+    return {**copy.deepcopy(checkpoint.content()), "losses": losses}
+
+
+Weights = dict[str, Tensor]
+# Weights and what is known of a step: its number, epochs before it, and its utterances.
+Slopes = Callable[[nn.Module, Weights, int, float, Tensor], Weights]
+
+
+def logits(network: nn.Module, weights: Weights, clips: Tensor) -> Tensor:
+    return functional_call(network, weights, (clips,))[1]
+
+
+def mean_loss(
+    network: nn.Module, weights: Weights, chosen: Tensor, clips: Tensor | None = None
+) -> Tensor:
+    values = logits(network, weights, make_clips()[chosen] if clips is None else clips)
+    return cross_entropy(values, LABELS[chosen], WEIGHTS)
+
+
+def slopes_of(loss: Tensor, weights: Weights, **options: bool) -> Weights:
+    slopes = torch.autograd.grad(loss, list(weights.values()), **options)
+    return dict(zip(weights, slopes, strict=True))
+
+
+def length(vector: Weights) -> Tensor:
+    return torch.cat([value.flatten() for value in vector.values()]).norm()
+
+
+def sam(network, weights, step, epochs, chosen):
+    slopes = slopes_of(mean_loss(network, weights, chosen), weights)
+    factor = 0.2 / length(slopes)
+    worst = {name: weights[name] + factor * slopes[name] for name in weights}
+    return slopes_of(mean_loss(network, worst, chosen), worst)
+
+
+def adaptive_sam(network, weights, step, epochs, chosen):
+    slopes = slopes_of(mean_loss(network, weights, chosen), weights)
+    # T_w g, and the worst weights rho T_w^2 g / ||T_w g|| away.
+    scaled = {name: weights[name].abs() * slopes[name] for name in weights}
+    factor = 0.5 / length(scaled)
+    worst = {name: weights[name] + factor * weights[name].abs() * scaled[name] for name in weights}
+    worst = {name: value.detach().requires_grad_() for name, value in worst.items()}
+    return slopes_of(mean_loss(network, worst, chosen), worst)
+
+
+def mldg(network, weights, step, epochs, chosen, first_order=False):
+    draws = generator(0, "training step", step, "held out")
+    attacks = np.array(make_list().columns["attack"])[chosen.numpy()]
+    labels = LABELS[chosen].numpy()
+    names = sorted(set(attacks[labels == 0]))
+    held = attacks == (draws.choice(names) if names else "none")
+    coins = draws.random(len(chosen)) < 0.5
+    is_test = torch.from_numpy(np.where(labels == 1, coins, held))
+    if is_test.all() or not is_test.any():
+        return slopes_of(mean_loss(network, weights, chosen), weights)
+    first = mean_loss(network, weights, chosen[~is_test])
+    slopes = slopes_of(first, weights, create_graph=True)
+    if first_order:
+        slopes = {name: value.detach() for name, value in slopes.items()}
+    ahead = {name: weights[name] - 0.3 * slopes[name] for name in weights}
+    # One differentiation of the whole expression, through the step inside it.
+    return slopes_of(first + 0.8 * mean_loss(network, ahead, chosen[is_test]), weights)
+
+
+def first_order_mldg(network, weights, step, epochs, chosen):
+    return mldg(network, weights, step, epochs, chosen, first_order=True)
+
+
+def adversarial(network, weights, step, epochs, chosen):
+    clean = make_clips()[chosen]
+    starts = [
+        generator(0, "training step", "start", int(epochs) + 1, index).uniform(-1, 1, FEATURES)
+        for index in chosen.tolist()
+    ]
+    change = 0.2 * torch.from_numpy(np.stack(starts).astype(np.float32))
+    for _ in range(3):
+        moved = (clean + change).requires_grad_()
+        (slope,) = torch.autograd.grad(mean_loss(network, weights, chosen, moved), moved)
+        change = (change + 0.08 * slope.sign()).clamp(-0.2, 0.2)
+    return slopes_of(mean_loss(network, weights, chosen, clean + change), weights)
+
+
+class TeacherLoop:
+    """The loop of a mean teacher, which remembers the teacher from step to step."""
+
+    def __init__(self) -> None:
+        self.teacher: Weights = {}
+
+    def __call__(self, network, weights, step, epochs, chosen):
+        now = {name: value.detach().clone() for name, value in weights.items()}
+        if not self.teacher:
+            self.teacher = now
+        else:
+            for name, value in now.items():
+                self.teacher[name] = 0.8 * self.teacher[name] + 0.2 * value
+        clips = make_clips()[chosen]
+        taught = logits(network, self.teacher, clips).softmax(dim=1)
+        learnt = logits(network, weights, clips).softmax(dim=1)
+        distance = ((learnt - taught.detach()) ** 2).mean()
+        weight = 3.0 * min(1.0, epochs / 0.5)
+        return slopes_of(mean_loss(network, weights, chosen) + weight * distance, weights)
+
+
+def gem(network, weights, step, epochs, chosen):
+    names = list(dict.fromkeys(make_list().columns["region"]))
+    values = np.array([names.index(value) for value in make_list().columns["region"]])[chosen]
+    newest = values.max()
+
+    def slope(value: int) -> np.ndarray:
+        loss = mean_loss(network, weights, chosen[torch.from_numpy(values == value)])
+        slopes = slopes_of(loss, weights)
+        return torch.cat([part.flatten() for part in slopes.values()]).double().numpy()
+
+    wanted = slope(newest)
+    memories = [slope(value) for value in sorted(set(values) - {newest})]
+    best = nearest_allowed(wanted, memories)
+    sizes = [value.numel() for value in weights.values()]
+    parts = torch.from_numpy(best).float().split(sizes)
+    return {n: p.reshape(weights[n].shape) for n, p in zip(weights, parts, strict=True)}
+
+
+def nearest_allowed(wanted: np.ndarray, memories: list[np.ndarray]) -> np.ndarray:
+    """Return the vector nearest to `wanted` with no negative product with a memory.
+
+    Of each choice of memories the nearest vector at right angles to them; the nearest of those
+    that are allowed is the answer.
+    """
+    best = None
+    for chosen in product([False, True], repeat=len(memories)):
+        rows = np.array([m for m, is_in in zip(memories, chosen, strict=True) if is_in])
+        candidate = wanted
+        if len(rows):
+            candidate = wanted - rows.T @ np.linalg.lstsq(rows @ rows.T, rows @ wanted)[0]
+        is_allowed = all(candidate @ memory >= -1e-9 for memory in memories)
+        distance = np.linalg.norm(candidate - wanted)
+        if is_allowed and (best is None or distance < np.linalg.norm(best - wanted)):
+            best = candidate
+    assert best is not None
+    return best
+
+
+LOOPS: dict[str, Callable[[], Slopes]] = {
+    "sam": lambda: sam,
+    "adaptive sam": lambda: adaptive_sam,
+    "mldg": lambda: mldg,
+    "mldg of first order": lambda: first_order_mldg,
+    "adversarial": lambda: adversarial,
+    "mean teacher": TeacherLoop,
+    "gem": lambda: gem,
+}
+
+
+def train_by_loop(name: str) -> dict[str, Tensor]:
+    """Train an epoch by the loop in plain torch: a step is one batch."""
+    network = make_network(plain=True)
+    slopes_in = LOOPS[name]()
+    for number, window in enumerate(TrainingPlan(SIZE, 6, 2).windows(1)):
+        chosen = torch.from_numpy(window.utterances)
+        weights = dict(network.named_parameters())
+        slopes = slopes_in(network, weights, number, window.start / SIZE, chosen)
+        with torch.no_grad():
+            for key, value in weights.items():
+                value -= RATE * slopes[key]
+    return network.state_dict()
+
+
+SHARDED = {"sam": "Sam", "gem": "GemByAttack", "plain": "plain"}
+GemByAttack = with_settings(load("my_gem").GEM, column="attack")
+
+
+def divided_case(name: str) -> dict[str, object]:
+    kind = SHARDED[name]
+    path = kind if kind == "plain" else f"{__name__}.{kind}"
+    return {"network.optimizer_step_interval": 2, "network.training_step": path}
+
+
+def work_of(world: World) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for name in CASES:
+        after_one = train(name, world, plain=False, epochs=1)
+        start = [after_one if world.is_main else None]
+        if world.size > 1:
+            dist.broadcast_object_list(start)
+        results[name] = {
+            "plain": train(name, world, plain=True, epochs=1),
+            "whole": train(name, world, plain=False, epochs=2),
+            "resumed": train(name, world, plain=False, epochs=2, start=start[0]),
+        }
+    if world.size == 2:
+        results["divided"] = {
+            name: train_divided(divided_case(name), world, sharded=True, epochs=1)
+            for name in SHARDED
+        }
+    return results
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    return work_of(World())
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory) -> dict[int, dict[str, Any]]:
+    return compute_in_worlds(work_of, tmp_path_factory.mktemp("steps"))
+
+
+def check_against_loop(learnt: dict[str, Tensor], name: str) -> None:
+    expected = train_by_loop(name)
+    for key, value in expected.items():
+        torch.testing.assert_close(learnt[key], value, rtol=1e-6, atol=1e-6, check_stride=False)
+    start = make_network(plain=True).state_dict()
+    assert not torch.equal(learnt["hidden.weight"], start["hidden.weight"])
+
+
+def check_resumed(result: dict[str, Any], name: str) -> None:
+    whole, resumed = result["whole"], result["resumed"]
+    for key in ("model_state_dict", "optimizer_state_dict", "unaveraged_state_dict"):
+        torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
+    if name == "mean teacher":
+        assert whole["training_step"]["class"].endswith("Step")
+        teachers = [part["training_step"]["state"]["teacher"] for part in (resumed, whole)]
+        torch.testing.assert_close(*teachers, rtol=0, atol=0)
+    assert resumed["progress"] == whole["progress"]
+    assert resumed["losses"] == whole["losses"][1:]
+    # Batch norm's statistics see each clip once: three minibatches per epoch.
+    assert int(whole["model_state_dict"]["norm.num_batches_tracked"]) == 6
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_are_those_of_a_loop_in_plain_torch(alone, name: str) -> None:
+    check_against_loop(alone[name]["plain"]["model_state_dict"], name)
+    check_resumed(alone[name], name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("processes", [2, 3])
+def test_steps_are_the_same_on_several_processes(worlds, processes: int, name: str) -> None:
+    result = worlds[processes][name]
+    check_against_loop(result["plain"]["model_state_dict"], name)
+    check_resumed(result, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHARDED)
+def test_a_divided_network_learns_what_a_whole_one_does(worlds, name: str) -> None:
+    alone = train_divided(divided_case(name), World(), epochs=1)
+    assert_close(worlds[2]["divided"][name], alone, name)
+    plain = worlds[2]["divided"]["plain"]["model_state_dict"]
+    weights = worlds[2]["divided"][name]["model_state_dict"]
+    assert (name == "plain") == torch.equal(weights["output.weight"], plain["output.weight"])

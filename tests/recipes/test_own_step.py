@@ -1,0 +1,145 @@
+"""A user's training step, in a file next to the recipe, by documented interfaces alone."""
+
+import pytest
+
+from tests.distributed.test_exactness import assert_equal_runs
+from tests.steps_shown import FILE, PAGE
+
+CONFIG = """
+own < normed
+network.training_step = 'my_teacher.MeanTeacher'
+network.max_epochs = 2
+network.checkpoint_interval_steps = 2
+network.print_interval = 1
+teacher.decay = 0.8
+"""
+
+FAULTY = """
+import torch
+
+from asdf.training.steps import TrainingStep
+
+
+class Forgetful(TrainingStep):
+    taken = 0
+
+    def compute_gradient(self, window):
+        self.taken += 1
+        window.set_gradient((1 / self.taken) * window.gradient())
+
+
+class Idle(TrainingStep):
+    def compute_gradient(self, window):
+        pass
+
+
+class Twice(TrainingStep):
+    def compute_gradient(self, window):
+        window.backward()
+        window.backward()
+
+
+class Wrong(TrainingStep):
+    def compute_gradient(self, window):
+        window.gradeint()
+
+
+class Parts(TrainingStep):
+    divides_window = True
+
+    def compute_gradient(self, window):
+        window.backward(of=window.labels == 2)
+
+
+class Curved(TrainingStep):
+    needs_curvature = True
+
+    def compute_gradient(self, window):
+        window.backward()
+
+
+class Full(TrainingStep):
+    def compute_gradient(self, window):
+        window.backward()
+
+    def state(self):
+        return {"self": self}
+"""
+
+
+@pytest.fixture
+def own(recipe):
+    recipe.add_configs(CONFIG)
+    files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
+    (recipe.folder / "my_teacher.py").write_text(files["my_teacher"])
+    (recipe.folder / "my_steps.py").write_text(FAULTY)
+    return recipe
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kill", "processes"), [("0:5", 1), ("1:5", 2)])
+def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
+    whole = own.run("own", "paths.system_folder=whole", processes=processes)
+    assert whole.status == 0, whole.output
+    killed = ("own", "paths.system_folder=killed")
+    assert own.run(*killed, processes=processes, TEST_KILL=kill).status != 0
+    resumed = own.run(*killed, processes=processes)
+    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    assert_equal_runs(own.system("whole"), own.system("killed"))
+
+
+@pytest.mark.parametrize(
+    ("step", "status", "problem"),
+    [
+        ("my_steps.Forgetfull", 2, "Did you mean 'Forgetful'?"),
+        ("my_steps.Forgetful", 2, "with its saved state training goes on in other steps"),
+        ("my_steps.Idle", 1, "made no pass over the minibatches"),
+        ("my_steps.Twice", 1, "the weights still have the gradient of a pass"),
+        ("my_steps.Wrong", 1, "'StepWindow' object has no attribute 'gradeint' ("),
+        ("my_steps.Parts", 1, "chooses 0 utterances"),
+        ("my_steps.Full", 2, "a checkpoint cannot hold what state() returns"),
+        ("my_steps.Curved computing.compile=True", 2, "set computing.compile = False"),
+        ("my_steps.Parts network.loss=supervised_contrastive", 2, "is of whole steps"),
+        ("plane", 2, "the nearest is 'plain'"),
+    ],
+)
+def test_a_dry_run_refuses_what_does_not_fit(own, capsys, step, status, problem):
+    words = f"network.training_step={step}".split()
+    outcome = own.call(capsys, "own", *words, "--dry-run")
+    assert outcome.status == status and problem in outcome.output, outcome.output
+    assert "Traceback" not in outcome.output and not own.system("normed").exists()
+
+
+def test_a_dry_run_tries_what_fits(own, capsys):
+    outcome = own.call(capsys, "own", "--dry-run")
+    assert outcome.status == 0, outcome.output
+    assert not own.system("normed").exists()
+
+
+NETWORK = """
+import torch
+from torch import nn
+
+from asdf.networks import DetectorNetwork
+
+
+class OnlyScores(DetectorNetwork):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.output = nn.Linear(400, 2)
+
+    def forward(self, waveforms_BT):
+        if self.training:
+            waveforms_BT = waveforms_BT.mixed()
+        embeddings_BE = waveforms_BT[:, :400]
+        return embeddings_BE, self.output(embeddings_BE)
+"""
+
+
+def test_a_dry_run_tries_the_forward_of_training(own, capsys):
+    (own.folder / "only_scores.py").write_text(NETWORK)
+    words = ("network.network_class=only_scores.OnlyScores", "network.training_step=plain")
+    outcome = own.call(capsys, "own", *words, "--dry-run")
+    assert outcome.status == 1, outcome.output
+    assert "'Tensor' object has no attribute 'mixed'" in outcome.output
+    assert "Traceback" not in outcome.output
