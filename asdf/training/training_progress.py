@@ -156,7 +156,10 @@ def _fits(name: str, value: Any, default: Any) -> bool:
     if name == "evaluations":
         return isinstance(value, list)
     if name == "terms":
-        return isinstance(value, dict) and all(_are_sums(sums) for sums in value.values())
+        sums = list(value.values()) if isinstance(value, dict) else [None]
+        lists = [each for each in sums if isinstance(each, list) and len(each) == 4]
+        numbers = [number for each in lists for number in each]
+        return len(lists) == len(sums) and all(isinstance(number, float) for number in numbers)
     if isinstance(default, str):
         return isinstance(value, str)
     if type(default) is int:
@@ -165,11 +168,6 @@ def _fits(name: str, value: Any, default: Any) -> bool:
     if name == "training_loss" and value is None:
         return True
     return isinstance(value, (int, float))
-
-
-def _are_sums(value: Any) -> bool:
-    is_list = isinstance(value, list) and len(value) == 4
-    return is_list and all(isinstance(number, float) for number in value)
 
 
 def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
