@@ -21,6 +21,7 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.maps import FrameMaps
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.traced_sizes import is_traced
 from asdf.networks.views import NetworkSections
 
 CHANNELS = 16
@@ -64,7 +65,7 @@ class MesoNetBackEnd(BackEnd):
         x_BCFN = self._run_block("Incption2", x_BCFN)
         x_BCFN = F.max_pool2d(self.bn1(F.relu(self.conv1(x_BCFN))), 2)
         x_BCFN = F.max_pool2d(self.bn1(F.relu(self.conv2(x_BCFN))), 4)
-        pooled_BP = F.adaptive_avg_pool1d(self.dropout(x_BCFN.flatten(1)), self.pooled)
+        pooled_BP = average_shares(self.dropout(x_BCFN.flatten(1)), self.pooled)
         embeddings_BE = F.leaky_relu(self.fc1(pooled_BP), 0.1)
         return embeddings_BE, in_full_precision(self.fc2, self.dropout(embeddings_BE))
 
@@ -86,6 +87,20 @@ class MesoNetBackEnd(BackEnd):
             ways.append(self.get_submodule(f"{name}_conv{number}_2")(narrow_BCFN))
         normed_BCFN = self.get_submodule(f"{name}_bn")(torch.cat(ways, dim=1))
         return F.max_pool2d(normed_BCFN, 2)
+
+
+def average_shares(x_BV: Tensor, shares: int) -> Tensor:
+    """Return the means of equal shares of each row, as `adaptive_avg_pool1d`: they may overlap."""
+    if not is_traced():
+        return F.adaptive_avg_pool1d(x_BV.unsqueeze(1), shares).squeeze(1)
+    # Of graphs only one length is known to torch's. In float64, as sums are subtracted.
+    values = x_BV.shape[1]
+    numbers_P = torch.arange(shares, device=x_BV.device)
+    starts_P = numbers_P * values // shares
+    ends_P = (numbers_P * values + values + shares - 1) // shares
+    sums_BV = F.pad(x_BV.double().cumsum(dim=1), (1, 0))
+    means_BP = (sums_BV[:, ends_P] - sums_BV[:, starts_P]) / (ends_P - starts_P)
+    return means_BP.to(x_BV.dtype)
 
 
 def _look(channels_in: int, channels_out: int) -> nn.Conv2d:
