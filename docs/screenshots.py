@@ -25,7 +25,7 @@ DOCS = Path(__file__).parent
 PORT = 8790
 # A wide page of a desktop, at one pixel per pixel.
 REPORT_SIZE = (1240, 1400)
-PAGE_SIZE = (760, 1100)
+PAGE_SIZE = (760, 1250)
 PATIENCE_S = 120
 
 

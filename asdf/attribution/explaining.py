@@ -121,6 +121,9 @@ class Explainer:
     def _plain(self) -> Detector:
         """A copy of the detector with the network's own weights, in float32."""
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
+        for network in copy.hearing.scorer.networks:
+            # Of the samples alone: a network that cuts these off is found out.
+            network.requires_grad_(False)
         return copy
 
     def _find_window(self, named: Recording) -> tuple[int, Floats]:

@@ -179,7 +179,8 @@ def _frames(data: bytes, fixed_size: int) -> Iterator[_Frame]:
     """Yield what looks like the header of a frame and has its checksum."""
     numbers = np.frombuffer(data, np.uint8)
     # Of 256 bytes one is the first of a mark: so few are looked at further.
-    marks = np.flatnonzero(numbers[:-1] == _SYNC_BYTES[0])
+    # One so near the end that its number is cut off is none that can be read.
+    marks = np.flatnonzero(numbers[:-_NUMBER] == _SYNC_BYTES[0])
     marks = marks[numbers[marks + 1] & _WITHOUT_VARIABLE == _SYNC_BYTES[1]]
     before = b""
     number = 0

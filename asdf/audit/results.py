@@ -128,11 +128,16 @@ def _lead(audit: Audit) -> str:
 
 
 def _chance_sentence(audit: Audit) -> str:
+    units = "recordings"
+    permuted = "labels permuted"
+    if audit.speakers is not None:
+        units = "speakers"
+        permuted = "speakers permuted as blocks"
     return (
-        f"EER in %, cross-validated by {'recordings' if audit.speakers is None else 'speakers'}; "
+        f"EER in %, cross-validated by {units}; "
         f"scores that know nothing reach {100 * audit.chance.low:.1f} to "
         f"{100 * audit.chance.high:.1f}. A shortcut is below {100 * audit.limit:g}, with p < 0.05 "
-        "for all of them together (speakers permuted as blocks; Holm)."
+        f"for all of them together ({permuted}; Holm)."
     )
 
 
@@ -210,6 +215,8 @@ def _shortcut_section(audit: Audit) -> Section:
         setting = result.feature.settings
         if setting and setting not in settings:
             settings.append(setting)
+    if settings:
+        settings.insert(0, "# Against these shortcuts, in a config:")
     # Those that tell most, shortcuts or not: a reader sees what little difference looks like.
     panels: list[Panel] = []
     for result in audit.results:

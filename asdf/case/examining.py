@@ -21,6 +21,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.scoring.detector import Detector
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.scored import Scored, WindowScore
+from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 _POINTS = 480
 
@@ -73,6 +74,7 @@ class Examined:
         result: Score of the recording, or the reason why it has none.
         windows: Scores of windows that follow its time.
         outline: None where it cannot be decoded.
+        watermarks: What each package that was asked for watermarks says; empty where none was.
     """
 
     name: str
@@ -80,17 +82,20 @@ class Examined:
     result: Scored
     windows: tuple[WindowScore, ...] = ()
     outline: Outline | None = None
+    watermarks: tuple[Watermark, ...] = ()
 
 
 def examine(
     detector: Detector,
     names: list[str],
     window: tuple[float, float],
+    search: WatermarkSearch | None = None,
 ) -> Iterator[Examined]:
     """Yield what is known of each recording, in their order.
 
     Args:
         window: Seconds of a window, and from the start of one to that of the next.
+        search: Packages that are asked for watermarks; None: none.
     """
     for index, name in enumerate(names):
         facts = None
@@ -103,7 +108,8 @@ def examine(
         except (AsdfError, OSError) as error:
             yield Examined(name, facts, Scored(index, Path(name), error=str(error), name=name))
             continue
-        yield Examined(name, facts, result, tuple(windows), outline)
+        marks = () if search is None else tuple(read_marks(search, name))
+        yield Examined(name, facts, result, tuple(windows), outline, marks)
 
 
 def read_facts(path: str) -> FileFacts:

@@ -20,6 +20,7 @@ from asdf.metrics.calibration import Calibration
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Heading, make_heading
 from asdf.scoring.made_by import Provenance, provenance_of
+from asdf.watermarks import WatermarkSearch
 
 _WINDOW_S = 4
 
@@ -80,11 +81,13 @@ def make_case(
     command: str,
     validation: Validation | None = None,
     track: Tracked = iter,
+    search: WatermarkSearch | None = None,
 ) -> Case:
     """Examine recordings and put the case together.
 
     Args:
         track: Function that shows how far it is.
+        search: Packages that are asked for watermarks; None: none.
 
     Raises:
         AsdfError: the network's file is gone.
@@ -98,11 +101,14 @@ def make_case(
         "libsndfile": soundfile.__libsndfile_version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
+    heading = make_heading(detector, detector.source, False)
+    if search is not None:
+        heading = replace(heading, watermarks=search.entry())
     return Case(
         headings,
-        tuple(track(examine(detector, names, window))),
+        tuple(track(examine(detector, names, window, search))),
         detector.source,
-        make_heading(detector, detector.source, False),
+        heading,
         replace(provenance, date=headings.date, options=options),
         software,
         detector.calibration,

@@ -104,6 +104,8 @@ def _recording_section(one: Examined, number: int, case: Case) -> Section:
     if not one.result.error:
         rows = _result_rows(one)
         tables.append(_pairs("Result", rows))
+    if one.watermarks:
+        tables.append(_watermark_table(one, case))
     if one.facts is not None:
         rows = _file_rows(one)
         tables.append(_pairs("File", rows))
@@ -138,9 +140,30 @@ def _result_rows(one: Examined) -> dict[str, str]:
     rows["Threshold"] = ABSENT
     if result.threshold is not None:
         rows["Threshold"] = _number(result.threshold)
+    searched = result.searched
+    if searched is not None and searched.threshold != result.threshold:
+        rows["Threshold of windows"] = _number(searched.threshold)
     rows["Verdict"] = result.verdict or "none"
     rows["Seconds scored"] = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
     return rows
+
+
+def _watermark_table(one: Examined, case: Case) -> PageTable:
+    """Return what each package says, and why others were not asked."""
+    rows = {}
+    for mark in one.watermarks:
+        words = {True: "found", False: "none found", None: f"could not be asked: {mark.error}"}
+        details = [words[mark.found]]
+        if mark.strength is not None:
+            details.append(f"strength {mark.strength:.2f}")
+        if mark.message:
+            details.append(f"message {mark.message}")
+        if mark.start_s is not None and mark.end_s is not None:
+            details.append(f"{mark.start_s:.1f} to {mark.end_s:.1f} s")
+        rows[mark.detector] = ", ".join(details)
+    for name, reason in (case.heading.watermarks or {}).get("not_asked", {}).items():
+        rows[name] = f"not asked: {reason}"
+    return _pairs("Watermarks, apart from the score", rows)
 
 
 def _file_rows(one: Examined) -> dict[str, str]:
@@ -175,7 +198,10 @@ def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
         kind = "LLR"
     end_s = max(window.end_s for window in one.windows)
     window_s, hop_s = case.window
-    scores = _scores_panel(one.windows, case.heading.threshold, kind, end_s)
+    # Marked parts are below the threshold of windows, where they have one of their own.
+    searched = one.result.searched
+    threshold = searched.threshold if searched else case.heading.threshold
+    scores = _scores_panel(one.windows, threshold, kind, end_s)
     yield Figure(
         "windows",
         "Over time",

@@ -11,7 +11,9 @@ from typing import Any
 from asdf.case.examining import Examined
 from asdf.case.making import Case
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.verbal_scale import describe_llr, log10_llr
+from asdf.metrics.verbal_scale import log10_llr
+from asdf.scoring.scored import MIXED, Scored
+from asdf.watermarks import describe_watermarks
 
 _FEW = 100
 # Larger ratios are whole numbers with thousands.
@@ -34,6 +36,12 @@ _ALWAYS = (
 _PANEL_LIMIT = (
     "Detectors that agree are not so many witnesses: those that learnt from the same data err "
     "together. What they say together is the ratio of the panel, which is calibrated as a whole."
+)
+
+_WATERMARK_LIMIT = (
+    "A watermark that was found says that a program which marks what it makes has made or changed "
+    "the recording; packages that look for one err, too. None that was found says nothing: most "
+    "voices have none, and a mark can be removed. It is in no score and in no ratio."
 )
 
 
@@ -68,9 +76,9 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     entry = result.entry()
     score = result.score or 0.0
     # First: what a part says must not be read after a ratio that says the opposite.
-    sentences = _part_sentences(entry)
+    sentences = _part_sentences(result)
     if is_brief:
-        sentences = sentences[:1]
+        sentences = sentences[:1] if result.parts else []
     if result.unlike:
         sentences.append(_sentence(result.remark))
     if not result.judged:
@@ -90,6 +98,9 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
         sentences.append(f"Verdict: {result.verdict}{decision}.")
     if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
+    marks = describe_watermarks(one.watermarks)
+    if marks:
+        sentences.append(f"Apart from the score: {marks}.")
     return sentences
 
 
@@ -98,12 +109,13 @@ def _ratio_sentences(entry: dict[str, Any], llr: float) -> list[str]:
         more, less = "bona fide (H1)", "a spoof (H2)"
     else:
         more, less = "a spoof (H2)", "bona fide (H1)"
-    words = entry.get("llr_words") or describe_llr(llr)
     sentences = [
         f"Such a score is {ratio_text(abs(llr))} times as likely if the recording is {more} than "
-        f"if it is {less}.",
-        f"In the words of the ENFSI guideline of 2015: {words}.",
+        f"if it is {less}."
     ]
+    if "llr_words" in entry:
+        words = entry["llr_words"]
+        sentences.append(f"In the words of the ENFSI guideline of 2015: {words}.")
     interval = entry.get("llr_interval")
     if interval:
         low, high = (f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in interval)
@@ -114,18 +126,23 @@ def _ratio_sentences(entry: dict[str, Any], llr: float) -> list[str]:
     return sentences
 
 
-def _part_sentences(entry: dict[str, Any]) -> list[str]:
-    parts = entry.get("parts") or []
-    times = []
-    for part in parts:
-        times.append(f"{part['start_s']:.1f} to {part['end_s']:.1f} s (lowest {part['score']:.2f})")
-    if not times:
+def _part_sentences(result: Scored) -> list[str]:
+    searched = result.searched
+    if searched is None or not result.judged:
         return []
-    return [
-        f"Parts sound spoofed by themselves: {', '.join(times)}.",
-        "The score and what follows from it are of the whole recording, and do not say that these "
-        "parts are genuine.",
-    ]
+    times = []
+    for part in result.parts:
+        times.append(f"{part.start_s:.1f} to {part.end_s:.1f} s (lowest {part.score:.2f})")
+    sentences = ["No part sounds spoofed by itself."]
+    if times:
+        sentences = [f"Parts sound spoofed by themselves: {', '.join(times)}."]
+    if result.verdict == MIXED:
+        sentences.append(
+            "The score and what follows from it are of the whole recording, and do not say that "
+            "these parts are genuine."
+        )
+    # Each window that is looked at is one more chance of an error.
+    return [*sentences, _sentence(searched.describe())]
 
 
 def ratio_text(llr: float) -> str:
@@ -147,6 +164,8 @@ def limits(case: Case) -> list[str]:
     special += _limits_of_calibration(case.calibration)
     if case.heading.members:
         special.append(_PANEL_LIMIT)
+    if case.heading.watermarks:
+        special.append(_WATERMARK_LIMIT)
     validation = case.validation
     if validation is None:
         special.append(

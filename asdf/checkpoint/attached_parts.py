@@ -130,11 +130,12 @@ def describe_loss(network: nn.Module) -> dict[str, Any] | None:
     loss = loss_of(network)
     if loss is None:
         return None
-    return {
+    entry = {
         "class": LOSS.class_path(loss),
         "dimension": loss.dimension,
         "gives_logits": loss.gives_logits,
     }
+    return {**entry, "values": dict(loss.values)} if loss.values else entry
 
 
 def describe_heads(network: nn.Module) -> dict[str, dict[str, Any]]:
@@ -173,7 +174,9 @@ def add_loss(network: nn.Module, entry: Any, described: DescribedNetwork) -> boo
     class_path = values.get("class")
     dimension = values.get("dimension")
     gives_logits = values.get("gives_logits")
+    columns = values.get("values", {})
     has_texts = isinstance(class_path, str) and isinstance(gives_logits, bool)
+    has_texts = has_texts and isinstance(columns, dict) and all(map(_is_texts, columns.values()))
     # To Python True is an int.
     if not has_texts or type(dimension) is not int or not 0 <= dimension <= MAX_LAYER_WIDTH:
         raise AsdfError(
@@ -183,10 +186,14 @@ def add_loss(network: nn.Module, entry: Any, described: DescribedNetwork) -> boo
         return False
 
     def make(kind: type[ScoringLoss]) -> ScoringLoss:
-        return kind(described.settings, dimension)
+        return kind.of_values(described.settings, dimension, columns)
 
     attach_loss(network, LOSS.build(str(class_path), make, described))
     return True
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def add_heads(network: nn.Module, entries: Mapping[str, Any], described: DescribedNetwork) -> None:

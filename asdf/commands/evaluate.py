@@ -249,7 +249,7 @@ def _read_scores(
             are_decisions=args.decisions,
             both_classes=False,
         )
-        found = Judged(scores, threshold_of(args, index, scores))
+        found = Judged(scores, threshold_of(args, index, scores, system.path))
         if args.calibration:
             found = calibrate_file(args, found, system.path)
         judged.append(found)

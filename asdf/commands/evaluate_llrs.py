@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import Judged
 from asdf.errors import AsdfError, UsageError
@@ -66,7 +68,14 @@ def calibrate_file(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
     if threshold and args.threshold is None:
         value = float(calibration.llr(threshold.value))
         threshold = replace(threshold, value=value)
-    return Judged(Scores.of(scores, calibration.llr(scores.scores)), threshold)
+    llrs = calibration.llr(scores.scores)
+    bounded = int(np.count_nonzero(llrs != calibration.unbounded_llr(scores.scores)))
+    if bounded:
+        show_error(
+            f"{bounded:,} of {len(scores):,} likelihood ratios are at the bounds of what the "
+            "calibration's set supports: equal, as it can tell no more"
+        )
+    return Judged(Scores.of(scores, llrs), threshold)
 
 
 def draw_llrs(args: EvaluateOptions, summaries: Sequence[Summary]) -> list[str]:

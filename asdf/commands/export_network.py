@@ -12,6 +12,7 @@
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
     python -m asdf export net.pt --format torchscript net.ts --samples 48000  # of 3 s
     python -m asdf export net.pt --format executorch net.pte         # for telephones
+    python -m asdf export net.pt --format litert net.tflite          # the same, for LiteRT
     python -m asdf export net.pt --format triton repository/           # Triton and KServe
     python -m asdf export net.pt --format safetensors net.safetensors  # ASDF loads it as well
     python -m asdf export net.pt --format hub folder/                # for Hugging Face's uploader
@@ -22,8 +23,8 @@ ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embedd
 (spoof, bona fide); calibration is not in them. ONNX takes any length, where the network's graph
 gives its numbers at all lengths that are checked; TorchScript, and ONNX with --samples, take
 exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages onnx
-and onnxruntime. An ExecuTorch program takes one recording of --samples samples, (1, samples); it
-needs the package executorch, whose runtime it is compared in.
+and onnxruntime. A program of ExecuTorch or LiteRT takes one recording of --samples samples,
+(1, samples); it needs the extra of that name, in whose runtime it is compared.
 
 A folder of transformers_classifier is what transformers' audio classifiers are, and what `import`
 reads of them: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
@@ -80,13 +81,14 @@ FORMATS = (
     "onnx",
     "torchscript",
     "executorch",
+    "litert",
     "triton",
     "safetensors",
     "hub",
     "transformers",
     "web",
 )
-GRAPHS = ("onnx", "torchscript", "executorch", "triton")
+GRAPHS = ("onnx", "torchscript", "executorch", "litert", "triton")
 QUANTISED = ("onnx", "triton", "web")
 
 
@@ -104,7 +106,8 @@ class ExportOptions(WeightsOptions):
         needed=True,
     )
     samples: int | None = option(
-        f"{', '.join(GRAPHS)}: the only length (torchscript and executorch: 64600; others: any)",
+        f"{', '.join(GRAPHS)}: the only length (torchscript, executorch, litert: 64600; others: "
+        "any)",
         "N",
     )
     int8: bool = flag("onnx, triton, web: quantise the weights of large linear layers")
@@ -294,12 +297,17 @@ def _write_rawnet2(args: ExportOptions, network: nn.Module, file: NetworkFile) -
 
 
 def _write_graph(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import samples_for, write_executorch, write_onnx, write_torchscript
+    from asdf import interchange
 
     if args.format == "onnx":
-        return write_onnx(network, args.out, args.samples, args.int8)
-    write = write_executorch if args.format == "executorch" else write_torchscript
-    return write(network, args.out, samples_for(network, args.samples))
+        return interchange.write_onnx(network, args.out, args.samples, args.int8)
+    writers = {
+        "torchscript": interchange.write_torchscript,
+        "executorch": interchange.write_executorch,
+        "litert": interchange.write_litert,
+    }
+    samples = interchange.samples_for(network, args.samples)
+    return writers[args.format](network, args.out, samples)
 
 
 def _write_triton(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
@@ -411,6 +419,7 @@ _WRITERS: dict[str, Callable[[ExportOptions, nn.Module, NetworkFile], str]] = {
     "onnx": _write_graph,
     "torchscript": _write_graph,
     "executorch": _write_graph,
+    "litert": _write_graph,
     "triton": _write_triton,
     "safetensors": _write_safetensors,
     "hub": _write_hub,

@@ -16,8 +16,10 @@ from asdf.commands.options import argument, flag, option
 from asdf.commands.outputs import input_name
 from asdf.commands.threshold_sources import (
     LabelFile,
+    is_one_network,
     threshold_of_network,
     threshold_of_set,
+    warn_of_other_network,
 )
 from asdf.errors import UsageError
 from asdf.metrics.decisions import Threshold
@@ -74,14 +76,16 @@ class ThresholdOptions(ProtocolOptions):
         one_of="threshold",
     )
     threshold_from: tuple[str, ...] = option(
-        "decide where these scores of another set say; once per system, in their order",
+        "decide where these scores of another set say; once per system, in their order, or once "
+        "for sets that one network scored",
         metavar="DEV",
         default=(),
         repeated=True,
         one_of="threshold",
     )
     threshold_of: tuple[str, ...] = option(
-        "decide as this calibrated network does; once per system, in their order",
+        "decide as this calibrated network does; once per system, in their order, or once for sets "
+        "that one network scored",
         metavar="NETWORK",
         default=(),
         repeated=True,
@@ -288,20 +292,26 @@ def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
         raise UsageError("--decisions have no labels: give the protocol of the set, --protocol P.")
     for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
         if named and len(named) != len(systems):
+            if len(named) == 1 and is_one_network([system.path for system in systems]):
+                continue
             raise UsageError(
                 f"--threshold-{name} is given {len(named)} times for {len(systems)} "
                 "systems: scores of different systems have different thresholds, so name one for "
-                "each, in the order of the systems."
+                "each, in the order of the systems. (Score files that `score --scores` wrote say "
+                "which network made them; sets of one network need one threshold.)"
             )
 
 
-def threshold_of(args: ThresholdOptions, index: int, scores: Scores) -> Threshold | None:
+def threshold_of(
+    args: ThresholdOptions, index: int, scores: Scores, path: Path
+) -> Threshold | None:
     """Return the threshold of a system; None where none is requested.
 
     Args:
         index: Index of the system among those of the command line.
         scores: Scores that are judged. A warning is shown where the threshold comes from trials of
-            them.
+            them, or from another network.
+        path: Path of their file.
 
     Raises:
         AsdfError: a file cannot be read, or the network is not calibrated.
@@ -311,9 +321,15 @@ def threshold_of(args: ThresholdOptions, index: int, scores: Scores) -> Threshol
     if args.threshold is not None:
         return Threshold(args.threshold, "as stated")
     if args.threshold_of:
-        return threshold_of_network(args.threshold_of[index])
+        return threshold_of_network(_choose(args.threshold_of, index))
     if args.threshold_from:
         labels = LabelFile(args.threshold_protocol, args.threshold_subset)
-        path = Path(args.threshold_from[index])
-        return threshold_of_set(path, labels, args.threshold_by or "eer", scores)
+        other = Path(_choose(args.threshold_from, index))
+        warn_of_other_network(other, path)
+        return threshold_of_set(other, labels, args.threshold_by or "eer", scores)
     return None
+
+
+def _choose(named: Sequence[str], index: int) -> str:
+    """Return the source of a system's threshold; one is that of all."""
+    return named[0] if len(named) == 1 else named[index]

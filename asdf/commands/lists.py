@@ -13,7 +13,7 @@ share of both classes and of every attack. A table is a csv, or one with TABs or
 any header.
 
 train_list.txt, dev_list.txt and eval_list.txt are written next to the recordings, with all columns
-that are known, and paths relative to themselves. Runs name them, as any folder with such folders:
+that are known, and paths relative to themselves. Runs name them, as they name folders of splits:
 recipe.training_sets = ('folder:DATA:train',), or mini-train with paths.database_folder=DATA.
 """
 

@@ -9,6 +9,7 @@
     python -m asdf score network.pt call.mp3 --why call               # what the score rests on
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
+    python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # of one class
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
 Without a network it is `small`, the detector that comes with ASDF and needs no download. It is
@@ -177,15 +178,19 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
     """Return the recordings that are to be scored.
 
     Raises:
-        UsageError: as `find_recordings`; a score file is to be written, and they have no labels.
+        UsageError: as `find_recordings`; a score file is to be written, and they have no labels,
+            or a list contradicts --label.
     """
     from asdf.commands.score_recordings import find_recordings
 
     recordings = find_recordings(names, args.folder)
+    if args.label is not None:
+        recordings.set_label(int(args.label == "bona-fide"))
     if args.scores and not recordings.are_labelled:
         raise UsageError(
             "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per "
-            "line."
+            "line, as `python -m asdf lists FOLDER` writes them of real/ and fake/; or say --label "
+            "bona-fide or --label spoof where all are of one class."
         )
     return recordings
 

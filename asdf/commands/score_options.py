@@ -85,7 +85,14 @@ class ScoreOptions(DetectorOptions):
     )
     csv: Path | None = option("write a table; -: to standard output", "OUT")
     json: Path | None = option("write the same as JSON; -: to standard output", "OUT")
-    scores: Path | None = option("write a score file of lists that have labels", "OUT")
+    scores: Path | None = option(
+        "write a score file of lists that have labels, or of what --label is of", "OUT"
+    )
+    label: str | None = option(
+        "class of all that is named, as of a folder of genuine calls alone: trial scores, and "
+        "labels for --scores",
+        choices=("bona-fide", "spoof"),
+    )
     trial: bool = flag(
         "trial scores, of as much as the network's protocol hears, also without labels"
     )
@@ -153,6 +160,7 @@ def check_speaker_options(args: ScoreOptions) -> None:
     others = {
         "--scores": args.scores,
         "--trial": args.trial or None,
+        "--label": args.label,
         "--window": args.window,
         "--segments": args.segments,
         "--why": args.why,

@@ -60,6 +60,21 @@ class Recordings(Sequence[Recording]):
         self._names.append(recording.name)
         self._labels.append(-1 if recording.label is None else recording.label)
 
+    def set_label(self, label: int) -> None:
+        """Say that all are of one class; those of no list get their paths as names.
+
+        Raises:
+            UsageError: a list says that one is of the other class.
+        """
+        for index, known in enumerate(self._labels):
+            if known not in (-1, label):
+                raise UsageError(
+                    f"--label is of all recordings, and a list says that {self.paths[index]} is of "
+                    "the other class. Leave --label out, or name the list by itself."
+                )
+            self._labels[index] = label
+            self._names[index] = self._names[index] or self.paths[index]
+
     def __len__(self) -> int:
         return len(self.paths)
 

@@ -15,7 +15,7 @@ from textwrap import indent
 from typing import IO, Any
 
 from asdf.commands.score_pictures import svg_plot
-from asdf.metrics.verbal_scale import describe_llr, log10_llr
+from asdf.metrics.verbal_scale import log10_llr
 from asdf.runs.files import write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
@@ -235,7 +235,7 @@ def _llr_cells(result: Scored) -> list[str]:
     if result.llr_interval is not None:
         ends = list(map(_cell, result.llr_interval))
     unbounded = _cell(result.unbounded_llr)
-    return [_cell(log10_llr(result.llr)), *ends, unbounded, describe_llr(result.llr)]
+    return [_cell(log10_llr(result.llr)), *ends, unbounded, result.llr_words]
 
 
 def _agreement_cells(result: Scored, members: int) -> list[str]:

@@ -13,7 +13,7 @@ from asdf.commands.score_pictures import clock, text_plot
 from asdf.commands.score_result_files import Line
 from asdf.commands.score_terminal import TerminalLines
 from asdf.metrics.llr_intervals import INTERVAL_LEVEL
-from asdf.metrics.verbal_scale import describe_llr, log10_llr
+from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
 from asdf.watermarks import describe_watermarks
@@ -107,13 +107,13 @@ class Screen:
 def _describe_strength(line: Line) -> str:
     """Return an LLR in words, with log10 and its interval; '' where it says nothing."""
     result = line.result
-    if result.llr is None or not result.judged or result.unlike:
+    if result.llr is None or not result.llr_words:
         return ""
     interval = ""
     if result.llr_interval is not None:
         low, high = result.llr_interval
         interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
-    return f"{describe_llr(result.llr)} (log10 {log10_llr(result.llr):.2f}{interval})"
+    return f"{result.llr_words} (log10 {log10_llr(result.llr):.2f}{interval})"
 
 
 def _describe_source(line: Line) -> str:
@@ -132,7 +132,11 @@ def _describe_parts(line: Line) -> str:
         span = f"{clock(part.start_s)}-{clock(part.end_s)}"
         spans.append(f"{span} (lowest {part.score:.4f})")
     noun = "part sounds" if len(parts) == 1 else "parts sound"
-    return f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
+    text = f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
+    searched = line.result.searched
+    if searched is None or searched.false_alarms is None:
+        return text
+    return f"{text}; {searched.false_alarms.describe()}"
 
 
 def _describe_lowest(line: Line) -> str:

@@ -79,7 +79,7 @@ class WhyOutputs:
             write_text(self.json, json.dumps(content, indent=1) + "\n")
             # Last: until then it is the only copy.
             journal.remove()
-        show(f"{self.json} is written, and {len(entries)} pictures", sys.stderr)
+        show(f"{self.json} is written; pictures: {len(entries)}", sys.stderr)
         return failed
 
     def _add(

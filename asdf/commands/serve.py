@@ -6,6 +6,7 @@
     curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # over time, too
     python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
     python -m asdf serve network.pt --audit verdicts.jsonl               # a record of each verdict
+    python -m asdf serve network.pt --watermarks                         # searches for them, too
 
 Requests that come together share forward passes of the network. Recordings are in memory only as
 long as they are scored: nothing of them is written to a disk or a log. With --audit, their digests
@@ -66,6 +67,10 @@ class ServeOptions(DetectorOptions):
         "FILE",
         check=check_file,
     )
+    watermarks: bool = flag(
+        "offer to search for watermarks too, by those of audioseal, perth and silentcipher that "
+        "are installed; they are reported apart from the score, to who asks (?watermarks=true)"
+    )
     max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")
     max_seconds: float = _limit("max_seconds", "seconds of a recording")
     queue: int = _limit("queue", "recordings in memory together; more are refused with 503")
@@ -120,8 +125,13 @@ def main(arguments: list[str]) -> int:
     check_installed()
     args.limits.check()
     from asdf.commands.score import open_detector
+    from asdf.watermarks import open_search
 
     detector = open_detector(args)
+    watermarks = None
+    if args.watermarks:
+        watermarks = open_search(args.device)
+        show(watermarks.describe(), sys.stderr)
     address = Address(
         args.host,
         args.port,
@@ -138,5 +148,5 @@ def main(arguments: list[str]) -> int:
             f"recordings take up to {args.limits.memory_mb:,.0f} MB of memory together", sys.stderr
         )
 
-    serve(detector, args.network, address, args.limits, announce, args.audit)
+    serve(detector, args.network, address, args.limits, announce, args.audit, watermarks)
     return 0

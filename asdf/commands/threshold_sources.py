@@ -5,6 +5,7 @@ Invariant: a threshold never comes from the trials that are judged without a war
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +68,32 @@ def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -
         )
     value = choose_threshold(DetCurve.of_scores(scores), rule)
     return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
+
+
+def is_one_network(paths: Sequence[Path]) -> bool:
+    """Return whether score files state that one network made all of them."""
+    networks = {_network_of(path) for path in paths}
+    return len(networks) == 1 and None not in networks
+
+
+def warn_of_other_network(source: Path, judged: Path) -> None:
+    """Show a warning where a threshold comes from another network's scores than those judged."""
+    theirs, ours = _network_of(source), _network_of(judged)
+    if theirs is not None and ours is not None and theirs != ours:
+        show_error(
+            f"warning: the threshold comes from {input_name(source)}, whose scores are of another "
+            f"network file (SHA-256 {theirs[:12]}...) than those of {input_name(judged)} "
+            f"({ours[:12]}...). Unless one is a calibrated copy of the other, score both sets with "
+            "one network: a threshold is that of its scores alone."
+        )
+
+
+def _network_of(path: Path) -> str | None:
+    """Return the digest of the network that made a score file; None where it is not known."""
+    from asdf.trials.scored_files import read_how_scored
+
+    stated = read_how_scored(path)
+    return None if stated is None else stated.network
 
 
 def threshold_of_network(name: str) -> Threshold:

@@ -34,6 +34,7 @@ def _find_corpora() -> dict[str, KnownCorpus]:
 
 
 KNOWN = _find_corpora()
+_SHOWN = 5
 
 ALIASES = {
     "asvspoof19": "asvspoof19:train",
@@ -98,8 +99,13 @@ def choose(name: str) -> Chosen:
     # Aliases first: to recipes of the original, `asvspoof19` and `for` are the training sets.
     key, _, subset = ALIASES.get(name, name).partition(":")
     if key not in KNOWN:
-        near = get_close_matches(name, known_names(), n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(KNOWN)}."
+        # As papers write it, 'AT-ADD': a corpus of several tracks is found by its beginning.
+        wanted = name.lower()
+        near = [known for known in KNOWN if known.startswith(wanted)]
+        near = near or get_close_matches(wanted, known_names(), n=1)
+        hint = f"There are {', '.join(KNOWN)}."
+        if near:
+            hint = f"Did you mean {' or '.join(map(repr, near[:_SHOWN]))}?"
         raise UsageError(f"there is no corpus {name!r}. {hint}")
     corpus = KNOWN[key]
     if corpus.subsets and subset not in corpus.subsets:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from asdf.interchange.importing import Imported, import_detector, load_detector_weights
     from asdf.interchange.initial_network import build_on_network
+    from asdf.interchange.litert_programs import write_litert
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.named_networks import (
         describe_source,

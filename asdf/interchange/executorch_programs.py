@@ -17,7 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.interchange.exported_graphs import Forward, compare, export_error, noise
+from asdf.interchange.exported_graphs import (
+    Forward,
+    compare,
+    describe_program,
+    export_error,
+    noise,
+)
 from asdf.runs.files import atomic_write
 
 
@@ -52,10 +58,7 @@ def write_executorch(network: nn.Module, path: Path, samples: int) -> str:
     checked = compare(network, [(1, samples)], _runner(content))
     with atomic_write(path, "wb") as file:
         file.write(content)
-    return (
-        f"takes a waveform (1, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
-        f"fide)\n{checked}"
-    )
+    return describe_program(samples, checked)
 
 
 def _lower(network: nn.Module, samples: int) -> bytes:

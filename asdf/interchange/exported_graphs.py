@@ -194,6 +194,14 @@ def describe_input(samples: int | None) -> str:
     )
 
 
+def describe_program(samples: int, checked: str) -> str:
+    """Return what a program for small machines takes and gives, and what was checked, in words."""
+    return (
+        f"takes a waveform (1, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
+        f"fide)\n{checked}"
+    )
+
+
 def export_error(network: nn.Module, layout: str, error: Exception) -> GraphError:
     """Return the message of a failed export."""
     return GraphError(

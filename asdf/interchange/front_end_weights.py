@@ -22,6 +22,7 @@ from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
 from asdf.interchange.beats_weights import is_beats
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
+from asdf.interchange.dasheng_weights import is_dasheng
 from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.runs.log import LOG
@@ -200,6 +201,11 @@ def _front_end_layers(
         raise AsdfError(
             f"weights file {path} holds BEATs, which is no network of the wav2vec 2.0 family. Set "
             "front_end.front_end_class = 'beats'."
+        )
+    if is_dasheng(state):
+        raise AsdfError(
+            f"weights file {path} holds Dasheng, which is no network of the wav2vec 2.0 family. "
+            "Set front_end.front_end_class = 'dasheng'."
         )
     if len(prefixes) != 1:
         content = f"layers {first_names(list(state))}"

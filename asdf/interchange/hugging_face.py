@@ -129,7 +129,9 @@ def read_architecture(folder: Path) -> Architecture:
     config = read_json(path)
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
-        advice = " Set front_end.front_end_class = 'eat'." if kind == "eat" else ""
+        advice = ""
+        if kind in ("eat", "dasheng"):
+            advice = f" Set front_end.front_end_class = {kind!r}."
         raise AsdfError(
             f"{path} is of the model type {kind!r}; a front end is one of "
             f"{', '.join(MODEL_TYPES)}.{advice}"

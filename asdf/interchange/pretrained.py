@@ -8,7 +8,7 @@ may be theirs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from asdf.checkpoint.fitting import load_layers
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
 from asdf.interchange.beats_weights import fill_from_beats
+from asdf.interchange.dasheng_weights import dasheng_architecture, fill_from_dasheng
 from asdf.interchange.eat_weights import eat_architecture, fill_from_eat
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
@@ -32,6 +33,7 @@ from asdf.interchange.transformers_weights import fill_from_folder, read_archite
 from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.beats import BEATsFrontEnd
+from asdf.networks.front_ends.dasheng import DashengFrontEnd
 from asdf.networks.front_ends.eat import EATFrontEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
@@ -42,6 +44,11 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
 _UNKNOWN = object()
+# Front ends whose weights state their sizes, with what reads these.
+_STATED: dict[type[FrontEnd], Callable[[str], str]] = {
+    EATFrontEnd: eat_architecture,
+    DashengFrontEnd: dasheng_architecture,
+}
 
 
 def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Module:
@@ -113,6 +120,8 @@ def load_pretrained(
             fill_from_beats(module, source)
         elif isinstance(module, EATFrontEnd):
             fill_from_eat(module, source)
+        elif isinstance(module, DashengFrontEnd):
+            fill_from_dasheng(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
             module.load_weights(fetch_weights(source))
         else:
@@ -157,8 +166,9 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     source = pin_weights(settings.weights)
     if issubclass(kind, Wav2Vec2FrontEnd):
         return _read(settings, source)
-    if issubclass(kind, EATFrontEnd):
-        return _Start(eat_architecture(source), source, {})
+    for stated, read_architecture in _STATED.items():
+        if issubclass(kind, stated):
+            return _Start(read_architecture(source), source, {})
     return replace(unread, source=source)
 
 

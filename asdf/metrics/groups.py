@@ -319,9 +319,9 @@ def _compare(
     groups = []
     for index in range(len(trials.names)):
         groups.append(_group(trials, index, measured, drawn, permuted, threshold, counts))
-    fewest = None if counts is None else max(2, min(counts[best], counts[worst]))
+    fewest = None if counts is None else min(counts[best], counts[worst])
     ends = np.array([measured[0, best], measured[0, worst]])
-    gap = difference_interval(ends, drawn[:, 0][:, [best, worst]].T, groups=fewest)
+    gap = _difference(ends, drawn[:, 0][:, [best, worst]].T, fewest)
     largest = permuted[:, 0].max(axis=1) - permuted[:, 0].min(axis=1)
     among = "trials"
     if trials.has_speakers:
@@ -349,25 +349,40 @@ def _group(
 ) -> Group:
     chosen = trials.scores.select(np.flatnonzero(trials.group == index))
     count = None if speakers is None else speakers[index]
-    fewest = None if count is None else max(2, count)
     bona_fide = chosen.bona_fide
     spoof = chosen.spoof
     fewer = min(bona_fide.size, spoof.size)
     eer = float(measured[0, index])
     # Rest first: the difference is the group's EER minus that of the rest.
     ends = measured[::-1, index]
-    difference = difference_interval(ends, drawn[:, ::-1, index].T, groups=fewest)
+    compared = count
+    if speakers is not None and sum(speakers) - speakers[index] == 1:
+        compared = 1
+    difference = _difference(ends, drawn[:, ::-1, index].T, compared)
+    own = Interval(eer, 0.0, 1.0, groups=1)
+    if count != 1:
+        own = rate_interval(eer, drawn[:, 0, index], trials=fewer, groups=count)
     differences = np.abs(permuted[:, 0, index] - permuted[:, 1, index])
     return Group(
         value=trials.names[index],
         bona_fide=bona_fide.size,
         spoof=spoof.size,
-        eer=rate_interval(eer, drawn[:, 0, index], trials=fewer, groups=fewest),
+        eer=own,
         difference=replace(difference, p_value=_share(differences, abs(difference.value))),
         miss=float(np.mean(bona_fide < threshold)),
         false_alarm=float(np.mean(spoof >= threshold)),
         speakers=count,
     )
+
+
+def _difference(ends: Floats, drawn: Floats, speakers: int | None) -> Interval:
+    """Return a difference of two EERs, with its interval over so many speakers.
+
+    One speaker says nothing of others: any rate is possible.
+    """
+    if speakers == 1:
+        return Interval(float(ends[1] - ends[0]), -1.0, 1.0, groups=1)
+    return difference_interval(ends, drawn, groups=speakers)
 
 
 def _share(

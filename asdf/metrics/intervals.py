@@ -80,7 +80,8 @@ class Interval:
         """Return 'speakers', or '6 speakers only' where so few say little of others."""
         if self.groups is None or self.groups >= FEW_GROUPS:
             return what
-        return f"{self.groups} {what} only"
+        noun = what.removesuffix("s") if self.groups == 1 else what
+        return f"{self.groups} {noun} only"
 
 
 def read_intervals(record: Mapping[str, Any]) -> dict[str, Interval]:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from asdf.networks.composed import ComposedDetector
     from asdf.networks.front_ends.beats import BEATsFrontEnd
     from asdf.networks.front_ends.constant_q import CQCCFrontEnd, CQTFrontEnd
+    from asdf.networks.front_ends.dasheng import DashengFrontEnd
     from asdf.networks.front_ends.decibel_cepstra import (
         DecibelLFCCFrontEnd,
         DecibelMFCCFrontEnd,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
@@ -20,7 +21,13 @@ from asdf.networks.back_ends.back_end import BackEnd, Takes
 from asdf.networks.frame_head import make_frame_head
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
-from asdf.networks.interface import DetectorNetwork, Outputs, cut_or_repeat, repeat_short
+from asdf.networks.interface import (
+    DetectorNetwork,
+    Outputs,
+    as_outputs,
+    cut_or_repeat,
+    repeat_short,
+)
 from asdf.networks.views import NetworkSections
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
@@ -71,6 +78,8 @@ class SSLDetector(DetectorNetwork):
         self.frame_hop = self.frame_head.hop if self.frame_head else None
         # Set by `asdf.networks.tuning.tuned`.
         self.feature_adapter: nn.Module | None = None
+        # Set by a training whose terms need the features.
+        self.gives_features = False
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 
     @abstractmethod
@@ -114,17 +123,24 @@ class SSLDetector(DetectorNetwork):
         """Compute the rest of `forward`, from what `front_end_features` returns.
 
         Returns:
-            Embeddings (batch, anything) and logits (batch, 2); `Outputs` with a frame-level head.
+            Embeddings (batch, anything) and logits (batch, 2); `Outputs` with a frame-level head,
+            and in a training that needs them with `features`.
         """
+        whole = features
         if self.front_end.layer_sum is not None:
             features = self.front_end.layer_sum(features)
         if self.feature_adapter is not None:
             features = self.feature_adapter(features)
+        outputs: Any
         if self.frame_head is None:
-            outputs: tuple[Tensor, Tensor] = self.back_end(features)
-            return outputs
-        embeddings_BE, logits_B2, frames_BFC = self.back_end.with_frames(features)
-        return Outputs(embeddings_BE, logits_B2, {"frames": self.frame_head(frames_BFC)})
+            outputs = self.back_end(features)
+        else:
+            embeddings_BE, logits_B2, frames_BFC = self.back_end.with_frames(features)
+            outputs = Outputs(embeddings_BE, logits_B2, {"frames": self.frame_head(frames_BFC)})
+        if self.gives_features and self.training:
+            given = whole if isinstance(whole, Tensor) else torch.stack(whole, dim=1)
+            return as_outputs(outputs).with_extra("features", given)
+        return outputs
 
     @property
     def feature_kind(self) -> Takes:

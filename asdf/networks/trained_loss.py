@@ -9,8 +9,11 @@ Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide).
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
@@ -18,6 +21,7 @@ from asdf.networks.attached import TRAINED_LOSS, Attached, attach, part_of
 from asdf.networks.interface import Outputs
 
 PREFIX = f"{TRAINED_LOSS}."
+AnyLoss = TypeVar("AnyLoss", bound="ScoringLoss")
 
 
 class ScoringLoss(Attached):
@@ -26,9 +30,11 @@ class ScoringLoss(Attached):
     Attributes:
         dimension: numbers in an embedding; 0 where the loss needs none.
         gives_likelihood_ratios: whether the difference of its logits is a log-likelihood ratio.
+        values: Values of the columns of the training list that it was built for, sorted, by name.
     """
 
     gives_likelihood_ratios: ClassVar[bool] = False
+    values: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def __init__(self, settings: object, dimension: int) -> None:
         super().__init__()
@@ -51,6 +57,27 @@ class ScoringLoss(Attached):
         if isinstance(outputs, Outputs):
             return replace(outputs, logits_B2=scored_B2)
         return embeddings_BE, scored_B2
+
+    @classmethod
+    def of_values(
+        cls: type[AnyLoss],
+        settings: Any,
+        dimension: int,
+        values: Mapping[str, Sequence[str]],
+    ) -> AnyLoss:
+        """Return a loss for these values of columns, which a constructor gets that asks for them.
+
+        Args:
+            settings, dimension: as of the constructor.
+            values: Values of the columns of the training list, sorted, by name.
+        """
+        if "values" not in inspect.signature(cls).parameters:
+            return cls(settings, dimension)
+        # Only users' constructors have the third argument.
+        build: Any = cls
+        loss: AnyLoss = build(settings, dimension, values)
+        loss.values = {name: list(known) for name, known in values.items()}
+        return loss
 
     @property
     def gives_logits(self) -> bool:

@@ -26,6 +26,7 @@ class TrainingCourse:
         eers: set -> the course of the EER on it, in %.
         losses: set -> the course of the training's loss on it.
         chosen: the epochs after which the networks were written whose results are shown.
+        terms: name -> the course of a further term of the loss in training.
     """
 
     name: str
@@ -35,6 +36,7 @@ class TrainingCourse:
     eers: dict[str, list[float]]
     chosen: list[float] = field(default_factory=list)
     losses: dict[str, list[float]] = field(default_factory=dict)
+    terms: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -59,6 +61,9 @@ def training_course(
     for evaluation in evaluations:
         if str(evaluation.network) in shown_networks and is_finite_number(evaluation.epoch):
             chosen.append(evaluation.epoch)
+    terms = {}
+    for term in dict.fromkeys(name for record in records for name in _terms_of(record)):
+        terms[term] = thinned(*_step_values(records, term, _terms_of))
     return TrainingCourse(
         name=name,
         loss=thinned(epochs, losses),
@@ -68,6 +73,7 @@ def training_course(
         eers=_set_courses(evaluations, lambda known: known.eers, lambda eer: round(100 * eer, 6)),
         losses=_set_courses(evaluations, lambda known: known.losses, float),
         chosen=chosen,
+        terms={name: points for name, points in terms.items() if points},
     )
 
 
@@ -76,16 +82,27 @@ def is_finite_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and abs(value) < float("inf")
 
 
-def _step_values(records: Iterable[Record], name: str) -> tuple[list[float], list[float]]:
+def _terms_of(record: Record) -> Record:
+    """Return the values of the terms in a record of a step, by name."""
+    terms = record.get("terms")
+    return terms if record.get("kind") == "step" and isinstance(terms, dict) else {}
+
+
+def _step_values(
+    records: Iterable[Record], name: str, part: Callable[[Record], Record] = dict
+) -> tuple[list[float], list[float]]:
     """Return the epochs and values of the training steps whose values are finite.
 
     A loss that diverged is not.
+
+    Args:
+        part: Function that returns the part of a record that has the value.
     """
     epochs: list[float] = []
     values: list[float] = []
     for record in records:
         epoch = record.get("epoch")
-        value = record.get(name)
+        value = part(record).get(name)
         if record.get("kind") != "step":
             continue
         if is_finite_number(epoch) and is_finite_number(value):

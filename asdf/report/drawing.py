@@ -261,6 +261,9 @@ def training_figure(gathered: Gathered) -> Figure:
         on_set = set_lines(courses, name, "losses", hidden)
         title = f"Loss (marked: on {name})" if on_set else "Loss"
         panels.append(course_panel([*loss_lines(courses, hidden), *on_set], title, "Loss", choice))
+    for name in dict.fromkeys(name for course in courses for name in course.terms):
+        lines = term_lines(courses, name, hidden)
+        panels.append(course_panel(lines, f"Term {name} of the loss", name))
     panels.append(course_panel(rate_lines(courses, hidden), "Learning rate", "Learning rate"))
     for name in sets:
         choice = name if len(sets) > 1 else None
@@ -300,6 +303,17 @@ def loss_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) 
         css = "noise" if course.smooth_loss else ""
         lines.append(replace(line, points=course.loss, css=css))
         lines.append(replace(line, points=course.smooth_loss, series=""))
+    return [line for line in lines if line.points]
+
+
+def term_lines(
+    courses: Sequence[TrainingCourse], name: str, hidden: Collection[str] = ()
+) -> list[Line]:
+    """Return the course of a further term of the loss."""
+    lines = []
+    for index, course in enumerate(courses):
+        line = replace(_run_line(courses, index, hidden), series=f"{index}:term:{name}")
+        lines.append(replace(line, points=course.terms.get(name, [])))
     return [line for line in lines if line.points]
 
 

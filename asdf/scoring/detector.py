@@ -51,6 +51,7 @@ from asdf.segments import Speaker
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
+from asdf.watermarks import Watermark, WatermarkSearch, open_search, read_marks
 
 # Any other than 16 kHz, so that resampling is warm too.
 _WARMING_RATE = 8000
@@ -84,7 +85,7 @@ class Detector:
         precision: Precision that it computes in on that device: 'fp32', 'tf32' or 'bf16'.
         engine: Way of computing: 'packed', with weights laid out for a CPU, or 'plain'.
         threads: Number of threads that it computes with on a CPU.
-        speech_check: What looks for speech in whole recordings; 'off' without a threshold.
+        speech_check: What looks for speech in recordings; 'off' without a threshold.
         remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
         length: Part of a recording that a trial score is of.
         window_samples: Length of a window of `score_whole`, in samples: `length.max_samples`; of a
@@ -153,9 +154,10 @@ class Detector:
                 fp32 keeps scores to 1e-5; 'plain': as in training.
             parts: whether parts that sound spoofed are searched for in recordings that are scored
                 whole, where there is a threshold (see `score_whole`).
-            speech_check: detector of speech for recordings that are scored whole, where there is a
-                threshold; without speech there is no verdict. 'built-in': energy, modulation and
-                voicing; 'silero': the network of the package `silero-vad`; 'off': nothing.
+            speech_check: detector of speech, where there is a threshold; without speech there is no
+                verdict. 'built-in': energy, modulation and voicing; 'silero': the network of the
+                package `silero-vad`; 'off': nothing. Trials of `score_many` are not checked: a
+                protocol judges each.
 
         Raises:
             AsdfError: the file is not a network of ASDF.
@@ -198,6 +200,7 @@ class Detector:
         self.panel = getattr(opened.scorer.extras.get(MEMBERS), "panel", None)
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
+        self._watermarks: WatermarkSearch | None = None
 
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
         search = None
@@ -289,7 +292,8 @@ class Detector:
     ) -> Score:
         """Return the trial score of one recording: a number, with what is known of it.
 
-        A warning is logged when it says little, or is of the recording's beginning only.
+        A warning is logged when it says little, or is of the recording's beginning only. Where no
+        speech is in what is scored there is no verdict, see `speech_check`.
 
         Args:
             recording: a path; the content of a file as bytes, bytearray or memoryview; a file
@@ -415,6 +419,30 @@ class Detector:
             concluded = replace(conclude_speaker(result, speaker), name=named.name)
             scored.append(SpeakerScored(speaker, concluded))
         return scored
+
+    def find_watermarks(self, recording: Any, sample_rate: int | None = None) -> list[Watermark]:
+        """Return what each package that finds watermarks says of a recording, apart from its score.
+
+        Those of audioseal, perth and silentcipher that are installed are opened at the first call,
+        on the detector's device. A mark that is found says that its maker's program made or marked
+        the recording; none that is found says nothing.
+
+        Args:
+            recording, sample_rate: Those of `score`.
+
+        Returns:
+            Results in the order of the packages; `found` of one that fails is None.
+
+        Raises:
+            UsageError: as `score`; none of the packages can be opened, and why.
+            AsdfError: as `score`.
+        """
+        named = self._take(recording, sample_rate)
+        # What cannot be read is no matter of a package.
+        named.measure(NO_DETECTION)
+        if self._watermarks is None:
+            self._watermarks = open_search(str(self.device))
+        return read_marks(self._watermarks, named.searched)
 
     def score_over_time(
         self,

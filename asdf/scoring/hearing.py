@@ -148,8 +148,8 @@ class Hearing:
         """Score a recording from its beginning. Raises as `score_whole`."""
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
-        piece = make_piece(Cut(0, heard.waveform))
-        trial = Trial(heard.length.speech, heard.length.recording, piece.silent)
+        piece = make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
+        trial = Trial(heard.length.speech, heard.length.recording, piece.silent, piece.has_speech)
         return self.describe_trial(recording, trial, self.score([piece])[0])
 
     def score(self, pieces: Sequence[Piece]) -> list[Outcome]:

@@ -31,9 +31,10 @@ from asdf.audio.speech import (
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.scoring.waveforms import as_waveform, check_rate
+from asdf.scoring.waveforms import as_mono, as_waveform, check_rate
 from asdf.settings.sections import SpeechActivity
 from asdf.text import from_here, is_address
+from asdf.watermarks import Samples
 
 # At least so much of a file is read at a time: a seek and a call for each short window would cost
 # more.
@@ -84,6 +85,11 @@ class Recording(ABC):
     def read_whole(self) -> np.ndarray:
         """Read all of it, without speech activity detection. Raises as `measure`."""
 
+    @property
+    def searched(self) -> Path | Source | Samples:
+        """What watermarks are searched for in, at its own rate. Raises as `measure`."""
+        return Samples(self.read_whole(), SAMPLE_RATE)
+
 
 @dataclass(frozen=True)
 class FileRecording(Recording):
@@ -105,6 +111,10 @@ class FileRecording(Recording):
 
     def read_whole(self) -> np.ndarray:
         return read_audio(self._checked())
+
+    @property
+    def searched(self) -> Path | Source | Samples:
+        return self._checked()
 
     def _checked(self) -> Path | Source:
         """Return the source, which exists.
@@ -160,6 +170,10 @@ class ArrayRecording(Recording):
 
     def read_whole(self) -> np.ndarray:
         return self._waveform
+
+    @property
+    def searched(self) -> Path | Source | Samples:
+        return Samples(as_mono(self.samples, self.sample_rate, self.limits), self.sample_rate)
 
 
 def as_recording(

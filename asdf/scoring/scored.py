@@ -87,6 +87,14 @@ class Searched:
     threshold: float
     false_alarms: FalseAlarms | None = None
 
+    def describe(self) -> str:
+        """Return in words what the windows were compared with, and how often that errs."""
+        windows = f"{self.windows} windows of {self.window_s:.4g} s"
+        compared = f"{windows} were compared with {self.threshold:.4g}"
+        if self.false_alarms is None:
+            return f"{compared}: each is one more chance of a false alarm"
+        return f"{compared}: {self.false_alarms.describe()} below it"
+
     def entry(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return asdict(self)
@@ -150,6 +158,15 @@ class Known:
     remark: str = ""
     judged: bool = True
     extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def llr_words(self) -> str:
+        """LLR in the words of the ENFSI guideline; '' without one, or where it does not stand for
+        the recording, as of one that is not judged.
+        """
+        if self.llr is None or not self.judged or self.unlike:
+            return ""
+        return describe_llr(self.llr)
 
     @property
     def embedding(self) -> np.ndarray | None:
@@ -235,11 +252,9 @@ class Scored(Known):
         """Return the LLR, to the base of ten too, its words, interval and unbounded value, and
         whether it stands for the recording.
         """
-        entries: dict[str, Any] = {
-            "llr": llr,
-            "log10_llr": log10_llr(llr),
-            "llr_words": describe_llr(llr),
-        }
+        entries: dict[str, Any] = {"llr": llr, "log10_llr": log10_llr(llr)}
+        if self.llr_words:
+            entries["llr_words"] = self.llr_words
         if self.llr_interval is not None:
             entries["llr_interval"] = list(self.llr_interval)
         if self.unbounded_llr is not None:

@@ -39,6 +39,11 @@ def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> n
         AsdfError: it is longer than the limits allow.
     """
     rate = check_rate(sample_rate)
+    return resample(as_mono(array, rate, limits), rate)
+
+
+def as_mono(array: Any, rate: int, limits: Limits | None = None) -> np.ndarray:
+    """Return samples as (T,) float32 at their rate, the channels averaged; as `as_waveform`."""
     samples = _as_floats(array)
     mono = _average_channels(samples)
     if not len(mono):
@@ -47,7 +52,7 @@ def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> n
     if limits is not None:
         limits.check_seconds("the array", len(mono) / rate)
         limits.check_memory("the array", len(mono), 1, rate)
-    return resample(mono, rate)
+    return mono
 
 
 def as_chunk(array: Any) -> np.ndarray:

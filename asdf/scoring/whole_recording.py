@@ -185,7 +185,9 @@ class Summary:
         if known.get("unlike"):
             assert self.home is not None
             unlike = self.home.describe_unlike(known["distance"])
-        remarks = [known.get("remark", ""), unlike, self.calibration.describe_limit(raw)]
+        # Where nothing is said, no limit of what may be said matters.
+        limit = self.calibration.describe_limit(raw) if known.get("judged", True) else ""
+        remarks = [known.get("remark", ""), unlike, limit]
         return {
             **known,
             "llr": llr,

@@ -62,10 +62,12 @@ class WindowThreshold:
 
     def describe(self) -> str:
         """Return in words what it was learnt from."""
+        fewest, most = min(self.counts), max(self.counts)
+        windows = f"{most}" if fewest == most else f"{fewest} to {most}"
         return (
-            f"windows are compared with {self.threshold:.4g}: {100 * self.rate:g} % of genuine "
-            f"recordings like the {len(self.counts):,} that it was learnt from, of "
-            f"{int(np.median(self.counts))} windows each, have one below it"
+            f"windows are compared with {self.threshold:.4g}: at most {100 * self.rate:g} % of "
+            f"genuine recordings like the {len(self.counts):,} that it was learnt from, of "
+            f"{windows} windows, have one below it"
         )
 
     def content(self) -> dict[str, Any]:
@@ -87,6 +89,16 @@ class FalseAlarms:
     rate: float | None
     at_most: float
     recordings: int
+
+    def describe(self) -> str:
+        """Return the rate in words, with its bound."""
+        bound = f"at most {100 * self.at_most:.2g} %"
+        if self.rate is None:
+            return f"of genuine recordings as long {bound} (95 % bound from shorter ones) have one"
+        return (
+            f"of {self.recordings:,} genuine recordings as long {100 * self.rate:.2g} % have one "
+            f"(95 % bound: {bound})"
+        )
 
     def entry(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

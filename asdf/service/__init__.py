@@ -16,6 +16,7 @@ from asdf.service.limits import ServiceLimits
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
+    from asdf.watermarks import WatermarkSearch
 
 __all__ = ["Address", "Chain", "ServiceLimits", "check_audit_file", "check_installed", "serve"]
 
@@ -60,12 +61,14 @@ def serve(
     limits: ServiceLimits,
     announce: Callable[[str], None],
     audit: Path | None = None,
+    watermarks: WatermarkSearch | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
         network: Path or name that the detector was opened by.
         audit: Audit file that each verdict is recorded in; None: nothing is recorded.
+        watermarks: Packages that search for watermarks where a client asks for it; None: none.
         announce: Function called with the service's address when it begins.
 
     Raises:
@@ -89,7 +92,7 @@ def serve(
     limits.check()
     listener = listen(address.host, address.port)
     record = None if audit is None else AuditFile(audit)
-    service = Service(detector, network, limits, record)
+    service = Service(detector, network, limits, record, watermarks)
     names = Names(address.host, is_local(address.host), address.names)
     app = make_app(service, token, names)
     server = make_server(app, service, address.proxies)

@@ -66,6 +66,35 @@ class AgreementAnswer(_Part):
     members: list[MemberAnswer] = Field(description="What each says, in the panel's order.")
 
 
+class WatermarkAnswer(_Part):
+    """What a package that finds watermarks says of a recording, apart from its score."""
+
+    detector: str = Field(description="Name of the package.")
+    found: bool | None = Field(
+        description="Whether it found its mark; null where it could not be asked (`error`)."
+    )
+    strength: float | None = Field(
+        None, description="Highest strength, between 0 and 1; absent where it does not say."
+    )
+    message: str | None = Field(
+        None, description="Message of the mark in hexadecimal digits; absent without one."
+    )
+    start_s: float | None = Field(
+        None, description="Start of the first piece with a mark, in seconds; absent without."
+    )
+    end_s: float | None = Field(
+        None, description="End of the last piece with a mark, in seconds; absent without."
+    )
+    error: str | None = Field(None, description="Why it could not be asked; absent otherwise.")
+
+
+class WatermarksAnswer(_Part):
+    """Who was asked for watermarks."""
+
+    asked: list[str] = Field(description="Names of the packages that were asked.")
+    not_asked: dict[str, str] = Field(description="Why others were not asked, by their names.")
+
+
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -83,7 +112,9 @@ class RecordingAnswer(_Part):
     )
     log10_llr: float | None = Field(None, description="The same to the base of ten.")
     llr_words: str | None = Field(
-        None, description="The same in the words of the ENFSI guideline of 2015."
+        None,
+        description="The same in the words of the ENFSI guideline of 2015; absent where it does "
+        "not stand for the recording, which is then not judged or `unlike`.",
     )
     llr_interval: list[float] | None = Field(
         None,
@@ -125,6 +156,9 @@ class RecordingAnswer(_Part):
     )
     windows: list[WindowAnswer] | None = Field(
         None, description="Scores over time, where the query has `window`."
+    )
+    watermarks: list[WatermarkAnswer] | None = Field(
+        None, description="What each package found, where the query has `watermarks`."
     )
 
 
@@ -199,6 +233,9 @@ class ScoreAnswer(_Part):
     )
     speakers: list[SpeakerAnswer] | None = Field(
         None, description="A score per speaker, where the form has turns of speakers as `rttm`."
+    )
+    watermarks: WatermarksAnswer | None = Field(
+        None, description="Packages that were asked for watermarks, where the query has it."
     )
     complete: bool = Field(description="Always true: no recording is missing from the list.")
     made_by: MadeByAnswer = Field(description="Versions, digest, date and options.")

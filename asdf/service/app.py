@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from asdf.errors import UsageError
-from asdf.facts import SAMPLE_RATE
+from asdf.facts import AUDIO_SUFFIXES, SAMPLE_RATE
 from asdf.scoring.parts import part_window
 from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
 from asdf.service.bearer_token import Token
@@ -151,6 +151,8 @@ def describe_service(service: Service) -> dict[str, Any]:
         "max_seconds": limits.max_seconds,
         "limits": f"{limits.max_mb:g} MB and {length}",
         "window_s": part_window(detector.length, detector.window_samples) / SAMPLE_RATE,
+        "suffixes": sorted(AUDIO_SUFFIXES),
+        "watermarks": None if service.watermarks is None else service.watermarks.entry(),
     }
 
 
@@ -186,6 +188,13 @@ class _Paths:
                 ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
             ),
         ] = 0,
+        watermarks: Annotated[
+            bool,
+            Query(
+                description="Search for watermarks too, apart from the score; of a service that "
+                "was started with `--watermarks`."
+            ),
+        ] = False,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         self.service.rates.count(_client_of(request))
@@ -195,7 +204,7 @@ class _Paths:
         windows = None
         if window is not None:
             windows = (window, window / 2 if hop is None else hop)
-        question = Question(windows, trial, outline)
+        question = Question(windows, trial, outline, watermarks)
         self.service.check_question(question)
         return JSONResponse(await _score(self.service, request, question))
 

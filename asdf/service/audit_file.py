@@ -215,6 +215,9 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         for each in document["speakers"]:
             verdicts.append({"score": each["score"], "verdict": each["verdict"]})
         speakers = {"speakers": verdicts}
+    marks = {}
+    if "watermarks" in recording:
+        marks = {"watermarks": recording["watermarks"]}
     return {
         "time": made_by["date"],
         "recording_sha256": recording["sha256"],
@@ -229,4 +232,5 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         "remark": recording.get("remark"),
         "options": made_by["options"],
         **speakers,
+        **marks,
     }

@@ -46,14 +46,18 @@ def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait) -> np.ndarr
         AsdfError: it cannot be decoded, or is too long.
         Refusal: nobody waits for it any more.
     """
-    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
-    source = Source(upload.name or NAME, upload.content, bounds)
     blocks = []
     wait.check()
-    for block in read_blocks(source, _BLOCK):
+    for block in read_blocks(upload_source(upload, limits), _BLOCK):
         blocks.append(block)
         wait.check()
     return np.concatenate(blocks)
+
+
+def upload_source(upload: Upload, limits: ServiceLimits) -> Source:
+    """Return a recording as what decoders read, within the limits."""
+    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
+    return Source(upload.name or NAME, upload.content, bounds)
 
 
 def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:

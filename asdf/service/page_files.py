@@ -25,6 +25,7 @@ _LOCAL_SCRIPTS = (
     "picture",
     "result",
     "list",
+    "asking",
     "service",
 )
 SCRIPTS = (*_SHARED_SCRIPTS, *_LOCAL_SCRIPTS)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,19 +39,22 @@ from asdf.scoring.windows import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.service.audit_file import AuditFile, audit_entry
 from asdf.service.counts import Counts
-from asdf.service.decoding import NAME, Wait, decode_upload, outline
+from asdf.service.decoding import NAME, Wait, decode_upload, outline, upload_source
 from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.service.questions import Question
 from asdf.service.rates import Rates
 from asdf.service.shared_passes import SharedPasses
 from asdf.service.uploads import Upload
 from asdf.trials.text_lines import lines_of
+from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 Value = TypeVar("Value")
 # A second of noise: enough for any network, and for kernels to be chosen.
 _WARM_UP = 16_000
 # Name of the turns of speakers in messages.
 _RTTM = "rttm"
+# What packages print is caught per process, so that two searches would mix.
+_SEARCHERS = 1
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,14 @@ class _Decoded:
 
     Attributes:
         sha256: Digest of the file as it was uploaded.
+        heard_s: Seconds that are heard of it, by the network and by who searches for watermarks.
         speakers: Speakers of a conversation, each with his or her speech alone; None: nothing.
     """
 
     pieces: Pieces
     outline: dict[str, list[float]] | None
     sha256: str
+    heard_s: float = 0.0
     speakers: tuple[tuple[Speaker, Pieces | None], ...] = ()
 
     @property
@@ -85,6 +90,7 @@ class Service:
         documents: What makes answers.
         counts: Counts for Prometheus.
         rates: Number of requests, and of seconds of audio, that a client may send.
+        watermarks: Packages that search for watermarks where a client asks for it; None: none.
         stopping: True where new recordings are refused, since the service is to end.
     """
 
@@ -94,12 +100,14 @@ class Service:
         network: str,
         limits: ServiceLimits,
         audit: AuditFile | None = None,
+        watermarks: WatermarkSearch | None = None,
     ) -> None:
         """Start the threads, and warm the network up in the background.
 
         Args:
             network: Path or name that the detector was opened by.
             audit: Audit file that each verdict is recorded in.
+            watermarks: Packages that search for watermarks; None: no client may ask for it.
 
         Raises:
             UsageError: a limit leaves nothing to serve.
@@ -111,11 +119,13 @@ class Service:
         self.rates = Rates(limits.rate, limits.audio_rate)
         self.stopping = False
         self.documents = Documents(detector, network)
+        self.watermarks = watermarks
         self._audit = audit
         self._hearing = detector.hearing
         self._in_memory = 0
         self._lock = threading.Lock()
         self._readers = Threads(limits.readers)
+        self._searchers = Threads(_SEARCHERS)
         self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
         self._watch()
         noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP).astype(np.float32)
@@ -139,6 +149,7 @@ class Service:
         """Begin nothing more."""
         self._passes.close()
         self._readers.close()
+        self._searchers.close()
 
     @contextmanager
     def slot(self) -> Iterator[Slot]:
@@ -162,9 +173,14 @@ class Service:
             slot.leave()
 
     def check_question(self, question: Question) -> None:
-        """Raise a UsageError where windows leave parts out, before anything is read."""
+        """Raise a UsageError where a question has no answer, before anything is read."""
         if question.window is not None:
             in_samples(*question.window, self.detector.window_samples)
+        if question.watermarks and self.watermarks is None:
+            raise UsageError(
+                "this service does not search for watermarks: whoever runs it would start it with "
+                "serve --watermarks."
+            )
 
     async def answer(
         self,
@@ -192,12 +208,13 @@ class Service:
         passing: Future[Any] | None = None
         try:
             decoded = await _wait_for(reading, gone, wait)
-            # Not by the file's size: minutes of silence are some kilobytes.
-            heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
-            self.rates.charge(client, heard / SAMPLE_RATE)
+            self.rates.charge(client, decoded.heard_s)
+            marking = self._begin_search(upload, question, wait, slot)
             passing = self._passes.submit(decoded.pieces, upload.name or "-")
             result, windows = await _wait_for(passing, gone, wait)
             speakers = await self._score_speakers(decoded, upload.name or "-", gone, wait)
+            if marking is not None:
+                await _wait_for(marking, gone, wait)
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
@@ -208,7 +225,7 @@ class Service:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
-        document = self._conclude(result, windows, question)
+        document = self._conclude(result, windows, question, marking)
         document["recordings"][0]["sha256"] = decoded.sha256
         document |= speakers
         if self._audit is not None:
@@ -216,6 +233,20 @@ class Service:
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document
+
+    def _begin_search(
+        self, upload: Upload, question: Question, wait: Wait, slot: Slot
+    ) -> Future[list[Watermark]] | None:
+        """Begin to search an upload for watermarks, next to its score; None: nobody asks."""
+        if self.watermarks is None or not question.watermarks:
+            return None
+        # At the rate of the file, which a mark may need.
+        source = upload_source(upload, self.limits)
+        is_over = wait.is_over.is_set
+        marking = self._searchers.submit(read_marks, self.watermarks, source, is_over)
+        # As long as it reads, the recording is in memory.
+        slot.hold_until_done(marking)
+        return marking
 
     async def _score_speakers(
         self, decoded: _Decoded, name: str, gone: asyncio.Future[None], wait: Wait
@@ -240,12 +271,21 @@ class Service:
         return {"speakers": entries} if entries else {}
 
     def _conclude(
-        self, result: Scored, windows: Sequence[WindowScore], question: Question
+        self,
+        result: Scored,
+        windows: Sequence[WindowScore],
+        question: Question,
+        marking: Future[list[Watermark]] | None,
     ) -> dict[str, Any]:
-        """Count a recording that is scored, and return its document."""
+        """Count a recording that is scored, and return its document, with the watermarks."""
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
-        return self.documents.make(result, windows, question.trial, question.window)
+        document = self.documents.make(result, windows, question.trial, question.window)
+        if self.watermarks is not None and marking is not None:
+            document["watermarks"] = self.watermarks.entry()
+            marks = [mark.entry() for mark in marking.result()]
+            document["recordings"][0]["watermarks"] = marks
+        return document
 
     async def _record(self, audit: AuditFile, document: dict[str, Any]) -> None:
         """Record a verdict before anybody is told.
@@ -275,7 +315,13 @@ class Service:
         shape = outline(waveform, points) if points else None
         pieces = self._hearing.cut(waveform, not question.trial, question.window)
         speakers = self._cut_speakers(waveform, upload, question)
-        return _Decoded(pieces, shape, recording_digest(upload.content), speakers)
+        digest = recording_digest(upload.content)
+        decoded = _Decoded(pieces, shape, digest, speakers=speakers)
+        # Not by the file's size: minutes of silence are some kilobytes.
+        heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
+        if self.watermarks is not None and question.watermarks:
+            heard += len(waveform) * len(self.watermarks.readers)
+        return replace(decoded, heard_s=heard / SAMPLE_RATE)
 
     def _cut_speakers(
         self, waveform: np.ndarray, upload: Upload, question: Question

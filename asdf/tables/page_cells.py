@@ -122,6 +122,11 @@ def _value_cell(column: Column, value: Value) -> Cell:
     if value.is_best:
         css = mark = "best"
     bounds = value.intervals.get("trials")
+    interval = ""
+    if bounds is not None:
+        # A dash between two minus signs cannot be read.
+        between = " to " if bounds.low < 0 else "–"
+        interval = column.format_bounds(bounds, between, paper=True).replace("-", "−")
     return Cell(
         text,
         100 * number if column.percent else number,
@@ -129,7 +134,7 @@ def _value_cell(column: Column, value: Value) -> Cell:
         value.title,
         mark,
         value.remark,
-        "" if bounds is None else column.format_bounds(bounds, "–", paper=True),
+        interval,
     )
 
 

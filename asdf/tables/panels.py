@@ -159,10 +159,18 @@ class Panel:
         """Left end of the frame: the values of the upright axis stand before it."""
         return round(32 + _DIGIT * max(map(len, map(self.y.text, self.y.ticks)), default=0))
 
-    @property
+    @cached_property
     def right(self) -> int:
-        """Right end of the frame."""
-        return self.width - _RIGHT_MARGIN
+        """Right end of the frame: the last value of the horizontal axis is not cut off."""
+        margin = _RIGHT_MARGIN
+        if len(self.x.ticks):
+            last = self.x.ticks[-1]
+            # It stands centred below its tick.
+            reach = _DIGIT * len(self.x.text(last)) / 2
+            share = float(self.x.positions(last, 0, 1))
+            beside = (1 - share) * (self.width - _RIGHT_MARGIN - self.left)
+            margin = max(margin, math.ceil(reach - beside))
+        return self.width - margin
 
     @property
     def top(self) -> int:

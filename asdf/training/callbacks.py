@@ -146,11 +146,12 @@ class Callback:
 
         loss is the mean since the last printed step of the epoch; utterances_per_s is that of all
         processes; data_wait is the proportion of the time, 0 to 1, that was spent waiting for
-        clips; seconds_left is the time to the end of training, at the speed so far.
+        clips; seconds_left is the time to the end of training, at the speed so far. With further
+        terms of the loss terms has the means of each since then, by name.
         """
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:
-        """After a whole epoch: step, epoch, and loss, the mean over the epoch."""
+        """After a whole epoch: step, epoch, and loss, the mean over the epoch; terms as above."""
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
         """After the validation sets have been scored: step, epoch, network, eer (by set).

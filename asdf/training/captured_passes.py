@@ -46,11 +46,16 @@ _KNOWN = ("asdf", "torch", "torchaudio")
 
 @dataclass(frozen=True)
 class _Pair:
-    """The captured passes over a minibatch; `losses_B` is written by the forward pass."""
+    """The captured passes over a minibatch.
+
+    Attributes:
+        losses_B, noted: Losses, and values of the terms, which the forward pass writes.
+    """
 
     forward: torch.cuda.CUDAGraph
     backward: torch.cuda.CUDAGraph
     losses_B: Tensor
+    noted: dict[str, Tensor]
 
 
 class GraphedPasses:
@@ -109,6 +114,7 @@ class GraphedPasses:
         _copy_targets(targets, self._targets)
         pair = self._pairs[self._adds]
         pair.forward.replay()
+        self._eager.objective.noted.update(pair.noted)
         # The next replay writes others there.
         return pair.losses_B.clone()
 
@@ -194,7 +200,8 @@ class GraphedPasses:
             for parameter in self._eager.model.parameters():
                 if parameter.grad is not None:
                     self._gradients.append((parameter, parameter.grad))
-        return _Pair(forward, backward, losses_B.detach())
+        noted = dict(self._eager.objective.noted)
+        return _Pair(forward, backward, losses_B.detach(), noted)
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
         # Only this thread's work is captured: the loader's threads use the device meanwhile.

@@ -163,7 +163,8 @@ def prepare_joint_passes(
 
 def _outputs(passes: Passes, clips: Tensor) -> Outputs:
     with passes.precision.autocast():
-        return as_outputs(passes.model(clips))
+        outputs = as_outputs(passes.model(clips))
+    return passes.objective.with_clips(outputs, clips)
 
 
 def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:

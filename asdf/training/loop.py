@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tqdm import tqdm
 
@@ -144,7 +145,7 @@ class Trainer:
         if self.progress.step:
             # An evaluation that an earlier start left to this one is by the loss of its last step.
             begun = self.plan.begin_of_last_step(self.progress.epochs, self.progress.position)
-            self.step.loss.begin_step(begun)
+            self.step.objective.begin_step(begun)
         try:
             self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
             self.callbacks.call("on_start", self.progress.step)
@@ -247,10 +248,14 @@ class Trainer:
         self.profile.end()
         progress = self.progress
         loss = progress.loss_sum / progress.weight_sum
+        terms = progress.terms_of_epoch()
         progress.epochs += 1
         progress.begin_epoch()
-        LOG.info("epoch %d: training loss %.4f", progress.epochs, loss)
-        ended = {"step": progress.step, "epoch": progress.epochs, "loss": loss}
+        shown = "".join(f", {name} {value:.4f}" for name, value in terms.items())
+        LOG.info("epoch %d: training loss %.4f%s", progress.epochs, loss, shown)
+        ended: dict[str, Any] = {"step": progress.step, "epoch": progress.epochs, "loss": loss}
+        if terms:
+            ended["terms"] = terms
         self.callbacks.call("on_epoch_end", ended)
         lowered = update_plateau(self.settings.network, progress, loss)
         if lowered:

@@ -62,7 +62,8 @@ class Passes:
     def outputs(self, clips: Tensor) -> Outputs:
         """Return the outputs of the network, in the number format of training."""
         with self.precision.autocast(), batches_counted_together(self.model):
-            return as_outputs(self.model(clips))
+            outputs = as_outputs(self.model(clips))
+        return self.objective.with_clips(outputs, clips)
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
         """Add the gradient of the sum of `losses_B` times `factor` to that of the parameters.

@@ -26,7 +26,7 @@ from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
 from asdf.networks.interface import Outputs
 from asdf.training.losses import Loss, Targets, TermTargets
-from asdf.training.terms import ClipKey, Term
+from asdf.training.terms import CLIPS, ClipKey, Term
 from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList, values_at
 
@@ -39,10 +39,12 @@ class StepWeights:
         normaliser: the denominator of the detection loss's mean.
         factors: Factors of a term's values in a sum that is divided by `normaliser`, by their
             names.
+        counts: Denominators of the terms' own means, by their names.
     """
 
     normaliser: float
     factors: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,24 @@ class Objective:
     Attributes:
         loss: Loss of detection.
         detection_weight: Weight that it is multiplied by.
+        noted: Values of the terms in the last minibatch, (B,), without their factors, by name.
     """
 
     loss: Loss
     terms: Sequence[Term] = ()
     detection_weight: float = 1.0
+    noted: dict[str, Tensor] = field(default_factory=dict, compare=False)
+
+    def begin_step(self, epochs: float) -> None:
+        """Prepare the loss and the terms for a step. Args: as of `Loss.begin_step`."""
+        self.loss.begin_step(epochs)
+        for term in self.terms:
+            term.begin_step(epochs)
+
+    def with_clips(self, outputs: Outputs, clips: Tensor) -> Outputs:
+        """Return the outputs with the waveforms, if a term needs them."""
+        is_needed = any(CLIPS in term.needs for term in self.terms)
+        return outputs.with_extra(CLIPS, clips) if is_needed else outputs
 
     def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
         """Return the values of the utterances, (B,)."""
@@ -72,7 +87,9 @@ class Objective:
         """Return values of the utterances with those of the terms added."""
         for term in self.terms:
             factor = targets.terms[term.name].factor
-            values_B = values_B + factor * term.of_minibatch(outputs, targets)
+            of_term_B = term.of_minibatch(outputs, targets)
+            self.noted[term.name] = of_term_B.detach()
+            values_B = values_B + factor * of_term_B
         return values_B
 
 
@@ -123,11 +140,12 @@ class TargetSource:
             for number, others in enumerate(self._counts(partners)):
                 counts[number] = exact * counts[number] + (1 - exact) * others
         factors = {}
+        totals = {}
         for term, counted in zip(self._terms, counts, strict=True):
-            total = float(counted.sum())
+            total = totals[term.name] = float(counted.sum())
             # Where nothing counts all values are 0.
             factors[term.name] = term.weight * normaliser / total if total else 0.0
-        return StepWeights(normaliser, factors)
+        return StepWeights(normaliser, factors, totals)
 
     def _counts(self, keys: Sequence[ClipKey]) -> list[Tensor]:
         """Return how much each clip counts in the mean of each term."""

@@ -31,19 +31,22 @@ from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
-from asdf.training.captured_passes import GraphedPasses, prepare_passes
+from asdf.training.captured_passes import prepare_passes
 from asdf.training.compiling import check_compilable
 from asdf.training.exchange import shard
 from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
 from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import build_loss
-from asdf.training.minibatch_passes import Passes
 from asdf.training.objective import Objective, TargetSource
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.step_checks import check_clip_size, step_memory_errors_as_messages
+from asdf.training.step_checks import (
+    check_clip_size,
+    check_needs,
+    step_memory_errors_as_messages,
+)
 from asdf.training.steps.step_window import StepParts, StepWindow
 from asdf.training.steps.training_step import (
     Plain,
@@ -123,6 +126,7 @@ class Step:
         heads = (network, utterances, frames, settings.recipe.seed)
         terms = find_tasks(settings, folder).build_terms(*heads)
         self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
+        check_needs(self.objective.terms, network, from_features)
         self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
         self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
@@ -141,7 +145,7 @@ class Step:
         self.last = LastStep(self.scaler, world.device)
         self.trained = FromFeatures(network) if from_features else network
         self.measures_gradient = False
-        self._passes: Passes | GraphedPasses | None = None
+        self._parts: StepParts | None = None
         self._front_end_frozen = settings.front_end.frozen
 
     def load_state(self, checkpoint: NetworkFile) -> None:
@@ -154,6 +158,8 @@ class Step:
         # A file without the state of an optimiser is refused as that of another one.
         state = checkpoint.optimiser_state or {"param_groups": []}
         load_optimiser_state(self.optimiser, state)
+        # The passes know the step before, which is another one now.
+        self._parts = None
         # Empty when the run trained without a loss scale so far.
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)
@@ -190,7 +196,7 @@ class Step:
         # DistributedDataParallel records what learns when it is made, and a CUDA graph holds the
         # gradients of before. The old ones must be gone before new ones are made: an old one would
         # still receive gradients.
-        self._passes = None
+        self._parts = None
         gc.collect()
 
     def take(
@@ -218,17 +224,18 @@ class Step:
             rate = set_learning_rate(
                 self.optimiser, self.schedule, self.settings, progress, window.epoch_size
             )
+            self.objective.begin_step(progress.epochs + progress.position / window.epoch_size)
             passes = self._prepare(window, clips, progress)
-            self.loss.begin_step(passes.epochs)
             normaliser = passes.weights_of_means.normaliser
             losses = compute_gradient(self.method, passes, memory())
             with self.clock.part(COMMUNICATION):
-                local_loss, *last_numbers = losses.fetch().tolist()
+                local_loss, *others = losses.fetch().tolist()
+                before, terms = others[: losses.of_step_before], others[losses.of_step_before :]
                 # float32 losses cannot overflow a sum in float64: it is finite if they are.
                 is_broken = not math.isfinite(local_loss)
-                last_failed = not self.last.is_sound(last_numbers)
-                numbers = [local_loss, float(is_broken), float(last_failed), *flags]
-                loss, broken_ranks, failed_ranks, *summed_flags = self.world.sum(numbers)
+                last_failed = not self.last.is_sound(before)
+                numbers = [local_loss, float(is_broken), float(last_failed), *terms, *flags]
+                loss, broken_ranks, failed_ranks, *summed = self.world.sum(numbers)
             # First: a NaN gradient has broken the weights, so these losses are NaN only from it.
             if failed_ranks:
                 raise AsdfError(self.last.complaint())
@@ -241,7 +248,8 @@ class Step:
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += normaliser
-        return TakenStep(rate, summed_flags, loss / normaliser, measured)
+        progress.note_terms(passes.weights_of_means.counts, summed[: len(terms)])
+        return TakenStep(rate, summed[len(terms) :], loss / normaliser, measured)
 
     def _update(self, name: str) -> Tensor | None:
         """Let the optimiser take the step called `name`; return the gradient's norm if wanted."""
@@ -275,15 +283,27 @@ class Step:
 
     def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
         """Return what the training step computes with."""
-        if self._passes is None:
-            once = isinstance(self.method, Plain)
-            needed = (self.objective, self.precision, self.scaler, once)
-            self._passes = prepare_passes(self.trained, self.settings, self.world, *needed)
+        if self._parts is None:
+            self._parts = self._make_parts()
+        return StepWindow(
+            self._parts,
+            window,
+            clips,
+            step=progress.step,
+            epochs=progress.epochs + progress.position / window.epoch_size,
+            keeps=self.method.keeps_minibatches,
+        )
+
+    def _make_parts(self) -> StepParts:
+        """Return what the passes of a step need besides its utterances."""
+        once = isinstance(self.method, Plain)
+        needed = (self.objective, self.precision, self.scaler, once)
+        passes = prepare_passes(self.trained, self.settings, self.world, *needed)
         groups = self.optimiser.param_groups
         optimised = [parameter for group in groups for parameter in group["params"]]
-        parts = StepParts(
-            passes=self._passes,
-            eager=self._passes.eager,
+        return StepParts(
+            passes=passes,
+            eager=passes.eager,
             network=self.trained,
             parameters=[parameter for parameter in optimised if parameter.requires_grad],
             utterances=self.utterances,
@@ -293,14 +313,6 @@ class Step:
             world=self.world,
             seed=self.settings.recipe.seed,
             compiled=self.settings.computing.compile,
-        )
-        return StepWindow(
-            parts,
-            window,
-            clips,
-            step=progress.step,
-            epochs=progress.epochs + progress.position / window.epoch_size,
-            keeps=self.method.keeps_minibatches,
         )
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:

@@ -5,7 +5,7 @@ Each message says what to change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -13,8 +13,10 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
+from asdf.networks.ssl_detector import SSLDetector
 from asdf.scoring.computing import memory_errors_as
 from asdf.settings.sections import Network
+from asdf.training.terms import CLIPS, FEATURES, Term
 from asdf.training.training_sections import TrainingSections
 
 
@@ -67,6 +69,29 @@ def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
     yield "The same command with --dry-run computes what each of them would take of a GPU."
     if settings.computing.use_gpu:
         yield "If other programs use the device as well, end them or choose another device."
+
+
+def check_needs(terms: Sequence[Term], network: nn.Module, from_features: bool) -> None:
+    """Let the network give the features that terms need; see that it can.
+
+    Raises:
+        UsageError: a term needs the features of a network without a front end of ASDF's, or
+            waveforms where the minibatches are cached features.
+    """
+    for term in terms:
+        if FEATURES in term.needs:
+            if not isinstance(network, SSLDetector):
+                raise UsageError(
+                    f"the term {term.name!r} of the loss needs the features of a front end, and "
+                    f"{type(network).__name__} does not say which of its layers are one. Derive "
+                    "it from asdf.networks.SSLDetector, or compute the term from the embeddings."
+                )
+            network.gives_features = True
+        if CLIPS in term.needs and from_features:
+            raise UsageError(
+                f"the term {term.name!r} of the loss needs waveforms: set "
+                "front_end.cache_features = False."
+            )
 
 
 def check_clip_size(network: nn.Module, training: Network) -> None:

@@ -19,6 +19,9 @@ from torch import Tensor
 from asdf.networks.interface import Outputs
 from asdf.training.losses import Targets
 
+CLIPS = "clips"
+FEATURES = "features"
+
 # The epoch, or what stands for it in the random draws of a clip, and the utterance's index.
 ClipKey = tuple[int, int]
 
@@ -32,6 +35,10 @@ class Term(ABC):
     Attributes:
         name: Name of the term, under which its targets and its mean are known.
         weight: Weight of the term.
+        needs: What `per_utterance` finds in `outputs.extras` besides the heads' values: 'clips',
+            the waveforms of the minibatch (B, samples), and 'features', what the front end gives,
+            (B, frames, dimension), or (B, layers, frames, dimension) where layers are weighed after
+            it.
 
     Examples:
         >>> import torch
@@ -61,6 +68,16 @@ class Term(ABC):
 
     name: ClassVar[str]
     weight: float
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def begin_step(self, epochs: float) -> None:  # noqa: B027 (most terms need nothing)
+        """Do what must be done before a step, such as to set the weight, or a head's strength.
+
+        A resumed run calls this only for the steps that it takes, so it follows from `epochs`.
+
+        Args:
+            epochs: Epochs that are trained so far, as 1.5 in the middle of the second one.
+        """
 
     @abstractmethod
     def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:

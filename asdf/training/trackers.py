@@ -30,7 +30,10 @@ class _Tracker(Callback):
         raise NotImplementedError
 
     def on_step(self, record: dict[str, Any]) -> None:
-        self.send({f"training/{name}": record[name] for name in _OVER_STEPS}, record["step"])
+        values = {f"training/{name}": record[name] for name in _OVER_STEPS}
+        for name, value in record.get("terms", {}).items():
+            values[f"training/term/{name}"] = value
+        self.send(values, record["step"])
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
         self.send(_evaluation_values(record), record["step"])

@@ -9,6 +9,7 @@ order is not this run's, its epoch begins anew.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -46,6 +47,8 @@ class Progress:
             where a checkpoint of an earlier version does not say.
         printed_loss_sum, printed_weight_sum: `loss_sum` and `weight_sum` at the last progress line
             of the epoch, 0 before its first.
+        terms: Sum and count of each further term of the loss in the epoch, and what they were at
+            the last progress line, by the term's name.
     """
 
     epochs: int = 0
@@ -63,6 +66,7 @@ class Progress:
     order_digest: str = ""
     printed_loss_sum: float = 0.0
     printed_weight_sum: float = 0.0
+    terms: dict[str, list[float]] = field(default_factory=dict)
 
     def network_name(self) -> NetworkName:
         """Return the name of the network at this point."""
@@ -81,6 +85,27 @@ class Progress:
         self.weight_sum = 0.0
         self.printed_loss_sum = 0.0
         self.printed_weight_sum = 0.0
+        self.terms = {}
+
+    def note_terms(self, counts: Mapping[str, float], sums: Sequence[float]) -> None:
+        """Add the sums of the terms of a step, and the counts that their means are over."""
+        for (name, count), total in zip(counts.items(), sums, strict=True):
+            sums_so_far = self.terms.setdefault(name, [0.0, 0.0, 0.0, 0.0])
+            sums_so_far[0] += total
+            sums_so_far[1] += count
+
+    def terms_since_printed(self) -> dict[str, float]:
+        """Return the means of the terms since the last call within the epoch; none of no count."""
+        means = {}
+        for name, (total, count, printed, printed_count) in self.terms.items():
+            if count > printed_count:
+                means[name] = (total - printed) / (count - printed_count)
+            self.terms[name][2:] = [total, count]
+        return means
+
+    def terms_of_epoch(self) -> dict[str, float]:
+        """Return the means of the terms in the epoch; none of no count."""
+        return {name: sums[0] / sums[1] for name, sums in self.terms.items() if sums[1]}
 
     def loss_since_printed(self) -> float:
         """Return the mean training loss since the last call within the epoch."""
@@ -93,7 +118,11 @@ class Progress:
     def state(self) -> dict[str, Any]:
         """Return plain values for a checkpoint."""
         records = [evaluation.record() for evaluation in self.evaluations]
-        return {**asdict(self), "evaluations": records}
+        state = {**asdict(self), "evaluations": records}
+        if not self.terms:
+            # Earlier versions read the files of runs without terms.
+            del state["terms"]
+        return state
 
     @classmethod
     def from_state(cls, state: Any) -> Progress:
@@ -126,6 +155,11 @@ def _fits(name: str, value: Any, default: Any) -> bool:
     """Return whether a value is of its entry's type, and a number if that is one."""
     if name == "evaluations":
         return isinstance(value, list)
+    if name == "terms":
+        sums = list(value.values()) if isinstance(value, dict) else [None]
+        lists = [each for each in sums if isinstance(each, list) and len(each) == 4]
+        numbers = [number for each in lists for number in each]
+        return len(lists) == len(sums) and all(isinstance(number, float) for number in numbers)
     if isinstance(default, str):
         return isinstance(value, str)
     if type(default) is int:

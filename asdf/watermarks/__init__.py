@@ -14,6 +14,7 @@ from asdf.doors import open_door
 if TYPE_CHECKING:
     from asdf.watermarks.mark_readers import READERS, MarkReader
     from asdf.watermarks.searching import (
+        Samples,
         Watermark,
         WatermarkSearch,
         describe_watermarks,

@@ -7,7 +7,7 @@ holds half a minute of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from asdf.audio.recording_files import open_recording
+from asdf.audio.recording_sources import AnySource
+from asdf.audio.sample_rates import resample
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
@@ -28,6 +30,19 @@ MIN_S = 1.0
 """Shorter recordings are not searched: no mark is read from so little for sure."""
 
 _SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A recording in memory.
+
+    Attributes:
+        mono: Samples (T,) float32.
+        rate: Sampling rate in Hz.
+    """
+
+    mono: np.ndarray
+    rate: int
 
 
 @dataclass(frozen=True)
@@ -108,21 +123,38 @@ def open_search(device: str) -> WatermarkSearch:
     if not opened:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
         raise UsageError(
-            "--watermarks needs audioseal, resemble-perth or silentcipher: pip install "
+            "searching for watermarks needs audioseal, resemble-perth or silentcipher: pip install "
             f"'asdf-antispoofing[watermarks]'. {reasons}."
         )
     return WatermarkSearch(tuple(opened), missing)
 
 
-def read_marks(search: WatermarkSearch, path: str) -> list[Watermark]:
-    """Return what each package says of a recording; one that fails says why."""
-    return [_read(reader, path) for reader in search.readers]
+def _never() -> bool:
+    return False
 
 
-def _read(reader: MarkReader, path: str) -> Watermark:
+def read_marks(
+    search: WatermarkSearch,
+    recording: AnySource | Samples,
+    is_over: Callable[[], bool] = _never,
+) -> list[Watermark]:
+    """Return what each package says of a recording; one that fails says why.
+
+    Args:
+        is_over: Function called before each piece; where it returns True nobody waits for the rest,
+            and the results are of what was searched.
+    """
+    return [_read(reader, recording, is_over) for reader in search.readers]
+
+
+def _read(
+    reader: MarkReader, recording: AnySource | Samples, is_over: Callable[[], bool]
+) -> Watermark:
     marks = []
     try:
-        for start, samples, rate in _pieces(path, reader.rate):
+        for start, samples, rate in _pieces(recording, reader.rate):
+            if is_over():
+                break
             with quietly(reader.name):
                 mark = reader.read(samples, rate)
             marks.append((start / rate, (start + len(samples)) / rate, mark))
@@ -145,15 +177,23 @@ def _conclude(name: str, marks: Sequence[tuple[float, float, Mark]]) -> Watermar
     return Watermark(name, True, strength, message, found[0][0], found[-1][1])
 
 
-def _pieces(path: str, rate: int | None) -> Iterator[tuple[int, np.ndarray, int]]:
+def _pieces(
+    recording: AnySource | Samples, rate: int | None
+) -> Iterator[tuple[int, np.ndarray, int]]:
     """Yield the first sample of each piece, its samples, mono, and their rate."""
-    if rate is None:
-        with open_recording(path) as file:
+    assert rate in (None, SAMPLE_RATE)
+    if isinstance(recording, Samples):
+        mono = recording.mono if rate is None else resample(recording.mono, recording.rate)
+        rate = rate or recording.rate
+        count = round(PIECE_S * rate)
+        blocks = (mono[first : first + count] for first in range(0, len(mono), count))
+        yield from _joined(blocks, rate)
+    elif rate is None:
+        with open_recording(recording) as file:
             own_rate = int(file.samplerate)
             yield from _joined(_blocks_of(file, round(PIECE_S * own_rate)), own_rate)
-        return
-    assert rate == SAMPLE_RATE
-    yield from _joined(read_blocks(path, round(PIECE_S * rate)), rate)
+    else:
+        yield from _joined(read_blocks(recording, round(PIECE_S * rate)), rate)
 
 
 def _blocks_of(file: Any, samples: int) -> Iterator[np.ndarray]:

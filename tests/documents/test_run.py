@@ -92,11 +92,14 @@ ELSEWHERE = {
     "tests/unit/interchange/test_classifiers.py",
     "python -m asdf score folder/": "no transformers' folder here; tests/unit/interchange",
     "python -m asdf import hub:": "no network; tests/unit/hub has a local hub",
+    "python -m asdf score network.pt calls --label": "sets of one class are not here",
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
     "tests/unit/tasks/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
     "python -m asdf import swa.pth": "1.2 GB; tests/unit/interchange/test_name_maps.py",
     "python -m asdf prune": "tests/unit/pruning",
+    "python -m asdf export student.pt": "no student, and minutes; "
+    "tests/unit/commands/test_export_network.py",
     "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",
     "curl": "tests/unit/service",
@@ -133,6 +136,7 @@ PYTHON_ELSEWHERE = {
     "docs/losses.md": "tests/unit/training/losses",
     "docs/service.md": "tests/unit/service",
     "docs/training.md": "tests/unit/training/test_schedules.py",
+    "docs/watermarks.md": "tests/unit/watermarks",
 }
 # Commands that report something missing here, with their exit status.
 STATUSES = {

@@ -51,6 +51,26 @@ class Centre(Loss):
         return torch.nn.functional.softplus(torch.where(labels_B == 1, outside_B, -outside_B))
 
 
+class ByAttack(Loss):
+    """The distance from the centre of bona fide speech, with a weight that is learnt per attack."""
+
+    columns = ("attack",)
+
+    def __init__(self, settings, dimension, values):
+        super().__init__(settings, dimension)
+        self.names = list(values["attack"])
+        self.centre_E = torch.nn.Parameter(torch.randn(dimension))
+        self.weights_A = torch.nn.Parameter(torch.ones(len(self.names)))
+
+    def logits(self, embeddings_BE, logits_B2):
+        distances_B = (embeddings_BE.float() - self.centre_E).norm(dim=1)
+        return torch.stack([distances_B, -distances_B], dim=1)
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        attacks_B = [self.names.index(attack) for attack in columns["attack"]]
+        return self.weights_A[attacks_B] * logits_B2[:, 0].exp()
+
+
 class Infinite(Centre):
     def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
         return super().per_utterance(embeddings_BE, logits_B2, labels_B, columns) / 0
@@ -111,6 +131,21 @@ def check_detector(recipe, corpus, network):
     np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
     # Minus a distance.
     assert max(expected) < 0
+
+
+def test_a_loss_knows_the_values_of_its_columns(mine, capsys, corpus):
+    words = ("network.loss=my_loss.ByAttack", "network.max_epochs=1", "recipe.selected_epochs=(1,)")
+    outcome = mine.call(capsys, "mine", *words, "network.average_best_networks=0")
+    assert outcome.status == 0, outcome.output
+    network = mine.system("system1") / "networks" / "epoch.1.pt"
+    entry = torch.load(network, weights_only=True)["loss"]
+    assert entry["values"] == {"attack": ["-", "A01", "A02", "A03"]}
+    # The weight of each has learnt.
+    assert (weights(network)["trained_loss.weights_A"] != 1).all()
+    detector = Detector(network, network_folder=mine.folder)
+    scores = read_scores(mine.system("system1") / "scores" / "epoch.1" / "demo-eval.txt")
+    expected = [detector.score(corpus / trial) for trial in scores.ids]
+    np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
 
 
 def test_what_is_wrong_is_said_before_the_first_step(mine, capsys):

@@ -169,7 +169,7 @@ async function begin(asked) {
 }
 
 // Calls `progress` with what happens in words, then `done` with the answer or `failed` with words.
-function send(file, name, token, calls) {
+function send({ file, name }, token, calls) {
   cancelUpload();
   current_id += 1;
   const asked = { id: current_id, file, name, calls, sha256: null, decoder: '', count: 0 };
@@ -179,6 +179,9 @@ function send(file, name, token, calls) {
     if (job === asked) fail(ofRecording(error.message || String(error)));
   });
 }
+
+// Speakers and watermarks are the service's.
+const prepare = async (files) => files;
 
 function cancelUpload() {
   if (!job) return;

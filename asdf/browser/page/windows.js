@@ -93,14 +93,15 @@ function llrWords(llr) {
   return `${found[1]} support for ${llr > 0 ? 'bona fide rather than spoof' : 'spoof rather than bona fide'}`;
 }
 
-// What is known of a likelihood ratio, as `score --json` has it; nothing of a score that is none.
-function llrEntries(raw, rules) {
+// What is known of a likelihood ratio, as `score --json` has it: no words of one that is not judged, nothing of a score that
+// is no ratio.
+function llrEntries(raw, rules, isJudged) {
   const { calibration } = rules;
   if (!calibration) return {};
   const llr = shownScore(raw, rules);
   const unbounded = mapped(raw, calibration);
   const interval = llrInterval(raw, llr, calibration);
-  return { llr, log10_llr: llr / Math.LN10, llr_words: llrWords(llr), ...(interval ? { llr_interval: interval } : {}),
+  return { llr, log10_llr: llr / Math.LN10, ...(isJudged ? { llr_words: llrWords(llr) } : {}), ...(interval ? { llr_interval: interval } : {}),
     ...(unbounded === llr ? {} : { unbounded_llr: unbounded }) };
 }
 
@@ -156,10 +157,10 @@ function concludeWhole(windows, length, rules, searchedWindows = []) {
   const isJudged = !problem && rules.threshold !== null;
   const lowest = counted.reduce((least, window) => (window.raw < least.raw ? window : least));
   const about = problem || (silent ? `${silent} of ${windows.length} windows are digital silence and do not count` : '');
-  const remark = [about, limitWords(raw, rules)].filter(Boolean).join('; ');
+  const remark = [about, problem ? '' : limitWords(raw, rules)].filter(Boolean).join('; ');
   const found = searchedWindows.length ? findParts(searchedWindows, rules) : { parts: [] };
   const verdict = isJudged ? verdictOf(decisiveScore(raw, rules), rules.threshold, found.parts) : null;
-  return { score, verdict, raw, ...llrEntries(raw, rules), seconds: length / RATE, seconds_scored: countCovered(counted) / RATE,
+  return { score, verdict, raw, ...llrEntries(raw, rules, !problem), seconds: length / RATE, seconds_scored: countCovered(counted) / RATE,
     ...(windows.length > 1 ? { lowest: shownWindow(lowest, rules) } : {}), ...(found.searched ? found : {}), ...(remark ? { remark } : {}) };
 }
 

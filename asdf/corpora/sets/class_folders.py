@@ -16,7 +16,9 @@ from asdf.errors import AsdfError
 from asdf.text import quoted_and_more
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import label_of, plain_word, words_in
+from asdf.trials.lists import read_list
 from asdf.trials.trees import Tree
+from asdf.trials.trial_list import TrialList
 
 SPLITS = {
     **dict.fromkeys(("train", "training", "trn"), "train"),
@@ -54,7 +56,8 @@ def read_class_folders(
 
     Args:
         split: Split that is read: 'train', 'dev', 'eval', or another name that folders have for
-            one of them; '' is everything.
+            one of them; '' is everything. Without such folders it is the list that `python -m asdf
+            lists` wrote into the tree.
         bona_fide: Names of folders whose recordings are bona fide; all others are spoofs then.
             Empty: their words say so.
 
@@ -64,24 +67,22 @@ def read_class_folders(
     wanted = SPLITS.get(plain_word(split), split)
     ways = list(_ways(tree, bona_fide))
     splits = {way.split for way in ways if way.label is not None}
+    written = f"{wanted}_list.txt"
+    if split and not splits - {""} and tree.exists(written):
+        trials = read_list(tree.path(written), tree.root)
+        rest = frozenset(way.name for way in ways) - frozenset(trials.ids)
+        return Reading(trials, audio=("",), others=rest, notes=[f"trials are those of {written}"])
     if split and wanted not in splits:
         named = ", ".join(sorted(splits - {""})) or "none"
         raise AsdfError(
             f"{tree.root}: no folder is of a split {split!r}; found: {named}. Folders of splits "
-            f"are called {', '.join(SPLITS)}."
+            f"are called {', '.join(SPLITS)}; or write lists: python -m asdf lists {tree.root}"
         )
     labelled = [way for way in ways if way.label is not None]
     if not labelled:
         raise AsdfError(_describe_unknown(tree, ways))
     chosen = [way for way in labelled if not split or way.split == wanted]
-    columns = _columns(labelled)
-    collector = TrialCollector(tree.root, columns)
-    for number, way in enumerate(chosen, 1):
-        assert way.label is not None  # those without were left out
-        values = {"split": way.split, "folder": way.below, "attack": way.below or "-"}
-        if way.label == 1:
-            values["attack"] = "-"
-        collector.add(number, way.name, way.label, [values[name] for name in columns])
+    trials = _trials_of(tree, chosen, _columns(labelled))
     unknown = [way.name for way in ways if way.label is None]
     notes = []
     if unknown:
@@ -90,9 +91,19 @@ def read_class_folders(
             f"{unknown[0]}"
         )
     others = [way.name for way in labelled if split and way.split != wanted]
-    return Reading(
-        collector.trials(), audio=("",), others=frozenset((*others, *unknown)), notes=notes
-    )
+    return Reading(trials, audio=("",), others=frozenset((*others, *unknown)), notes=notes)
+
+
+def _trials_of(tree: Tree, chosen: Sequence[_Way], columns: Sequence[str]) -> TrialList:
+    """Return the trials of recordings whose class is known."""
+    collector = TrialCollector(tree.root, columns)
+    for number, way in enumerate(chosen, 1):
+        assert way.label is not None  # those without were left out
+        values = {"split": way.split, "folder": way.below, "attack": way.below or "-"}
+        if way.label == 1:
+            values["attack"] = "-"
+        collector.add(number, way.name, way.label, [values[name] for name in columns])
+    return collector.trials()
 
 
 def has_class_folders(tree: Tree) -> bool:

@@ -138,12 +138,20 @@ class JoinedAttention(nn.Module):
         self.qkv = nn.Linear(dimension, 3 * dimension)
         self.proj = nn.Linear(dimension, dimension)
 
-    def forward(self, x_BPC: Tensor) -> Tensor:
-        """Return (batch, patches, dimension)."""
+    def forward(self, x_BPC: Tensor, bias_PP: Tensor | None = None) -> Tensor:
+        """Return (batch, patches, dimension).
+
+        Args:
+            bias_PP: Number that is added to what a patch, the row, attends to; None: none.
+        """
         joined_BP3HD = self.qkv(x_BPC).unflatten(2, (3, self.heads, -1))
         queries_BHPD, keys_BHPD, values_BHPD = joined_BP3HD.permute(2, 0, 3, 1, 4).unbind()
         attended_BHPD = F.scaled_dot_product_attention(
-            queries_BHPD, keys_BHPD, values_BHPD, dropout_p=self.dropout if self.training else 0.0
+            queries_BHPD,
+            keys_BHPD,
+            values_BHPD,
+            attn_mask=None if bias_PP is None else bias_PP.to(queries_BHPD.dtype),
+            dropout_p=self.dropout if self.training else 0.0,
         )
         projected_BPC: Tensor = self.proj(attended_BHPD.transpose(1, 2).flatten(2))
         return projected_BPC

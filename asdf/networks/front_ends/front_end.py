@@ -235,7 +235,7 @@ class FrontEnd(nn.Module, ABC):
         if self.layer_sum is not None:
             features_BLC: Tensor = self.layer_sum(self.hidden_states(waveforms_BT))
             return features_BLC
-        with self._gradients():
+        with self._gradients(waveforms_BT):
             # Holds one state at a time, and not all until the last is computed.
             last_BLC = deque(self._prepared_states(waveforms_BT), maxlen=1).pop()
             return self.final_norm(last_BLC)
@@ -246,13 +246,13 @@ class FrontEnd(nn.Module, ABC):
         As in SUPERB, the last layer's is taken after the encoder's final layer norm. Each is
         (batch, frames, dimension).
         """
-        with self._gradients():
+        with self._gradients(waveforms_BT):
             *states, last_BLC = self._prepared_states(waveforms_BT)
             return [*states, self.final_norm(last_BLC)]
 
     def layer_outputs(self, waveforms_BT: Tensor) -> list[Tensor]:
         """Return the outputs of `layers` layers without `final_norm`: fairseq's `layer_results`."""
-        with self._gradients():
+        with self._gradients(waveforms_BT):
             return list(self._prepared_states(waveforms_BT))[1:]
 
     def mask(self, x_BLC: Tensor) -> Tensor:
@@ -299,8 +299,10 @@ class FrontEnd(nn.Module, ABC):
                 "load_pretrained(network) of the same module first."
             )
 
-    def _gradients(self) -> torch.set_grad_enabled:
-        return torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen)
+    def _gradients(self, waveforms_BT: Tensor) -> torch.set_grad_enabled:
+        # Frozen weights need none; samples whose gradient is asked for do.
+        is_needed = not self.frozen or waveforms_BT.requires_grad
+        return torch.set_grad_enabled(torch.is_grad_enabled() and is_needed)
 
     def _prepared_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         self.check_loaded()

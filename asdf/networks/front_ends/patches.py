@@ -122,10 +122,7 @@ class PatchFrontEnd(FrontEnd):
         Raises:
             UsageError: it is a literal of no sizes, or frames are to have scores of their own.
         """
-        self.sizes = self.sizes_class.from_text(settings.architecture)
-        self.architecture_setting = self.sizes.to_text()
-        self.dimension = self.sizes.dimension
-        self.encoder_layers = self.sizes.layers
+        self.read_sizes(settings)
         patch = self.sizes.patch
         if self.sections.localisation.enabled:
             raise UsageError(
@@ -138,6 +135,17 @@ class PatchFrontEnd(FrontEnd):
         self.window = WINDOW + (patch - 1) * HOP
         # On average: all patches of one time begin together.
         self.hop = self.step // self.per_step
+
+    def read_sizes(self, settings: FrontEndSettings) -> None:
+        """Read `settings.architecture`, and how layers run.
+
+        Raises:
+            UsageError: it is a literal of no sizes.
+        """
+        self.sizes = self.sizes_class.from_text(settings.architecture)
+        self.architecture_setting = self.sizes.to_text()
+        self.dimension = self.sizes.dimension
+        self.encoder_layers = self.sizes.layers
         self.layer_drop = settings.layer_drop
         self.gradient_checkpointing = settings.gradient_checkpointing
 

@@ -10,9 +10,14 @@ function rowOf(entry) {
   const { kind, short } = verdictWords(recording, answer.threshold);
   const details = el('button', { type: 'button', class: 'name', 'aria-current': entry.isShown ? 'true' : null }, entry.name);
   details.addEventListener('click', () => show(entry));
-  return el('tr', {}, el('th', { scope: 'row' }, details), el('td', {}, el('span', { class: `verdict ${kind}` }, short)),
+  const beside = [answer.speakers ? speakersWords(answer.speakers) : '', hasMark(recording) ? 'a watermark was found' : ''];
+  const verdict = el('td', {}, el('span', { class: `verdict ${kind}` }, short),
+    ...beside.filter(Boolean).map((words) => el('span', { class: 'interval' }, words)));
+  return el('tr', {}, el('th', { scope: 'row' }, details), verdict,
     el('td', { class: 'n' }, recording.score.toFixed(4).replace('-', '−')), el('td', { class: 'n' }, clock(recording.seconds)));
 }
+
+const hasMark = ({ watermarks = [] }) => watermarks.some(({ found }) => found);
 
 function countWords() {
   const count = (state) => recordings.filter((entry) => entry.state === state).length;
@@ -45,24 +50,43 @@ function csvCell(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-function asCsv() {
-  const columns = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
-  const hasHome = recordings.some(({ answer }) => answer && answer.recordings[0].unlike !== undefined);
-  if (hasHome) columns.push('unlike', 'distance');
-  const { members = [] } = recordings.map(({ answer }) => answer && answer.panel).find(Boolean) || {};
+const YES = new Map([[true, 'yes'], [false, 'no'], [null, 'unknown']]);
+const FIRST_COLUMNS = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
+
+// The cells of a recording, or of a speaker in it, by their columns.
+function csvCells(answer, entry) {
+  const cells = { [data.kind]: entry.score ?? '', network: answer.network, asdf: answer.made_by.asdf, date: answer.made_by.date, network_sha256: answer.made_by.network_sha256 || '' };
+  for (const name of ['verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'distance', 'speaker', 'overlapped_s']) cells[name] = entry[name] ?? '';
+  cells.parts = (entry.parts || []).map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ');
+  cells.unlike = String(entry.unlike ?? '');
+  const { agreement, watermarks = [] } = entry;
+  if (agreement) Object.assign(cells, { members_bona_fide: agreement.bona_fide, members_spoof: agreement.spoof });
+  for (const { name, llr } of agreement?.members || []) cells[`member_${name}`] = llr;
+  for (const { detector, found, strength = '' } of watermarks) Object.assign(cells, { [`watermark_${detector}`]: YES.get(found), [`watermark_${detector}_strength`]: strength });
+  return cells;
+}
+
+// The columns that every table has, and those of what was found in one of the answers.
+function csvColumns(answers) {
+  const columns = [...FIRST_COLUMNS];
+  if (answers.some(({ recordings: [entry] }) => entry.unlike !== undefined)) columns.push('unlike', 'distance');
+  const { members = [] } = answers.map(({ panel }) => panel).find(Boolean) || {};
   if (members.length) columns.push('members_bona_fide', 'members_spoof', ...members.map(({ name }) => `member_${name}`));
-  const agreementCells = (recording) => {
-    if (!members.length) return [];
-    const { agreement } = recording || {};
-    return agreement ? [agreement.bona_fide, agreement.spoof, ...agreement.members.map(({ llr }) => llr)] : Array(members.length + 2).fill('');
-  };
-  const rows = recordings.filter(({ state }) => state in { done: 1, failed: 1 }).map(({ name, answer, words }) => {
-    if (!answer) return [name, '', '', '', '', '', words, '', '', '', '', '', '', ...(hasHome ? ['', ''] : []), ...agreementCells()];
-    const { score, verdict, seconds, seconds_scored: scored, remark, sha256, parts = [], unlike = '', distance = '' } = answer.recordings[0];
-    const { date, asdf, network_sha256: network } = answer.made_by;
-    return [name, score, verdict || '', seconds, scored, remark || '', '', sha256 || '', date, asdf, answer.network, network || '', parts.map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; '), ...(hasHome ? [String(unlike), distance] : []), ...agreementCells(answer.recordings[0])];
+  if (answers.some(({ speakers }) => speakers)) columns.push('speaker', 'overlapped_s');
+  const { asked = [] } = answers.map(({ watermarks }) => watermarks).find(Boolean) || {};
+  return [...columns, ...asked.flatMap((name) => [`watermark_${name}`, `watermark_${name}_strength`])];
+}
+
+// A row per recording, and one per speaker of those that are conversations.
+function asCsv() {
+  const concluded = recordings.filter(({ state }) => state in { done: 1, failed: 1 });
+  const columns = csvColumns(concluded.map(({ answer }) => answer).filter(Boolean));
+  const rows = concluded.flatMap(({ name, answer, words }) => {
+    if (!answer) return [{ path: name, error: words }];
+    return [answer.recordings[0], ...(answer.speakers || [])].map((entry) => ({ path: name, ...csvCells(answer, entry) }));
   });
-  return [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');
+  const lines = rows.map((row) => columns.map((column) => row[column] ?? ''));
+  return [columns, ...lines].map((line) => `${line.map(csvCell).join(',')}\n`).join('');
 }
 
 // The answers of the service as they came, without the waveforms' outlines.

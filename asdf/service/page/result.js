@@ -22,7 +22,8 @@ function showParts({ parts, searched, windows }) {
 
 // A likelihood ratio as a report states it, with what it rests on.
 function llrRows(recording, calibration) {
-  const rows = [['log10 of it', recording.log10_llr.toFixed(2)], ['In words', recording.llr_words]];
+  const rows = [['log10 of it', recording.log10_llr.toFixed(2)]];
+  if (recording.llr_words) rows.push(['In words', recording.llr_words]);
   if (recording.llr_interval) {
     const [low, high] = recording.llr_interval.map((llr) => llr.toFixed(2));
     rows.push(['Interval at 95 %', `${low} to ${high}`]);
@@ -54,6 +55,33 @@ function showNumbers(name, answer, recording) {
   byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 }
 
+function showWatermarks({ watermarks }) {
+  byId('watermarks').hidden = !watermarks;
+  if (!watermarks) return;
+  byId('watermark-words').textContent = watermarkWords(watermarks);
+  byId('watermarks').classList.toggle('findings', watermarks.some(({ found }) => found));
+}
+
+function speakerRow(entry, threshold) {
+  const { speaker, score, seconds, error, remark, agreement, parts = [] } = entry;
+  const name = el('th', { scope: 'row' }, speaker);
+  if (error) return el('tr', {}, name, el('td', { colspan: 3, class: 'wide soft' }, `Not scored: ${error}.`));
+  const { kind, short } = verdictWords(entry, threshold);
+  const more = [parts.length ? parts.map(timesWords).join(', ') : '', agreement ? agreementWords(agreement).trim() : '', remark || ''];
+  const verdict = el('td', { class: 'wide' }, el('span', { class: `verdict ${kind}` }, short),
+    ...more.filter(Boolean).map((words) => el('span', { class: 'interval' }, words)));
+  return el('tr', {}, name, verdict, el('td', { class: 'n' }, score.toFixed(4).replace('-', '−')), el('td', { class: 'n' }, clockWithTenths(seconds)));
+}
+
+// Of each speaker what he or she says alone is scored; of a recording without turns nothing is known of speakers.
+function showSpeakers({ speakers, threshold, kind }, note) {
+  byId('speakers').hidden = !speakers && !note;
+  byId('speakers-note').textContent = note || 'Each is judged by what he or she says while nobody else speaks; the verdict above is of the whole recording.';
+  byId('speaker-score').textContent = kind === 'llr' ? 'LLR' : 'Score';
+  document.querySelector('#speakers .scroll').hidden = !speakers;
+  byId('speaker-rows').replaceChildren(...(speakers || []).map((entry) => speakerRow(entry, threshold)));
+}
+
 function captionWords(parts, searched) {
   const words = [`Each score is of ${number(data.window_s)} s.`];
   if (!searched) words.push('The score of a whole recording can hide a short part.');
@@ -62,7 +90,7 @@ function captionWords(parts, searched) {
   return words.join(' ');
 }
 
-function showResult({ answer, file, name }) {
+function showResult({ answer, file, name, note }) {
   const recording = answer.recordings[0];
   // Of what is not judged, no part is.
   const { parts = [] } = recording;
@@ -75,6 +103,8 @@ function showResult({ answer, file, name }) {
   byId('verdict').className = kind;
   byId('explanation').textContent = `${recording.agreement ? agreementWords(recording.agreement) : ''}${scoreWords(recording, answer)}`;
   byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
+  showWatermarks(recording);
+  showSpeakers(answer, note);
   byId('caption').textContent = captionWords(parts, searched);
   showNumbers(name, answer, recording);
   showParts(shown);

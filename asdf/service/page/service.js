@@ -20,13 +20,20 @@ function problemOf(file) {
   return `The file has ${(file.size / 1e6).toFixed(1)} MB, and this service takes up to ${data.max_mb} MB. Cut it, or compress it.`;
 }
 
-function score(files) {
-  if (!files.length) return;
+// Scores the recordings among files that were chosen or dropped.
+async function scoreFiles(files) {
+  const entries = await prepare(files);
+  if (files.length && !entries.length) say('The turns go with the recording that you choose next.');
+  score(entries);
+}
+
+function score(entries) {
+  if (!entries.length) return;
   hideResult();
   say('');
   if (!current) batch = { count: 0, done: 0 };
-  batch.count += files.length;
-  for (const { file, name } of files) recordings.push({ file, name, state: 'waiting', words: problemOf(file) });
+  batch.count += entries.length;
+  for (const entry of entries) recordings.push({ ...entry, state: 'waiting', words: problemOf(entry.file) });
   remember(token.value);
   scoreNext();
 }
@@ -47,7 +54,7 @@ function scoreNext() {
   showList();
   const number = batch.count > 1 ? `${batch.done + 1} of ${batch.count}: ` : '';
   say(`${number}Sending`);
-  send(current.file, current.name, token.value, {
+  send(current, token.value, {
     progress: (words) => say(number + words),
     done: (answer) => conclude('done', { answer }),
     failed: (status, words) => {
@@ -128,7 +135,7 @@ function startDropping(area) {
   area.addEventListener('dragleave', () => mark(false));
   area.addEventListener('drop', (event) => {
     mark(false);
-    if (!byId('file').disabled) score(named(event.dataTransfer.files));
+    if (!byId('file').disabled) scoreFiles(named(event.dataTransfer.files));
   });
 }
 
@@ -137,7 +144,7 @@ byId('token-field').hidden = !data.token;
 byId('token-field').addEventListener('submit', (event) => event.preventDefault());
 token.value = remember();
 byId('file').addEventListener('change', ({ target }) => {
-  score(named(target.files));
+  scoreFiles(named(target.files));
   // The same file may be chosen again.
   target.value = '';
 });

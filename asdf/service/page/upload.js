@@ -34,12 +34,14 @@ function waitAndSend(seconds, words, again, progress) {
 }
 
 // Calls `progress` with what happens in words, then `done` with the answer or `failed` with words.
-function send(file, name, token, calls, tries = 1) {
+function send(entry, token, calls, tries = 1) {
   const { progress, done, failed } = calls;
   cancelUpload();
   const form = new FormData();
-  form.append('file', file, name);
+  form.append('file', entry.file, entry.name);
+  if (entry.turns) form.append('rttm', entry.turns, 'turns.rttm');
   const query = new URLSearchParams({ window: data.window_s, hop: data.window_s / 2, outline: 1200 });
+  if (asksForMarks()) query.set('watermarks', 'true');
   const sending = new XMLHttpRequest();
   request = sending;
   sending.open('POST', `score?${query}`);
@@ -54,7 +56,7 @@ function send(file, name, token, calls, tries = 1) {
     const answer = readAnswer(sending.responseText);
     const seconds = secondsToWait(sending, tries);
     if (sending.status === 200) done(answer);
-    else if (seconds !== null) waitAndSend(seconds, failureWords(sending.status, answer.error), () => send(file, name, token, calls, tries + 1), progress);
+    else if (seconds !== null) waitAndSend(seconds, failureWords(sending.status, answer.error), () => send(entry, token, calls, tries + 1), progress);
     else failed(sending.status, failureWords(sending.status, answer.error));
   });
   sending.send(form);

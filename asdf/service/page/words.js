@@ -97,3 +97,29 @@ function chanceWords({ windows, false_alarms: alarms }) {
   const rate = alarms.rate === null ? '' : `${number(100 * alarms.rate)} %, and `;
   return `${windows} of them were compared with a threshold. Of genuine recordings as long, ${rate}at most ${number(100 * alarms.at_most)} %, have a part below it.`;
 }
+
+// What was found apart from the score. Of packages that found nothing their names are enough.
+function markWords({ detector, strength, message, start_s: start, end_s: end }) {
+  const details = [strength === undefined ? '' : `strength ${strength.toFixed(2)}`, message ? `message ${message}` : '', `${clockWithTenths(start)} to ${clockWithTenths(end)}`];
+  return `${detector} (${details.filter(Boolean).join(', ')})`;
+}
+
+const NO_MARK = 'That says nothing: most voices have no mark, and a mark can be removed.';
+
+function watermarkWords(marks) {
+  const found = marks.filter((mark) => mark.found).map(markWords);
+  const none = marks.filter((mark) => mark.found === false).map(({ detector }) => detector);
+  const unknown = marks.filter((mark) => mark.found === null).map(({ detector, error }) => `${detector} could not be asked: ${error}.`);
+  const words = [];
+  if (found.length) words.push(`A watermark was found by ${found.join(' and ')}: a program that marks what it makes has marked this. The score and the verdict do not count it.`);
+  if (none.length) words.push(`No ${found.length ? 'other ' : ''}watermark was found by ${none.join(' or ')}. ${found.length ? '' : NO_MARK}`);
+  return [...words, ...unknown].join(' ').trim();
+}
+
+// Of a conversation: how many of its speakers sound how.
+function speakersWords(speakers) {
+  const count = (verdicts) => speakers.filter(({ verdict }) => verdicts.includes(verdict)).length;
+  const whole = `${speakers.length} ${speakers.length === 1 ? 'speaker' : 'speakers'}`;
+  const counted = [[count(['spoof']), 'spoofed'], [count(['mixed']), 'spoofed in part'], [count(['bona fide']), 'genuine'], [count([null]), 'not judged']];
+  return `${whole}: ${counted.filter(([many]) => many).map(([many, words]) => `${many} ${words}`).join(', ')}`;
+}

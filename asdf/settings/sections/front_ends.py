@@ -39,6 +39,7 @@ FRONT_ENDS = {
     "decibel_mfcc": "asdf.networks.DecibelMFCCFrontEnd",
     "whisper_lfcc": "asdf.networks.WhisperLFCCFrontEnd",
     "whisper_mfcc": "asdf.networks.WhisperMFCCFrontEnd",
+    "dasheng": "asdf.networks.DashengFrontEnd",
 }
 
 
@@ -57,8 +58,8 @@ class FrontEnd(KnownNames):
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
         "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
-        "themselves; beats and eat have their own; of transformers: the text of a config.json, or "
-        "a repository of the hub that has one",
+        "themselves; beats, eat and dasheng have their own; of transformers: the text of a "
+        "config.json, or a repository of the hub that has one",
         check="not_empty",
     )
     weights: str | None = setting(

@@ -194,6 +194,8 @@ class ProgressLines:
             "data_wait": waiting_share(seconds),
             "seconds_left": seconds_left,
         }
+        if terms := progress.terms_since_printed():
+            record["terms"] = terms
         left = self._time_left.describe(seconds_left)
         self._log(progress, record, left)
         bar.set_postfix_str(left)
@@ -204,14 +206,16 @@ class ProgressLines:
         self._callbacks.call("on_step", {**record, **self._loss_scale()})
 
     def _log(self, progress: Progress, record: dict[str, Any], left: str) -> None:
+        terms = record.get("terms", {})
         LOG.info(
-            "epoch %d, utterance %d of %d, step %d: loss %.4f, learning rate %.3g, "
+            "epoch %d, utterance %d of %d, step %d: loss %.4f, %slearning rate %.3g, "
             "%.1f utterances/s, %s",
             progress.epochs + 1,
             progress.position,
             self._plan.size,
             progress.step,
             record["loss"],
+            "".join(f"{name} {value:.4f}, " for name, value in terms.items()),
             record["learning_rate"],
             record["utterances_per_s"],
             left,

@@ -72,6 +72,10 @@ class Loss(ScoringLoss, ABC):
     Parameters and buffers are saved with the network's, under `trained_loss`. The parameters are
     trained like the network's, with `network.initial_learning_rate`.
 
+    A constructor `__init__(self, settings, dimension, values)` gets the sorted values that its
+    `columns` have in the training list, by name: for a weight of each attack, as an example. A
+    network file holds them.
+
     Attributes:
         columns: Columns of the trial list, whose values `per_utterance` gets, such as ('attack',).
         needs_embeddings: True if the loss is computed from the embeddings; it then gets their

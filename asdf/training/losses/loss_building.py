@@ -7,6 +7,7 @@ on, such as the network's last layer where the loss has cosines for logits, is f
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,13 @@ def build_loss(
     _check_computing(kind, settings)
     takes_embeddings = kind.needs_embeddings or kind.is_joint
     if is_ours(f"{kind.__module__}.") and not takes_embeddings:
-        loss = _construct(kind, settings, 0).to(device, form)
+        loss = _construct(kind, settings, 0, utterances).to(device, form)
         _attach_if_needed(network, loss)
         return loss
     with left_unchanged(network):
         embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
         dimension = _dimension_of(embeddings_BE, settings.network) if takes_embeddings else 0
-        loss = _construct(kind, settings, dimension).to(device, form)
+        loss = _construct(kind, settings, dimension, utterances).to(device, form)
         # The targets of the first spoof and of the first bona fide utterance.
         labels = np.arange(2)
         # The first of each label; the first of all, if a list has one label only.
@@ -135,12 +136,13 @@ def outline_loss(
     """
     kind = find_loss_class(settings, folder)
     if not (kind.needs_embeddings or kind.is_joint):
-        loss = _construct(kind, settings, 0)
+        loss = _construct(kind, settings, 0, list_of_two(kind))
         _attach_if_needed(network, loss)
         return loss
     outputs = as_outputs(network(waveforms_BT))
     embeddings_BE, logits_B2 = outputs
-    loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings.network))
+    dimension = _dimension_of(embeddings_BE, settings.network)
+    loss = _construct(kind, settings, dimension, list_of_two(kind))
     targets = targets_without_list(loss, len(waveforms_BT))
     scored_B2 = loss.logits(embeddings_BE, logits_B2)
     values_B = loss.of_minibatch(replace(outputs, logits_B2=scored_B2), targets)
@@ -151,7 +153,9 @@ def outline_loss(
 
 def targets_without_list(loss: Loss, utterances: int) -> Targets:
     """Return targets of utterances of which nothing is known."""
-    columns = {name: ["-"] * utterances for name in loss.columns}
+    columns = {}
+    for name in loss.columns:
+        columns[name] = [next(iter(loss.values.get(name, ())), "-")] * utterances
     return Targets(torch.zeros(utterances, dtype=torch.long), columns)
 
 
@@ -195,16 +199,27 @@ def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
         )
 
 
-def _construct(kind: type[Loss], settings: TrainingSections, dimension: int) -> Loss:
-    """Return the loss, whose random weights follow from the seed alone."""
+def _construct(
+    kind: type[Loss], settings: TrainingSections, dimension: int, utterances: TrialList
+) -> Loss:
+    """Return the loss, whose random weights follow from the seed alone.
+
+    Args:
+        utterances: Training list, of whose columns it gets the values.
+    """
+    values = {}
+    # To sort the values of millions of utterances takes seconds, and few losses ask for them.
+    if "values" in inspect.signature(kind).parameters:
+        values = {name: sorted(set(utterances.columns[name])) for name in kind.columns}
     failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
     advice = (
-        "A loss's constructor takes the settings and the dimension of an embedding; see "
+        "A loss's constructor takes the settings and the dimension of an embedding, and as a third "
+        "argument, if it has one called values, the values of its columns; see "
         "asdf.training.losses.Loss."
     )
     with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
-        return kind(settings, dimension)
+        return kind.of_values(settings, dimension, values)
 
 
 def _dimension_of(embeddings: Any, training: Network) -> int:

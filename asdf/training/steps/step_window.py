@@ -80,12 +80,14 @@ class WindowLosses:
 
     Attributes:
         counted: Losses of this rank's utterances that count, on the device.
-        fetch: Function that returns their sum and the numbers of the step before, in float64 on
-            the host.
+        fetch: Function that returns their sum, the numbers of the step before, and the sums of the
+            terms, in float64 on the host.
+        of_step_before: Count of the numbers of the step before.
     """
 
     counted: Tensor
     fetch: Callable[[], Tensor]
+    of_step_before: int
 
 
 class StepWindow:
@@ -123,6 +125,7 @@ class StepWindow:
         self._batches = clips
         self._keeps = keeps
         self._kept: list[Minibatch] = []
+        self._term_sums: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
         return len(self._window.utterances)
@@ -410,6 +413,10 @@ class StepWindow:
                 losses_B = eager.objective.of_minibatch(outputs, minibatch.targets)
         if noted is not None:
             noted.append(_counted(losses_B.detach(), minibatch))
+            for name, values in self._parts.eager.objective.noted.items():
+                total = _counted(values, minibatch).double().sum()
+                so_far = self._term_sums.get(name)
+                self._term_sums[name] = total if so_far is None else so_far + total
         return _counted(values_B, minibatch)
 
     def _send(self, noted: Sequence[Tensor]) -> None:
@@ -419,8 +426,10 @@ class StepWindow:
         the host prepares the next one, while the GPU is still at work.
         """
         counted = torch.cat(list(noted)) if len(noted) > 1 else noted[0]
-        sums = [counted.double().sum(), *self._parts.last.numbers()]
-        self.losses = WindowLosses(counted, fetch_later(torch.stack(sums)))
+        before = self._parts.last.numbers()
+        terms = [self._term_sums[name] for name in self.weights_of_means.counts]
+        sums = torch.stack([counted.double().sum(), *before, *terms])
+        self.losses = WindowLosses(counted, fetch_later(sums), len(before))
 
     def _passes(
         self, minibatches: Iterable[Minibatch], seed: Callable[[int], None]

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+import asdf
 from asdf.attribution import Explainer, Options, explain
 from asdf.attribution.cells import make_cells, make_grid
 from asdf.errors import AsdfError, UsageError
+from tests.unit.conftest import small_settings, write_small_network
 
 BOTH = ("occlusion", "gradients")
 RATE = 16_000
@@ -90,6 +92,27 @@ def test_integrated_gradients_add_up_to_the_difference_of_scores(listener, fille
         listener("Tangled"), noise(), RATE, options(methods=["gradients"], filler=filler, steps=2)
     )
     assert abs(rough.maps[0].gap) > 10 * abs(found.maps[0].gap)
+
+
+@pytest.mark.parametrize("layer", ["last", "weighted"])
+def test_a_frozen_front_end_gives_the_gradients_of_one_that_learns(tmp_path, layer):
+    """Frozen weights need none, and the back end's have some: neither cuts the samples' off."""
+    settings = small_settings(network_class="asdf.networks.SSL_ASP")
+    settings.front_end.layer = layer
+    maps = []
+    for frozen in (True, False):
+        settings.front_end.frozen = frozen
+        path = write_small_network(tmp_path / f"{frozen}.pt", settings)
+        wanted = options(methods=["gradients"], filler="noise", steps=4)
+        found = explain(asdf.Detector(path, "cpu"), noise(8000), RATE, wanted)
+        maps.append(found.maps[0].cells_SB)
+    assert np.abs(maps[0]).max() > 1e-5
+    assert maps[0].tolist() == maps[1].tolist()
+
+
+def test_a_network_that_learns_behind_what_cuts_gradients_off_is_refused(listener):
+    with pytest.raises(AsdfError, match="CutBefore cuts gradients off"):
+        explain(listener("CutBefore"), noise(), RATE, options(methods=["gradients"]))
 
 
 def test_maps_that_ignore_the_weights_do_not_change_with_them(listener):

@@ -70,3 +70,16 @@ def test_without_pyav_the_message_names_it(tmp_path: Path, monkeypatch: pytest.M
     damage(path, back=1)
     with pytest.raises(AsdfError, match="`pip install av`"):
         read_audio(path)
+
+
+def test_a_file_that_ends_within_the_header_of_a_frame_is_refused(tmp_path: Path) -> None:
+    _, path = flac(tmp_path / "a.flac", 1)
+    content = path.read_bytes()
+    magic = content.index(b"\xff\xf8")
+    mark = content[magic : magic + 4]
+    # The third frame: its header differs from the one before in the number alone.
+    third = content.index(mark + b"\x02", magic)
+    for kept in range(1, 9):
+        path.write_bytes(content[: third + kept])
+        with pytest.raises(AsdfError):
+            read_audio(path)

@@ -173,5 +173,6 @@ def test_outputs_say_what_was_found_and_what_to_do() -> None:
     assert record["made_by"] == {"ASDF": "0"}
     page = audit_page(audit, ["ASDF 0"])
     assert page == audit_page(audit, ["ASDF 0"])
-    assert "sad.mode = &#39;endpoint&#39;" in page
+    assert "# Against these shortcuts, in a config:\nsad.mode = &#39;endpoint&#39;" in page
+    assert "(labels permuted; Holm)" in text and "blocks" not in text
     assert "<b>" not in page.split("<script", 1)[0]

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from importlib.resources import files
+from itertools import product
 
 import numpy as np
 import pytest
@@ -289,22 +290,25 @@ def test_likelihood_ratios_have_their_words_intervals_and_limits(method):
     rules = {**RULES, "calibration": calibration.content(), "threshold": calibration.threshold}
     raw = np.linspace(-9, 9, 37)
     body = """
-      const whole = (raw) => concludeWhole([{ start: 0, end: 16000, raw }], 16000, given.rules);
-      return given.raw.map(whole);
+      const window = (raw, speech) => ({ start: 0, end: 16000, raw, speech });
+      const whole = (raw, speech) => concludeWhole([window(raw, speech)], 16000, given.rules);
+      return [true, false].flatMap((speech) => given.raw.map((raw) => whole(raw, speech)));
     """
     results = run(body, raw=raw.tolist(), rules=rules)
     limited = 0
-    for value, result in zip(raw, results, strict=True):
-        window = Window(0, 16000, False, Outcome(float(value)))
+    heard = product((True, False), raw)
+    for (is_speech, value), result in zip(heard, results, strict=True):
+        window = Window(0, 16000, False, Outcome(float(value)), is_speech)
         score = summary.describe_whole(tally_windows([window]))
         entry = name_result(score, "").entry()
         assert result["verdict"] == entry["verdict"]
         assert ("unbounded_llr" in result) == ("unbounded_llr" in entry)
         for key in {"llr", "log10_llr", "llr_interval", "unbounded_llr"} & set(entry):
             assert result[key] == pytest.approx(entry[key], rel=1e-9, abs=1e-9), key
-        assert result["llr_words"] == entry["llr_words"]
+        assert result.get("llr_words", "") == entry.get("llr_words", "")
+        assert ("llr_words" in result) == is_speech
         assert result.get("remark") == entry.get("remark")
-        limited += "remark" in entry
+        limited += "limit" in entry.get("remark", "")
     assert 0 < limited < len(raw)
 
 

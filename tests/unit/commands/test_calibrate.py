@@ -471,10 +471,13 @@ def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     assert entry["unbounded_llr"] == pytest.approx(unbounded, rel=1e-4)
     assert entry["log10_llr"] == pytest.approx(entry["llr"] / math.log(10))
     assert entry["llr_interval"][0] <= entry["llr"] == entry["llr_interval"][1]
-    assert "support for bona fide rather than spoof" in entry["llr_words"]
-    assert "LLR at the limit of what 6 + 6 recordings support" in entry["remark"]
-    # Too short to be judged; a longer one is judged by the map.
-    assert entry["verdict"] is None
+    # Too short to be judged, so without words and their limit; a longer one is judged by the map.
+    assert entry["verdict"] is None and "llr_words" not in entry
+    assert entry["remark"].startswith("not judged") and "limit" not in entry["remark"]
+    judged = asdf.Detector("cal.pt", "cpu").hearing.summary.score_of(float(read.scores.max()))
+    assert judged.llr == entry["llr"]
+    assert judged.llr_words.endswith("support for bona fide rather than spoof")
+    assert "LLR at the limit of what 6 + 6 recordings support" in judged.remark
     beyond = entry["llr"] + 0.01
     assert decide_verdict(entry["llr"], beyond, True, unbounded_llr=beyond) == "bona fide"
     assert decide_verdict(entry["llr"], beyond, True) == "spoof"

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,13 @@ from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
+from asdf.scoring.window_threshold import WindowThreshold
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import read_scores, write_scores
 from asdf.trials.scored_files import write_how_scored
+from asdf.watermarks import searching
 from tests.unit.conftest import small_settings, sound, write_small_network
+from tests.unit.watermarks.test_searching import Loud, Missing
 
 CALIBRATION = Calibration(
     scale=20.0,
@@ -176,6 +180,33 @@ def test_names_and_titles_are_text_and_no_markup(capsys, network, recording, tmp
     assert "<script>alert" not in page and "</title><b>" not in page
 
 
+def test_a_case_says_how_its_windows_were_compared(capsys, network, recording, tmp_path):
+    """The dashed line, the table and a sentence are of the threshold that marks parts."""
+    counts = (6, 7, 9)
+    window = 16000
+    learnt = WindowThreshold(-30.0, 0.05, window, window // 2, counts, (-1, -1, 2))
+    calibration = replace(CALIBRATION, windows=learnt.content())
+    settings = small_settings(max_evaluation_utterance_length_in_samples=window)
+    content = calibration.content()
+    searching = write_small_network(tmp_path / "windows.pt", settings, calibration=content)
+    for path in (searching, network):
+        words = (path, recording, "--speech-check", "off")
+        status, _, errors = run(capsys, *words, "-o", "case.html", "--json", "case.json")
+        assert status == 0, errors
+        record = json.loads(Path("case.json").read_text())
+        (found,) = record["recordings"]
+        searched = found["searched"]
+        (sentence,) = [text for text in found["statements"] if "were compared with" in text]
+        page = Path("case.html").read_text()
+        assert sentence in page
+        has_own = path == searching
+        assert ("Threshold of windows" in page) == has_own
+        assert ("threshold -30.00" in page) == has_own
+        assert searched["threshold"] == (-30.0 if has_own else 0.0)
+        assert ("compared with -30: of " in sentence) == has_own
+        assert ("compared with 0: each is one more chance" in sentence) != has_own
+
+
 def test_without_a_calibration_nothing_is_said_of_likelihoods(capsys, recording, tmp_path, network):
     plain = write_small_network(
         tmp_path / "plain.pt", small_settings(max_evaluation_utterance_length_in_samples=16000)
@@ -226,3 +257,44 @@ def test_a_pdf_has_the_date_of_the_case_and_the_same_bytes(capsys, network, reco
     assert contents[0].startswith(b"%PDF")
     assert set(re.findall(rb"\(D:(\d{14})", contents[0])) == {b"20260503000000"}
     assert contents[0] == contents[1]
+
+
+def test_watermarks_stand_apart_from_the_score(capsys, network, tmp_path, monkeypatch):
+    """A mark is stated, and changes nothing else; who was not asked is said."""
+    monkeypatch.setattr(searching, "READERS", (Loud, Missing))
+    samples = sound(70_000)
+    samples *= 0.9 / np.abs(samples).max()
+    soundfile.write("call.wav", samples, 16000)
+    words = [network, "call.wav", "--html", "case.html", "--json", "case.json"]
+    assert run(capsys, *words)[0] == 0
+    plain = json.loads(Path("case.json").read_text())
+    assert "Watermarks, apart" not in Path("case.html").read_text()
+    status, _, errors = run(capsys, *words, "--watermarks")
+    assert status == 0 and "searched for by loud, apart from the score" in errors
+    case = json.loads(Path("case.json").read_text())
+    asked = case.pop("watermarks")
+    assert asked["asked"] == ["loud"] and list(asked["not_asked"]) == ["missing"]
+    [mark] = case["recordings"][0].pop("watermarks")
+    assert (mark["found"], mark["message"]) == (True, "2a")
+    sentence = case["recordings"][0]["statements"].pop()
+    assert sentence == "Apart from the score: watermark found: loud 0.90, message 2a."
+    [limit] = [text for text in case["limits"] if text not in plain["limits"]]
+    assert limit.startswith("A watermark that was found says")
+    case["limits"].remove(limit)
+    case["made_by"].pop("command")
+    plain["made_by"].pop("command")
+    assert case == plain
+    page = Path("case.html").read_text()
+    assert "Watermarks, apart from the score" in page and sentence in page
+    assert "found, strength 0.90, message 2a, 0.0 to 4.4 s" in page
+    assert "not asked: not installed: pip install missing-marks" in page
+
+
+def test_a_recording_without_a_mark_says_none_found(capsys, network, recording, monkeypatch):
+    monkeypatch.setattr(searching, "READERS", (Loud,))
+    loud = sound(70_000)
+    soundfile.write(recording, 0.3 * loud / np.abs(loud).max(), 16000)
+    words = [network, recording, "--html", "case.html", "--watermarks"]
+    assert run(capsys, *words)[0] == 0
+    page = Path("case.html").read_text()
+    assert "none found, strength 0.30" in page and "Apart from the score" not in page

@@ -473,8 +473,13 @@ def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path)
     network = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
     out = tmp_path / "out.json"
     words = [llrs, "--calibration", network, "--replicates", "0", "--json", out]
-    assert run(capsys, *words)[0] == 0
-    values = np.clip(2 * np.array([round(value - 1, 3) for value in VALUES]) + 1, -3, 2.5)
+    status, _, err = run(capsys, *words)
+    assert status == 0
+    mapped = 2 * np.array([round(value - 1, 3) for value in VALUES]) + 1
+    values = np.clip(mapped, -3, 2.5)
+    bounded = int((values != mapped).sum())
+    assert 0 < bounded < len(VALUES)
+    assert f"{bounded} of {len(VALUES)} likelihood ratios are at the bounds" in err
     labels = np.array(LABELS)
     expected = cllr(values[labels == 1], values[labels == 0])
     [system] = json.loads(out.read_text())

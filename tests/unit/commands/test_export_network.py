@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,12 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.safetensors import read_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange import executorch_programs, published_state, read_network
+from asdf.interchange import (
+    executorch_programs,
+    litert_programs,
+    published_state,
+    read_network,
+)
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Adapter, Lora, Prompt, Sections
@@ -359,7 +365,7 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_reported(make, run
         "export", path, "--format", "hub", tmp_path / "card", "--samples", "800"
     )
     assert status == 2
-    assert "--samples is for onnx, torchscript, executorch, triton; hub has" in errors
+    assert "--samples is for onnx, torchscript, executorch, litert, triton; hub has" in errors
 
 
 KINDS = [
@@ -451,6 +457,45 @@ def test_executorch_is_asked_for_by_its_extra(make, run, tmp_path, monkeypatch):
     assert status == 1
     assert "pip install 'asdf-antispoofing[executorch]'" in err
     assert not (tmp_path / "net.pte").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["AASIST_L", "SSL_Linear"])
+def test_litert_runs_it(kind, make, run, tmp_path):
+    """LiteRT's own interpreter, by the names of inputs and outputs that ONNX graphs have."""
+    pytest.importorskip("litert_torch", reason="its extra is installed by hand")
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="the same")
+
+    network, path = graph_network(kind, make)
+    words = ["--format", "litert", tmp_path / "net.tflite", "--samples", 16000]
+    status, said, _ = run("export", path, *words)
+    assert status == 0
+    assert "takes a waveform (1, 16000) at 16 kHz" in said
+    assert "run on 1 waveforms: differs from the network by" in said
+    program = interpreter.Interpreter(str(tmp_path / "net.tflite")).get_signature_runner()
+    waveform = 0.1 * torch.randn(1, 16000)
+    with torch.no_grad():
+        embeddings, logits = network(waveform)
+    got = program(waveforms=waveform.numpy())
+    for name, expected in (("embeddings", embeddings), ("logits", logits)):
+        torch.testing.assert_close(torch.from_numpy(got[name]), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_what_libraries_write_past_python_is_left_out_of_an_export(capfd):
+    with litert_programs._quietly():
+        os.write(2, b"INFO: Created a delegate\n")
+    os.write(2, b"an error\n")
+    assert capfd.readouterr().err == "an error\n"
+
+
+@pytest.mark.parametrize("missing", ["litert_torch", "ai_edge_litert"])
+def test_litert_is_asked_for_by_its_extra(missing, make, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(litert_programs, "find_spec", lambda name: name != missing or None)
+    _, path = make("SSL_Linear")
+    status, _, err = run("export", path, "--format", "litert", tmp_path / "net.tflite")
+    assert status == 1
+    assert missing.replace("_", "-") in err and "pip install 'asdf-antispoofing[litert]'" in err
+    assert not (tmp_path / "net.tflite").exists()
 
 
 @pytest.fixture

@@ -402,6 +402,29 @@ def test_names_stay_one_field_of_one_line(folder, score):
     assert lines[0].split("\t")[0].endswith(r"a\tb\nc.wav")
 
 
+def test_a_folder_of_one_class_gets_a_score_file(folder, score):
+    """Of the label that is stated, with trial scores, and paths that `evaluate --audio .` finds."""
+    status, _, _ = score("recordings", "--label", "bona-fide", "--scores", "calls.txt")
+    assert status == 0
+    rows = [line.split() for line in (folder.parent / "calls.txt").read_text().splitlines()]
+    names = sorted(str(path.relative_to(folder.parent)) for path in folder.rglob("*.*"))
+    assert sorted(row[0] for row in rows) == names and {row[1] for row in rows} == {"1"}
+    _, lines, _ = score("recordings", "--trial")
+    assert sorted(float(line.split("\t")[1]) for line in lines) == pytest.approx(
+        sorted(float(row[2]) for row in rows), abs=1e-4
+    )
+    assert score("recordings", "--label", "spoof", "--scores", "fakes.txt")[0] == 0
+    assert (folder.parent / "fakes.txt").read_text().count(" 0 ") == len(rows)
+
+
+def test_a_label_that_a_list_contradicts_is_refused(folder, score):
+    path = next(folder.rglob("*.wav")).relative_to(folder.parent)
+    (folder.parent / "list.txt").write_text(f"{path} 0\n")
+    status, _, errors = score("list.txt", "--label", "bona-fide", "--scores", "out.txt")
+    assert status == 2 and f"a list says that {path} is of the other class" in errors
+    assert score("list.txt", "--label", "spoof", "--scores", "out.txt")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

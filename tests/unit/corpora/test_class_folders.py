@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asdf.__main__ import main
 from asdf.corpora import choose, columns_from_names, parse_located, read_class_folders, split_trials
 from asdf.corpora.checking import compare_with_disk
 from asdf.errors import AsdfError, UsageError
@@ -104,6 +105,30 @@ def test_a_config_names_a_folder(tmp_path):
     assert stated.read("x", tmp_path).labels.tolist() == [0, 1, 1]
     declared = Corpus(reader="folder:my/data", bona_fide="train")
     assert declared.read("x", tmp_path).labels.tolist() == [0, 1, 1]
+
+
+def test_lists_that_were_written_are_splits_where_no_folders_are(tmp_path):
+    names = [f"{kind}/{name}.wav" for kind in ("real", "fake") for name in "abcd"]
+    folder = make(tmp_path / "my", *names)
+    with pytest.raises(AsdfError, match=r"found: none\..*or write lists: python -m asdf lists"):
+        find_corpus("folder:my:dev", {}).read("x", tmp_path)
+    assert main(["lists", str(folder), "--shares", "50,25,25"]) == 0
+    found = {}
+    for split in ("train", "dev", "eval"):
+        trials = find_corpus(f"folder:my:{split}", {}).read(f"folder:my:{split}", tmp_path)
+        assert trials.name == f"folder:my:{split}"
+        assert trials.path(0) == folder / trials.ids[0]
+        found[split] = dict(zip(trials.ids, trials.labels.tolist(), strict=True))
+    assert [len(one) for one in found.values()] == [4, 2, 2]
+    joined = {**found["train"], **found["dev"], **found["eval"]}
+    assert joined == {name: int(name.startswith("real")) for name in names}
+    assert labels(folder, "validation") == found["dev"]
+    reading = read_class_folders(open_tree(folder), "test")
+    disk = compare_with_disk(reading, open_tree(folder))
+    assert (disk.missing, disk.unnamed) == ([], [])
+    # Folders of splits are what they were, whatever lists lie next to them.
+    make(folder, "train/real/e.wav")
+    assert labels(folder, "train") == {"train/real/e.wav": 1}
 
 
 def test_names_that_cannot_be_meant_are_refused():

@@ -131,6 +131,20 @@ def test_what_varies_within_speakers_is_permuted_within_them() -> None:
     assert (study.permuted, study.over, study.gap.groups) == ("trials", "trials", None)
 
 
+def test_one_speaker_says_nothing_of_others() -> None:
+    scores, columns = make(speakers=7, trials=60, seed=1)
+    columns["site"] = ["a" if name == "S3" else "b" for name in columns["speaker"]]
+    (study,) = compare_groups(scores, columns, ["site"], replicates=20)
+    alone, others = study.groups
+    assert (alone.value, alone.speakers, others.speakers) == ("a", 1, 6)
+    assert (alone.eer.low, alone.eer.high) == (0.0, 1.0)
+    assert 0 < others.eer.low < others.eer.high < 1
+    for known in (study.gap, alone.difference, others.difference):
+        assert (known.low, known.high) == (-1.0, 1.0)
+    assert study.gap.describe_groups("speakers") == "1 speaker only"
+    assert study.gap.value == pytest.approx(abs(alone.eer.value - others.eer.value))
+
+
 def test_groups_of_few_trials_are_left_out() -> None:
     scores, columns = make(speakers=12, trials=4)
     columns["rare"] = ["x" if int(name[1:]) < 2 else "y" for name in columns["speaker"]]

@@ -39,6 +39,17 @@ def svg() -> str:
     return environment.from_string(template).render(panel=PANEL)
 
 
+@pytest.mark.parametrize(
+    ("high", "tick", "right"),
+    # 14 pixels are free beside the frame; five characters of 6.6 reach 16.5 to the right.
+    [(2000, 2000, 186), (20000, 20000, 183), (-3e-5, -3e-5, 180), (20000, 10000, 186)],
+)
+def test_the_last_value_of_an_axis_is_not_cut_off(high, tick, right):
+    panel = Panel(Axis(high - abs(high), high, [high - abs(high), tick], "x"), PANEL.y, 200, 150)
+    assert panel.right == right
+    assert panel.at_x([tick])[0] + 6.6 * len(panel.x.text(tick)) / 2 <= 200.5
+
+
 def test_positions_follow_from_the_scales_of_the_axes():
     assert (PANEL.left, PANEL.right, PANEL.top, PANEL.bottom) == (52, 186, 26, 108)
     assert PANEL.at_y([1, 10, 100]).tolist() == [108, 67, 26]

@@ -67,6 +67,14 @@ def test_the_page_has_all_digits_the_whole_names_and_the_intervals():
     assert as_page(shaded, "").rows[0][1].css == f"h{heat_step(0.045)}" == "h3"
 
 
+def test_no_dash_stands_between_two_minus_signs():
+    intervals = [Interval(-0.02, -0.035, -0.003), Interval(0.0, -0.01, 0.01)]
+    values = [Value(one.value, {"trials": one}) for one in intervals]
+    page = as_page(Table(["a", "b"], [(rate("change"), values)]), "")
+    shown = [row[1].interval for row in page.rows]
+    assert shown == ["−3.50 to −0.30", "−1.00 to 1.00"]
+
+
 def test_csv_has_all_digits_and_no_formula():
     rows = [{"system": "=1+1", "eer": 0.1 + 0.2}, {"system": "net", "eer": None}, {}]
     assert as_csv(("system", "eer"), rows) == "system,eer\n'=1+1,0.30000000000000004\nnet,\n,\n"

@@ -14,7 +14,9 @@ from scipy import stats
 from asdf.__main__ import main
 from asdf.metrics.decisions import Threshold
 from asdf.tasks.one_class.one_class import decide_one_class, exact_bounds, poisson_bounds
+from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import Scores
+from asdf.trials.scored_files import write_how_scored
 
 
 @pytest.mark.parametrize(("errors", "trials"), [(0, 80), (1, 80), (7, 20), (80, 80), (300, 5000)])
@@ -100,6 +102,33 @@ def test_recall_of_spoofs_at_the_threshold_of_another_set(files, capsys):
         ["spoofs", "spoof", "attack", "A2"],
     ]
     assert "25.00 (0.63--80.59)" in (files / "o.tex").read_text()
+
+
+def say_network(path: str, digest: str) -> None:
+    """Write next to a score file what `score --scores` writes."""
+    length = ScoredLength(16000, 16000)
+    write_how_scored(Path(path), HowScored(length, "fp32", network=digest))
+
+
+def test_one_threshold_is_that_of_all_sets_of_a_network(files, capsys):
+    words = ["calls.txt", "spoofs.txt", "--threshold-from", "dev.txt"]
+    status, _, err = run(capsys, *words)
+    assert status == 2 and "sets of one network need one threshold" in err
+    for path in ("calls.txt", "spoofs.txt", "dev.txt"):
+        say_network(path, "a" * 64)
+    status, out, err = run(capsys, *words)
+    assert status == 0 and err == "" and out.count("0.5, at the EER of dev.txt") == 2
+    say_network("spoofs.txt", "b" * 64)
+    assert run(capsys, *words)[0] == 2
+
+
+def test_a_threshold_of_another_network_is_warned_of(files, capsys):
+    say_network("calls.txt", "a" * 64)
+    assert run(capsys, "calls.txt", "--threshold-from", "dev.txt")[2] == ""
+    say_network("dev.txt", "b" * 64)
+    status, _, err = run(capsys, "calls.txt", "--threshold-from", "dev.txt")
+    assert status == 0
+    assert "dev.txt, whose scores are of another network file (SHA-256 bbbbbbbbbbbb...)" in err
 
 
 def test_false_alarms_of_genuine_calls(files, capsys):

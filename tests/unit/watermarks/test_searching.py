@@ -10,7 +10,9 @@ import pytest
 import soundfile
 import torch
 
+from asdf import Detector
 from asdf.__main__ import main
+from asdf.errors import AsdfError
 from asdf.watermarks import Watermark, WatermarkSearch, describe_watermarks, read_marks, searching
 from asdf.watermarks.mark_readers import AudioSeal, Mark, MarkReader, Perth, SilentCipher
 from tests.unit.conftest import sound, write_small_network
@@ -104,6 +106,41 @@ def folder(tmp_path, monkeypatch):
         samples *= level / np.abs(samples).max()
         soundfile.write(f"{name}.wav", samples, 16000)
     return tmp_path
+
+
+class Heard(Loud):
+    """The same at 16 kHz, as AudioSeal hears."""
+
+    name = "heard"
+    rate = 16000
+
+
+def test_a_detector_searches_whatever_it_scores(folder, monkeypatch):
+    """Files, their bytes and samples, at their own rate or at the package's; opened once."""
+    monkeypatch.setattr(searching, "READERS", (Loud, Heard, Missing))
+    detector = Detector("net.pt", "cpu")
+    path = write(folder / "c.wav", 2, loud=(1,))
+    samples, rate = soundfile.read(path)
+    expected = [Watermark("loud", True, pytest.approx(0.9), "2a", 0.0, 2.0)]
+    # At twice the rate the peak is where it was, less what the filter takes of it.
+    expected.append(Watermark("heard", True, pytest.approx(0.89, abs=0.01), "2a", 0.0, 2.0))
+    content = (folder / "c.wav").read_bytes()
+    assert detector.find_watermarks(path) == expected
+    assert detector.find_watermarks(content) == expected
+    assert detector.find_watermarks(samples, rate) == expected
+    assert detector.find_watermarks((samples.T, rate)) == expected
+    loud, heard = detector._watermarks.readers
+    assert loud.heard == 4 * [(2 * RATE, RATE)] and heard.heard == 4 * [(32000, 16000)]
+    assert list(detector._watermarks.missing) == ["missing"]
+    with pytest.raises(AsdfError, match="there is no file"):
+        detector.find_watermarks("missing.wav")
+
+
+def test_a_search_ends_where_nobody_waits(tmp_path):
+    reader = Loud()
+    path = write(tmp_path / "a.wav", 90)
+    [mark] = read_marks(WatermarkSearch((reader,), {}), path, lambda: len(reader.heard) == 1)
+    assert len(reader.heard) == 1 and mark.found is False
 
 
 def test_the_command_reports_marks_apart_from_scores(folder, capsys, monkeypatch):
