@@ -19,9 +19,9 @@ STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
 """Under which of these keys programs save the weights, the first one first."""
 
 READABLE = (
-    "Readable are fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, WavLM), "
-    "published SSL_Anti-spoofing and AASIST networks, and state dicts of torchaudio's wav2vec 2.0 "
-    "and WavLM networks"
+    "Front ends are read from fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, "
+    "WavLM), state dicts of torchaudio's wav2vec 2.0 and WavLM networks, and published detectors; "
+    "which detectors those are, `python -m asdf import --help` says"
 )
 MAX_SHARED = 4
 """Layers may share numbers, as tied weights do, and together be this many times what is stored."""

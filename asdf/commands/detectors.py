@@ -230,8 +230,10 @@ def _size(detector: KnownDetector) -> str:
     size = weights_bytes(detector)
     if size is None:
         return f"size {_NOT_KNOWN}"
-    if detector.size_bytes is None:
+    if detector.size_bytes is None and size >= _GIGABYTE / 10:
         return f"about {size / _GIGABYTE:,.1f} GB"
+    if detector.size_bytes is None:
+        return f"about {size / _MEGABYTE:,.1f} MB"
     return f"{size / _MEGABYTE:,.1f} MB"
 
 

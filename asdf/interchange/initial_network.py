@@ -22,7 +22,10 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 
 SETTING = "network.initial_network"
-_FRONT_END = ("front_end_class", "architecture", "layer", "normalize_waveforms")
+_FRONT_END = (
+    *("front_end_class", "architecture", "layer"),
+    *("normalize_waveforms", "repeat_last_frame"),
+)
 # What a config may add to a network: it learns from the start.
 _ADDED = ("front_end.masking.", "frame_head.")
 

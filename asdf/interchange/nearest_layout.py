@@ -25,7 +25,8 @@ _BACK_END = "back_end."
 # Files have many names before those of a front end's layers, and these in all of them.
 _ENCODER = re.compile(
     r"(feature_extractor\.conv_layers|post_extract_proj|feature_projection|encoder\.layers?\."
-    r"|encoder\.pos_conv|transformer\.|quantizer|project_q|final_proj|mask_emb)"
+    r"|encoder\.pos_conv|encoder\.layer_norm|transformer\.|quantizer|project_q|final_proj"
+    r"|mask_emb|masked_spec_embed)"
 )
 _FRONT_ENDS = (
     *PUBLISHED_FRONT_ENDS,

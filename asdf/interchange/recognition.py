@@ -19,6 +19,7 @@ from asdf.checkpoint.fitting import (
     ANTIDEEPFAKE_FRONT_END,
     PUBLISHED_FRONT_END,
     PUBLISHED_FRONT_ENDS,
+    SPECTRA_FRONT_END,
     describe_layers,
 )
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
@@ -40,6 +41,7 @@ from asdf.interchange.antideepfake import (
 )
 from asdf.interchange.antideepfake_files import is_antideepfake
 from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.hub_layouts.classifier_folder import is_classifier
 from asdf.interchange.hub_layouts.classifier_reading import ReadLayout, own_names
 from asdf.interchange.hub_layouts.df_arena import is_df_arena, read_df_arena
 from asdf.interchange.hub_layouts.reading import read_hub_layout
@@ -91,13 +93,14 @@ LAYOUTS = {
     **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
 }
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
+# Several layouts may be of one toolkit.
+_WHOSE = dict.fromkeys(name_map.name for name_map in NAME_MAPS)
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
-    f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), those of "
-    f"AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and proj_fc) and DF-Arena (ssl_model.*, fc0 and "
-    "attn_scores), folders of transformers' audio classifiers, those of "
-    f"{', '.join(name_map.name for name_map in NAME_MAPS)}, and raw-waveform AASIST, AASIST-L and "
-    "RawNet2"
+    f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), lab260's "
+    f"Spectra ({SPECTRA_FRONT_END}*), those of AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and "
+    "proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), folders of transformers' audio "
+    f"classifiers, those of {', '.join(_WHOSE)}, and raw-waveform AASIST, AASIST-L and RawNet2"
 )
 # What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
 # Face and torchaudio. Any other layer may be a head that gives scores.
@@ -349,7 +352,13 @@ def _name_class(
         else:
             nearest = describe_nearest(own_layers, LAYOUTS)
             layers = describe_layers(own_layers)
-            text = f"{path} is not a known detector: {layers}.{nearest} {_READABLE}."
+            text = f"{path} is not a known detector: {layers}.{nearest}"
+            if is_classifier(own_layers):
+                text += (
+                    " It has the head of an audio classifier of transformers, which is read from "
+                    "its folder alone: config.json there says what its classes are."
+                )
+            text += f" {_READABLE}."
         raise AsdfError(text)
     has_front_end = any(name.startswith(FRONT_END) for name in state)
     if kind.startswith("SSL_") and not has_front_end:

@@ -101,7 +101,10 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         if field == _TURNS:
             turns = await value.read()
         else:
-            uploads.append(Upload(await value.read(), _clean_name(value.filename or "")))
+            # The last part of its name, printable and not too long.
+            last = (value.filename or "").replace("\\", "/").rpartition("/")[2]
+            name = shorten(printable(last, one_line=True), _MAX_NAME)
+            uploads.append(Upload(await value.read(), name))
     if not uploads:
         raise Refusal(400, f"the form has no file: {_HINT}.")
     if len(uploads) > 1:
@@ -128,9 +131,3 @@ async def _read_chunks(
         if received > max_bytes:
             raise too_large
         yield chunk
-
-
-def _clean_name(name: str) -> str:
-    """Return the last part of a file's name, printable and not too long."""
-    last = name.replace("\\", "/").rpartition("/")[2]
-    return shorten(printable(last, one_line=True), _MAX_NAME)

@@ -31,14 +31,13 @@ from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
-from asdf.training.captured_passes import GraphedPasses, prepare_passes
+from asdf.training.captured_passes import prepare_passes
 from asdf.training.compiling import check_compilable
 from asdf.training.exchange import shard
 from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
 from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import build_loss
-from asdf.training.minibatch_passes import Passes
 from asdf.training.objective import Objective, TargetSource
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
@@ -146,7 +145,7 @@ class Step:
         self.last = LastStep(self.scaler, world.device)
         self.trained = FromFeatures(network) if from_features else network
         self.measures_gradient = False
-        self._passes: Passes | GraphedPasses | None = None
+        self._parts: StepParts | None = None
         self._front_end_frozen = settings.front_end.frozen
 
     def load_state(self, checkpoint: NetworkFile) -> None:
@@ -159,6 +158,8 @@ class Step:
         # A file without the state of an optimiser is refused as that of another one.
         state = checkpoint.optimiser_state or {"param_groups": []}
         load_optimiser_state(self.optimiser, state)
+        # The passes know the step before, which is another one now.
+        self._parts = None
         # Empty when the run trained without a loss scale so far.
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)
@@ -195,7 +196,7 @@ class Step:
         # DistributedDataParallel records what learns when it is made, and a CUDA graph holds the
         # gradients of before. The old ones must be gone before new ones are made: an old one would
         # still receive gradients.
-        self._passes = None
+        self._parts = None
         gc.collect()
 
     def take(
@@ -282,15 +283,27 @@ class Step:
 
     def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
         """Return what the training step computes with."""
-        if self._passes is None:
-            once = isinstance(self.method, Plain)
-            needed = (self.objective, self.precision, self.scaler, once)
-            self._passes = prepare_passes(self.trained, self.settings, self.world, *needed)
+        if self._parts is None:
+            self._parts = self._make_parts()
+        return StepWindow(
+            self._parts,
+            window,
+            clips,
+            step=progress.step,
+            epochs=progress.epochs + progress.position / window.epoch_size,
+            keeps=self.method.keeps_minibatches,
+        )
+
+    def _make_parts(self) -> StepParts:
+        """Return what the passes of a step need besides its utterances."""
+        once = isinstance(self.method, Plain)
+        needed = (self.objective, self.precision, self.scaler, once)
+        passes = prepare_passes(self.trained, self.settings, self.world, *needed)
         groups = self.optimiser.param_groups
         optimised = [parameter for group in groups for parameter in group["params"]]
-        parts = StepParts(
-            passes=self._passes,
-            eager=self._passes.eager,
+        return StepParts(
+            passes=passes,
+            eager=passes.eager,
             network=self.trained,
             parameters=[parameter for parameter in optimised if parameter.requires_grad],
             utterances=self.utterances,
@@ -300,14 +313,6 @@ class Step:
             world=self.world,
             seed=self.settings.recipe.seed,
             compiled=self.settings.computing.compile,
-        )
-        return StepWindow(
-            parts,
-            window,
-            clips,
-            step=progress.step,
-            epochs=progress.epochs + progress.position / window.epoch_size,
-            keeps=self.method.keeps_minibatches,
         )
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:

@@ -35,6 +35,8 @@ PUBLISHED = {
     "paper-conformer": ("SSL_Conformer", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-conformer-tcm": ("SSL_ConformerTCM", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-conformer-tcm-df": ("SSL_ConformerTCM", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
+    "paper-xlsr-mamba": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
+    "paper-xlsr-mamba-df": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
     "paper-mhfa-asvspoof5": ("SSL_MHFA", 5e-5, 32, 5, 48000, "random", 0, "eer"),
     "paper-lfcc-lcnn": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "cllr"),
     "paper-lfcc-lcnn-p2sgrad": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "eer"),
@@ -60,6 +62,14 @@ CONFORMER = {
     "network.average_best_networks": 5,
     "recipe.selected_epochs": ("average",),
 }
+MAMBA = {
+    "back_end.mamba_dimension": 144,
+    "back_end.mamba_blocks": 6,
+    "back_end.mamba_states": 16,
+    "network.early_stop_evaluations": 7,
+    "network.average_best_networks": 5,
+    "recipe.selected_epochs": ("average",),
+}
 FURTHER = {
     "paper-aasist": {"network.schedule": "cosine", "network.min_learning_rate": 5e-6},
     "paper-sls": {"network.min_loss_change_ratio": 0, "network.max_consecutive_lr_updates": 1},
@@ -72,6 +82,8 @@ FURTHER = {
     "paper-conformer": CONFORMER,
     "paper-conformer-tcm": CONFORMER,
     "paper-conformer-tcm-df": CONFORMER,
+    "paper-xlsr-mamba": MAMBA,
+    "paper-xlsr-mamba-df": MAMBA,
     "paper-mhfa-asvspoof5": {
         "recipe.training_sets": ("asvspoof5:train",),
         "front_end.weights": "torchaudio:WAVLM_BASE_PLUS",
@@ -188,8 +200,8 @@ def test_those_of_2019_weigh_classes_and_decay_as_published(load):
 @pytest.mark.parametrize("config", PUBLISHED)
 def test_a_comment_has_the_source_the_command_and_the_differences(config):
     comment = comment_of(config)
-    assert re.search(r"\(.*?et al\.|Wang and Yamagishi", comment)
-    assert re.search(r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|SLT)\s20\d\d", comment)
+    assert re.search(r"\(.*?et al\.|Wang and Yamagishi|Xiao and Das", comment)
+    assert re.search(r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|IEEE SPL|SLT)\s20\d\d", comment)
     assert f"python run.py {config}" in comment
     assert re.search(r"^Differs: ", comment, re.MULTILINE)
 

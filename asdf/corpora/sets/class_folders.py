@@ -18,6 +18,7 @@ from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import label_of, plain_word, words_in
 from asdf.trials.lists import read_list
 from asdf.trials.trees import Tree
+from asdf.trials.trial_list import TrialList
 
 SPLITS = {
     **dict.fromkeys(("train", "training", "trn"), "train"),
@@ -81,14 +82,7 @@ def read_class_folders(
     if not labelled:
         raise AsdfError(_describe_unknown(tree, ways))
     chosen = [way for way in labelled if not split or way.split == wanted]
-    columns = _columns(labelled)
-    collector = TrialCollector(tree.root, columns)
-    for number, way in enumerate(chosen, 1):
-        assert way.label is not None  # those without were left out
-        values = {"split": way.split, "folder": way.below, "attack": way.below or "-"}
-        if way.label == 1:
-            values["attack"] = "-"
-        collector.add(number, way.name, way.label, [values[name] for name in columns])
+    trials = _trials_of(tree, chosen, _columns(labelled))
     unknown = [way.name for way in ways if way.label is None]
     notes = []
     if unknown:
@@ -97,9 +91,19 @@ def read_class_folders(
             f"{unknown[0]}"
         )
     others = [way.name for way in labelled if split and way.split != wanted]
-    return Reading(
-        collector.trials(), audio=("",), others=frozenset((*others, *unknown)), notes=notes
-    )
+    return Reading(trials, audio=("",), others=frozenset((*others, *unknown)), notes=notes)
+
+
+def _trials_of(tree: Tree, chosen: Sequence[_Way], columns: Sequence[str]) -> TrialList:
+    """Return the trials of recordings whose class is known."""
+    collector = TrialCollector(tree.root, columns)
+    for number, way in enumerate(chosen, 1):
+        assert way.label is not None  # those without were left out
+        values = {"split": way.split, "folder": way.below, "attack": way.below or "-"}
+        if way.label == 1:
+            values["attack"] = "-"
+        collector.add(number, way.name, way.label, [values[name] for name in columns])
+    return collector.trials()
 
 
 def has_class_folders(tree: Tree) -> bool:

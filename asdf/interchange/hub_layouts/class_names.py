@@ -136,7 +136,8 @@ def unknown_polarity(path: Path, polarity: Polarity, classes: int) -> UnknownPol
     return UnknownPolarityError(
         f"{source}: which classes are bona fide is not known: {polarity.reason}. A wrong guess "
         "would turn every verdict around. Say it when you import it: python -m asdf import "
-        f"{source} OUT --bona-fide-class 1{clips}",
+        f"{source} OUT --bona-fide-class NUMBER{clips}. Classes that are not of genuine and "
+        "spoofed speech make no detector.",
         classes,
     )
 

@@ -8,7 +8,7 @@ Source: transformers, the documentation of the configurations and of the feature
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,7 +190,9 @@ def describe_folder(folder: Path) -> str:
     config = read_json(folder / CONFIG)
     named = config.get("architectures")
     class_name = str(named[0]) if isinstance(named, list) and named else ""
-    kind = shorten(repr(config.get("model_type")))
+    if "model_type" not in config:
+        return f"a network whose {CONFIG} states no model type"
+    kind = shorten(repr(config["model_type"]))
     if class_name:
         return f"a network of the class {shorten(class_name)} (model type {kind})"
     return f"a network of the model type {kind}"
@@ -201,6 +203,17 @@ def head_layers(family: str) -> tuple[str, ...]:
     if family == AST:
         return ("classifier.layernorm.weight", _LAST_OF_AST)
     return (PROJECTOR, _LAST)
+
+
+def is_classifier(names: Iterable[str]) -> bool:
+    """Whether layers are an encoder's and the head of a classifier on frames, and no others.
+
+    Networks for speakers have such a head as well, and layers between it and the encoder.
+    """
+    heads = {name.partition(".")[0] for name in (PROJECTOR, _LAST)}
+    parts = {name.partition(".")[0] for name in names}
+    encoders = parts - heads - {LAYER_WEIGHTS}
+    return heads <= parts and len(encoders) == 1
 
 
 def head_size(state: Mapping[str, Tensor], family: str) -> int | None:

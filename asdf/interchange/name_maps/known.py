@@ -169,7 +169,8 @@ WHISPER_SPECRNET = _of_whisper_features(
     "SSL_SpecRNet",
     "SpecRNet",
     "fc2_gru",
-    frozenset({"block0.0.conv1.weight", "fc_attention4.0.weight", "fc2_gru.weight"}),
+    # RawNet2 has layers of these names, too, but for those of the way back.
+    frozenset({"fc_attention4.0.weight", "fc2_gru.weight", "gru.weight_ih_l0_reverse"}),
     "Whisper-MesoNet's program: features as maps and SpecRNet",
 )
 WHISPER_LCNN = _of_whisper_features(

@@ -102,7 +102,7 @@ def test_the_user_names_the_class_where_names_say_nothing(bona_fide, waveform, t
         import_detector(tmp_path)
     reason = "its classes are 0 'LABEL_0', 1 'LABEL_1', and not all names say a side"
     assert reason in str(caught.value)
-    assert f"import {tmp_path} OUT --bona-fide-class 1" in str(caught.value)
+    assert f"import {tmp_path} OUT --bona-fide-class NUMBER" in str(caught.value)
     network = import_detector(tmp_path, bona_fide=[str(bona_fide)]).network
     theirs = logits_of(model, tmp_path, waveform)[0]
     with torch.no_grad():

@@ -611,3 +611,33 @@ def test_a_front_end_of_another_family_is_named(tmp_path):
         state[name.replace("frontend.model.", "frontend.model.model.blocks.")] = tensor
     with pytest.raises(AsdfError, match=r"not of the wav2vec 2.0 family.*but frontend\.model\.mod"):
         import_detector(write(state, tmp_path / "file.pth"))
+
+
+def test_another_loss_of_deepfense_is_described_in_the_files_own_names(tmp_path):
+    """A one-class softmax has a vector instead of the linear layer."""
+    state = file_of("deepfense_aasist")
+    others = {name: tensor for name, tensor in state.items() if "losses" not in name}
+    others["losses.0.mapper.weight"] = torch.zeros(160, 1)
+    with pytest.raises(AsdfError) as raised:
+        import_detector(write(others, tmp_path / "file.pth"), SMALL_ENCODER)
+    said = str(raised.value)
+    assert "Nearest is DeepFense: a self-supervised front end and AASIST" in said
+    assert "missing are losses.N.fc.bias, losses.N.fc.weight; others are losses.N.mapper" in said
+    # Each toolkit once, though it may have several layouts.
+    assert said.count("DeepFense, ") == 1
+
+
+def test_a_file_with_the_head_of_a_classifier_leads_to_its_folder(tmp_path):
+    layers = {
+        "projector.weight": torch.zeros(3, 4),
+        "classifier.weight": torch.zeros(2, 3),
+        "wav2vec2.encoder.layer_norm.weight": torch.ones(4),
+    }
+    path = write(layers, tmp_path / "state.pth")
+    with pytest.raises(AsdfError, match=r"read from its folder alone: config\.json"):
+        import_detector(path)
+    # One for speakers has such layers, too, and others.
+    layers["tdnn.0.kernel.weight"] = torch.zeros(3, 3)
+    with pytest.raises(AsdfError) as raised:
+        import_detector(write(layers, tmp_path / "speakers.pth"))
+    assert "folder alone" not in str(raised.value)

@@ -4,6 +4,7 @@ The rest is in tests/gpu.
 """
 
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def test_several_processes_are_refused():
 
 
 def test_too_little_memory_for_a_capture_is_not_blamed_on_the_network(monkeypatch):
-    passes = GraphedPasses(make()._passes, 4)
+    passes = GraphedPasses(make()._make_parts().eager, 4)
 
     def capture():
         try:
@@ -93,7 +94,7 @@ def test_passes_that_cannot_be_captured_are_computed_without(monkeypatch, caplog
     step, plain = make(), make()
     window = next(TrainingPlan(SIZE, 4).windows(1))
     take(step, TrainingPlan(SIZE, 4))
-    passes = GraphedPasses(step._passes, len(window.shares[0].utterances), gives_up=True)
+    passes = GraphedPasses(step._parts.eager, len(window.shares[0].utterances), gives_up=True)
 
     def fail():
         torch.rand(1)
@@ -103,7 +104,7 @@ def test_passes_that_cannot_be_captured_are_computed_without(monkeypatch, caplog
     monkeypatch.setattr(captured_passes, "_capturing_stream", lambda device: None)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(passes, "_capture", fail)
-    step._passes = passes
+    step._parts = replace(step._parts, passes=passes)
     plain_gradients = [take(plain, TrainingPlan(SIZE, 4)) for _ in range(6)][1:]
     with caplog.at_level(logging.INFO):
         gradients = [take(step, TrainingPlan(SIZE, 4)) for _ in range(5)]
