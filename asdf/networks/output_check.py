@@ -61,8 +61,13 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
             )
 
 
-def compute_on_noise(network: nn.Module, settings: Network, device: torch.device) -> Outputs:
-    """Compute two clips of noise in `eval()` mode, with gradients; return the outputs.
+def compute_on_noise(
+    network: nn.Module, settings: Network, device: torch.device, in_training: bool = False
+) -> Outputs:
+    """Compute two clips of noise, with gradients; return the outputs.
+
+    Args:
+        in_training: Whether in `train()` mode instead of in `eval()` mode.
 
     Raises:
         AsdfError: the network fails, or its outputs have other shapes.
@@ -70,7 +75,7 @@ def compute_on_noise(network: nn.Module, settings: Network, device: torch.device
     samples = fixed_samples(network) or settings.train_clip_size
     kind = next(network.parameters()).dtype
     clips_BT = _make_clips(samples).to(device, kind)
-    network.eval()
+    network.train(in_training)
     outputs = _run_network(network, clips_BT, settings)
     fault = _find_fault(outputs, len(clips_BT))
     if fault:

@@ -58,7 +58,12 @@ def _try_network(case: Case) -> None:
 
     from asdf.networks.build import build_network
     from asdf.networks.output_check import check_outputs
-    from asdf.training.losses.loss_building import build_loss, find_loss_class, list_of_two
+    from asdf.training.losses.loss_building import (
+        build_loss,
+        find_loss_class,
+        list_of_two,
+        try_in_training,
+    )
     from asdf.training.task import find_tasks
 
     front_end = replace(case.settings.front_end, architecture=case.architecture, weights=None)
@@ -67,30 +72,32 @@ def _try_network(case: Case) -> None:
     with torch.random.fork_rng(devices=[]):
         network = build_network(tried, folder)
         check_outputs(network, tried.network, torch.device("cpu"))
-        build_loss(network, list_of_two(find_loss_class(tried, folder)), tried, folder)
+        utterances = list_of_two(find_loss_class(tried, folder))
+        loss = build_loss(network, utterances, tried, folder)
+        try_in_training(network, loss, tried.network)
         find_tasks(tried, folder).requested().try_on_noise(network)
 
 
 def _try_step(case: Case, parameters: int, utterances: FindList) -> None:
-    """Take training steps on noise, where a class of the user's computes in them.
+    """Take training steps on noise, where the training step or the optimiser is the user's own.
 
     Large networks of ASDF are tried as small ones; of a large one of the user's nothing is known.
 
     Raises:
         AsdfError: as `try_training`.
     """
-    from asdf.recipe.training_trial import try_training
-
     settings = case.settings
-    is_own = _names_own_code(settings)
     method = class_path_of("network.training_step", settings.network.training_step)
     optimiser = class_path_of("network.optimizer", settings.network.optimizer)
-    steps_itself = not is_ours(method) or not (is_ours(optimiser) or optimiser.startswith("torch."))
-    architecture = case.architecture
-    if parameters > _MAX_PARAMETERS:
-        architecture = _TINY
-    if (is_own and architecture == case.architecture) or (steps_itself and not is_own):
-        try_training(settings, architecture, case.folder, utterances())
+    if is_ours(method) and (is_ours(optimiser) or optimiser.startswith("torch.")):
+        return
+    is_large = parameters > _MAX_PARAMETERS
+    if is_large and _names_own_code(settings):
+        return
+    from asdf.recipe.training_trial import try_training
+
+    architecture = _TINY if is_large else case.architecture
+    try_training(settings, architecture, case.folder, utterances())
 
 
 def describe_memory(

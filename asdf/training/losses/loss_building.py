@@ -120,6 +120,24 @@ def build_loss(
     return loss
 
 
+def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:
+    """Compute the loss of two clips of noise in `train()` mode, and its gradient.
+
+    Networks may compute otherwise there than for a score.
+
+    Raises:
+        AsdfError: the network or the loss fails, or gives no finite values.
+    """
+    with left_unchanged(network):
+        outputs = compute_on_noise(network, training, next(network.parameters()).device, True)
+        with UserErrors(f"{SETTING}: {training.loss} fails on the outputs of training", _ADVICE):
+            values_B = loss.of_minibatch(outputs, targets_without_list(loss, 2))
+        _check_numbers(training.loss, "per_utterance in training", values_B, (2,))
+        with UserErrors(f"{training.network_class}: the gradient on noise fails in training"):
+            values_B.sum().backward()
+        network.zero_grad(set_to_none=True)
+
+
 def outline_loss(
     network: nn.Module,
     waveforms_BT: Tensor,
