@@ -127,6 +127,7 @@ class StepWindow:
         self._batches = clips
         self._keeps = keeps
         self._kept: list[Minibatch] = []
+        self._is_read = False
         self._term_sums: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -459,7 +460,7 @@ class StepWindow:
         self, of: AnyIntegers | None, clips: Sequence[Tensor] | None, weights: StepWeights
     ) -> Iterable[Minibatch]:
         """Return the minibatches, with the targets and clips of a pass."""
-        if not self._keeps:
+        if not self._keeps and of is None and clips is None:
             return self._read()
         minibatches = list(self.minibatches)
         for number, minibatch in enumerate(minibatches):
@@ -473,6 +474,12 @@ class StepWindow:
     def _read(self) -> Iterator[Minibatch]:
         """Read the minibatches of this rank, each when it is requested."""
         parts = self._parts
+        if self._is_read:
+            raise AsdfError(
+                "the minibatches of the step are read once where keeps_minibatches = False. Leave "
+                "that line out of the class of the training step, which passes over them again."
+            )
+        self._is_read = True
         for number, share in enumerate(self._window.shares, 1):
             with parts.clock.part(DATA):
                 batch = next(self._batches)
