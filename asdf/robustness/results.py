@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
@@ -26,6 +27,8 @@ from asdf.text import lines_and_more, p_value_text
 _SHOWN = 5
 _PANEL = (340, 240)
 _WORST = 3
+_GRADES = "What each degradation costs at its grades."
+_ONE_THRESHOLD = "Errors are at the one threshold of each detector, whatever the degradation."
 
 
 def study_files(study: Study, chosen: Chosen, made_by: Mapping[str, str]) -> dict[str, str]:
@@ -309,14 +312,9 @@ def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) 
     for network in study.judging:
         caption = f"{network}: rates in % with intervals of 95 %"
         tables.append(as_page(condition_table(study, network), caption))
-    figure = grades_figure(study)
+    figures = grades_figures(study)
     sections = [
-        Section(
-            "grades",
-            "Error rate by grade",
-            ["What each degradation costs at its grades."],
-            figures=[figure] if figure.panels else [],
-        ),
+        Section("grades", "Error rate by grade", [_GRADES], figures=figures[:1]),
         Section(
             "conditions",
             "All conditions",
@@ -325,6 +323,9 @@ def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) 
             notes=notes(study, {}),
         ),
     ]
+    if figures[1:]:
+        title = "Errors and costs by grade"
+        sections.append(Section("costs", title, [_ONE_THRESHOLD], figures=figures[1:]))
     if study.compared:
         compared = []
         for caption, table in comparison_tables(study).items():
@@ -364,45 +365,89 @@ def _worst_sentence(study: Study, network: str) -> str:
     return f"{network} suffers most from {', '.join(worst)}."
 
 
-def grades_figure(study: Study) -> Figure:
-    """Return a panel for each degradation with several grades: EERs against grades."""
+@dataclass(frozen=True)
+class _Shown:
+    """What a figure shows of each condition.
+
+    Attributes:
+        metric: Name of the metric, as in `METRICS`.
+        axis: Words at the upright axis, before the unit.
+        unit: '%' of rates, which are fractions otherwise; ''.
+    """
+
+    metric: str
+    name: str
+    axis: str
+    unit: str = ""
+    digits: int = 2
+
+    @property
+    def scale(self) -> int:
+        """Factor from values to what is shown."""
+        return 100 if self.unit == "%" else 1
+
+    def text(self, value: float) -> str:
+        """Return a value as it is shown, in words."""
+        return f"{self.name} {value:.{self.digits}f} {self.unit}".rstrip()
+
+
+_EER = _Shown("eer", "EER", "EER", "%")
+_MORE = (
+    _Shown("miss", "Misses", "genuine called spoofed", "%"),
+    _Shown("false_alarm", "False alarms", "spoofed called genuine", "%"),
+    _Shown("min_dcf", "minDCF", "minDCF", digits=4),
+    _Shown("cllr", "Cllr", "Cllr", "bits", digits=3),
+)
+
+
+def grades_figures(study: Study) -> list[Figure]:
+    """Return a figure of each metric, with a panel for each degradation with several grades."""
     graded: dict[str, list[Condition]] = {}
     for condition in study.conditions:
         graded.setdefault(condition.degradation.name, []).append(condition)
-    top = 1.0
-    for row in study.measured:
-        top = max(top, 105 * row.values["eer"].high)
-    panels = []
-    for conditions in graded.values():
-        if len(conditions) > 1:
-            panels.append(_grade_panel(study, conditions, top))
+    several = [conditions for conditions in graded.values() if len(conditions) > 1]
     names = [(Line((), number), name) for number, name in enumerate(study.judging)]
     legends = [Legend("", names)] if len(names) > 1 else []
-    text = "EER in %; bars are intervals of 95 %, the level line is clean speech."
-    return Figure("grades", "EER by grade", text, panels, legends=legends)
+    figures = []
+    for shown in (_EER, *_MORE):
+        known = [row.values[shown.metric] for row in study.measured if shown.metric in row.values]
+        if not several or not known:
+            continue
+        top = max(value.high for value in known)
+        top = max(0.01, 1.05 * top) * shown.scale
+        panels = [_grade_panel(study, conditions, shown, top) for conditions in several]
+        text = "Bars are intervals of 95 %, the level line is clean speech."
+        key = "grades" if shown is _EER else f"grades-{shown.metric}"
+        figures.append(Figure(key, f"{shown.name} by grade", text, panels, legends=legends))
+    return figures
 
 
-def _grade_panel(study: Study, conditions: Sequence[Condition], top: float) -> Panel:
+def _grade_panel(study: Study, conditions: Sequence[Condition], shown: _Shown, top: float) -> Panel:
     degradation = conditions[0].degradation
+    label = f"{shown.axis} ({shown.unit})" if shown.unit else shown.axis
     ticks = list(map(float, range(len(conditions))))
     labels = {tick: tick_text(c.grade) for tick, c in zip(ticks, conditions, strict=True)}
     lines: list[Line] = []
     words = []
     for number, network in enumerate(study.judging):
         of_network = {row.condition: row for row in _rows_of(study, network)}
-        clean = 100 * of_network[CLEAN].values["eer"].value
+        # Likelihood ratios are not known of every detector.
+        if shown.metric not in of_network[CLEAN].values:
+            continue
+        clean = shown.scale * of_network[CLEAN].values[shown.metric].value
         lines.append(Line([-0.4, clean, ticks[-1] + 0.4, clean], number, css="noise"))
         points: list[float] = []
         for tick, condition in zip(ticks, conditions, strict=True):
-            eer = of_network[condition.name].values["eer"]
-            lines.append(Line([tick, 100 * eer.low, tick, 100 * eer.high], number))
-            points += [tick, 100 * eer.value]
-            words.append(f"{network}, {condition.label}: EER {100 * eer.value:.2f} %")
+            known = of_network[condition.name].values[shown.metric]
+            low, value, high = (shown.scale * end for end in (known.low, known.value, known.high))
+            lines.append(Line([tick, low, tick, high], number))
+            points += [tick, value]
+            words.append(f"{network}, {condition.label}: {shown.text(value)}")
         by_tick = dict(zip(points[::2], points[1::2], strict=True))
-        lines.append(Line(points, number, mark_words=_mark_words(network, labels, by_tick)))
+        lines.append(Line(points, number, mark_words=_mark_words(network, labels, by_tick, shown)))
     return Panel(
         Axis(-0.4, ticks[-1] + 0.4, ticks, degradation.unit, text=labels.__getitem__),
-        Axis(0, top, nice_ticks(0, top, 4), "EER (%)"),
+        Axis(0, top, nice_ticks(0, top, 4), label),
         *_PANEL,
         title=degradation.name,
         description=f"{degradation.name}, {degradation.words}. {'; '.join(words)}",
@@ -410,5 +455,7 @@ def _grade_panel(study: Study, conditions: Sequence[Condition], top: float) -> P
     )
 
 
-def _mark_words(network: str, labels: Mapping[float, str], rates: Mapping[float, float]) -> Any:
-    return lambda x, y: f"{network}, {labels[x]}: EER {rates[x]:.2f} %"
+def _mark_words(
+    network: str, labels: Mapping[float, str], values: Mapping[float, float], shown: _Shown
+) -> Any:
+    return lambda x, y: f"{network}, {labels[x]}: {shown.text(values[x])}"

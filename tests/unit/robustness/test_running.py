@@ -248,3 +248,11 @@ def test_outputs_hold_the_numbers(trials, tmp_path) -> None:
     page = study_page(study, left_out, ["ASDF: x"])
     assert f"level, white 0 dB SNR: EER {eer:.2f} %" in page
     assert page == study_page(study, left_out, ["ASDF: x"])
+    # Each metric has its picture, with the numbers of the table.
+    for shown in (
+        f"Misses {100 * row['miss']:.2f} %",
+        f"False alarms {100 * row['false_alarm']:.2f} %",
+        f"minDCF {row['min_dcf']:.4f}",
+        f"Cllr {row['cllr']:.3f} bits",
+    ):
+        assert f"level, white 0 dB SNR: {shown}" in page
