@@ -83,11 +83,13 @@ class WindowLosses:
         fetch: Function that returns their sum, the numbers of the step before, and the sums of the
             terms, in float64 on the host.
         of_step_before: Count of the numbers of the step before.
+        terms: Names of the terms that were computed.
     """
 
     counted: Tensor
     fetch: Callable[[], Tensor]
     of_step_before: int
+    terms: Sequence[str]
 
 
 class StepWindow:
@@ -147,9 +149,13 @@ class StepWindow:
 
     @property
     def labels(self) -> AnyIntegers:
-        """Labels of the utterances of all processes, (N,): 1 bona fide, 0 spoof."""
+        """Labels of the utterances of all processes, (N,): 1 bona fide, 0 spoof, -1 none."""
         labels: AnyIntegers = self._parts.targets.labels_of(self._window.clip_keys()).numpy()
         return labels
+
+    def counts_of(self, terms: Sequence[str]) -> dict[str, float]:
+        """Return the denominators of the means of terms."""
+        return {name: self.weights_of_means.counts[name] for name in terms}
 
     def column(self, name: str) -> list[str]:
         """Return the values of a column of the training list, of the utterances of all processes.
@@ -402,6 +408,7 @@ class StepWindow:
         noted: list[Tensor] | None,
     ) -> Tensor:
         """Return the values of the utterances that count; note their losses in `noted`."""
+        self._parts.eager.objective.noted.clear()
         if loss is None:
             values_B = passes.forward(minibatch.clips, minibatch.targets)
             losses_B = values_B
@@ -409,8 +416,8 @@ class StepWindow:
             eager = self._parts.eager
             outputs = eager.outputs(minibatch.clips)
             values_B = loss(outputs, minibatch)
-            with torch.no_grad():
-                losses_B = eager.objective.of_minibatch(outputs, minibatch.targets)
+            # Divided by the denominator of the step's mean, they are what they are.
+            losses_B = values_B * self.weights_of_means.normaliser
         if noted is not None:
             noted.append(_counted(losses_B.detach(), minibatch))
             for name, values in self._parts.eager.objective.noted.items():
@@ -427,9 +434,9 @@ class StepWindow:
         """
         counted = torch.cat(list(noted)) if len(noted) > 1 else noted[0]
         before = self._parts.last.numbers()
-        terms = [self._term_sums[name] for name in self.weights_of_means.counts]
-        sums = torch.stack([counted.double().sum(), *before, *terms])
-        self.losses = WindowLosses(counted, fetch_later(sums), len(before))
+        sums = torch.stack([counted.double().sum(), *before, *self._term_sums.values()])
+        names = list(self._term_sums)
+        self.losses = WindowLosses(counted, fetch_later(sums), len(before), names)
 
     def _passes(
         self, minibatches: Iterable[Minibatch], seed: Callable[[int], None]
