@@ -254,11 +254,17 @@ def _write_classifier(args: ExportOptions, network: nn.Module, file: NetworkFile
 
 
 def _write_as_published(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
-    from asdf.interchange import authors_state
+    from asdf.checkpoint.weights_file import write_weights_file
+    from asdf.interchange import authors_state, key_of_layers, lacks_pretraining
 
     state, filled = authors_state(network)
-    _write_layers(args.out, state)
-    return _describe_filled(filled) if filled else ""
+    key = key_of_layers(network)
+    # A safetensors file has no place for a key.
+    if key and args.out.suffix != ".safetensors":
+        write_weights_file(args.out, {key: state})
+    else:
+        _write_layers(args.out, state)
+    return _describe_filled(filled) if filled or lacks_pretraining(network) else ""
 
 
 def _write_layers(out: Path, state: dict[str, Tensor]) -> None:

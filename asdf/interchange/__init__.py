@@ -14,7 +14,11 @@ from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.interchange.antideepfake import antideepfake_state, has_one_class
-    from asdf.interchange.authors_layouts import authors_state
+    from asdf.interchange.authors_layouts import (
+        authors_state,
+        key_of_layers,
+        lacks_pretraining,
+    )
     from asdf.interchange.bundles import bundle_architecture, download_bundle
     from asdf.interchange.executorch_programs import write_executorch
     from asdf.interchange.exported_graphs import samples_for, write_torchscript

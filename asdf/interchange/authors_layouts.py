@@ -38,3 +38,18 @@ def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
         f"{kind} has no published layout; those that have are {known}. The formats safetensors and "
         "hub hold any network."
     )
+
+
+def key_of_layers(network: nn.Module) -> str:
+    """Return the key under which the authors' files hold the layers; '' where they do bare."""
+    name_map = name_maps_by_kind().get(type(network).__name__)
+    return name_map.nested_in if name_map else ""
+
+
+def lacks_pretraining(network: nn.Module) -> bool:
+    """Whether the authors' programs have layers of a front end's pretraining, and ours does not.
+
+    Scores do not depend on them, but a program that loads strictly asks for them.
+    """
+    name_map = name_maps_by_kind().get(type(network).__name__)
+    return name_map is not None and bool(name_map.front_end) and name_map.computed is None

@@ -221,6 +221,7 @@ def _of_deepfense(
         },
         computed=_deepfense_numbers,
         stated=read_stated,
+        nested_in="model_state",
         settings={"network.score": "bona_fide"},
         bona_fide="the second output, whose logit is the score, as its program has it",
         samples=64_000,

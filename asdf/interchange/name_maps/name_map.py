@@ -71,6 +71,7 @@ class NameMap:
         normalizes: Whether its program scales waveforms; None: where s3prl does.
         computed: Function of a network: layers of its sizes that files hold and it computes.
         stated: Function of a path that reads what lies next to a checkpoint.
+        nested_in: Key under which its program's files hold the layers; '' where they do bare.
         remarks: Sentences on what its program does besides, which is not done here.
     """
 
@@ -92,6 +93,7 @@ class NameMap:
     normalizes: bool | None = None
     computed: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
     stated: Callable[[Path], Stated] | None = None
+    nested_in: str = ""
     remarks: tuple[str, ...] = ()
 
     def scales(self, architecture: Architecture) -> bool:
