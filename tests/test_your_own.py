@@ -63,7 +63,8 @@ def test_every_file_of_the_page_is_run() -> None:
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
         *("my_task", "my_network", "my_metric", "my_callbacks"),
-        *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_gem"),
+        *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_pretraining"),
+        "my_gem",
     ]
 
 
@@ -200,6 +201,7 @@ STEPS = {
     "my_mldg": {"mldg": {"inner_rate": 0.05}},
     "my_adversarial": {"attacked": {"radius": 0.001}},
     "my_teacher": {"teacher": {"decay": 0.9}},
+    "my_pretraining": {"denoising": {"noise": 0.02}},
     "my_gem": {"gem": {"column": "attack"}},
 }
 

@@ -311,15 +311,15 @@ def _panel_table(panel: Mapping[str, Any]) -> PageTable:
     for candidate in panel["competence"]:
         low, high = 100 * candidate["eer_low"], 100 * candidate["eer_high"]
         member = "member" if candidate["member"] else "excluded"
-        cells = [
-            printable(candidate["name"], one_line=True),
-            f"{100 * candidate['eer']:.2f}",
-            f"{low:.2f} to {high:.2f}",
-            p_value_text(candidate["p"]).removeprefix("= "),
-            member,
-        ]
-        rows.append([Cell(text) for text in cells])
-    headings = [Cell(text) for text in ("Detector", "EER %", "95 %", "p", "Panel")]
+        rows.append(
+            [
+                Cell(printable(candidate["name"], one_line=True)),
+                Cell(f"{100 * candidate['eer']:.2f}", interval=f"{low:.2f} to {high:.2f}"),
+                Cell(p_value_text(candidate["p"]).removeprefix("= ")),
+                Cell(member),
+            ]
+        )
+    headings = [Cell(text) for text in ("Detector", "EER %, 95 %", "p", "Panel")]
     return PageTable("Competence on the control set, and test against chance", headings, rows)
 
 

@@ -100,7 +100,8 @@ def main(arguments: list[str]) -> int:
     _write(args, case, date)
     for one in case.recordings:
         result = one.result
-        words = result.error or f"{result.score:.4f} {result.verdict or ''}".strip()
+        said = result.verdict or ("" if result.judged else result.remark)
+        words = result.error or f"{result.score:.4f} {said}".strip()
         show(f"{one.name}: {words}", stream)
     for path in filter(None, outputs):
         show(f"written to {path}", sys.stderr)

@@ -163,6 +163,12 @@ class BalancedClasses(GroupedSampler):
     def groups(self) -> list[Group]:
         """Return the two classes."""
         labels = self.utterances.labels
+        if self.utterances.count_unlabelled:
+            raise UsageError(
+                f"{SETTING}: {type(self).__name__} would leave out the "
+                f"{self.utterances.count_unlabelled} recordings without labels. Choose 'shuffled', "
+                "or a sampler of your own."
+            )
         return [
             Group("bona fide", np.flatnonzero(labels == 1)),
             Group("spoof", np.flatnonzero(labels == 0)),

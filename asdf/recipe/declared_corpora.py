@@ -11,6 +11,8 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from asdf.corpora import (
     KNOWN,
     StatedPart,
@@ -39,7 +41,7 @@ from asdf.trials.lists import (
     read_list,
 )
 from asdf.trials.trees import open_tree
-from asdf.trials.trial_list import TrialList, join, same_recording
+from asdf.trials.trial_list import UNLABELLED, TrialList, join, same_recording
 
 _SHOWN = 5
 # Readers of data whose columns or folders may have any name.
@@ -78,6 +80,9 @@ class Corpus:
         columns, bona_fide: Names of the columns of a table (csv, TABs, parquet, a data set of the
             hub), as in {'label': 'is_fake'}, and the label's value that means bona fide; of
             `folder:PATH` the folder of genuine speech.
+        unlabelled: True for recordings of which nobody says whether they are genuine: lines of the
+            list are paths, and labels, there or of a reader, are left out. Training steps
+            that take such recordings learn from them (docs/training_steps.md); nothing else does.
         part: Part of it that is read; None: all of it. A name such as 'mine~0.1' states it.
 
     Examples:
@@ -101,6 +106,7 @@ class Corpus:
     columns: Mapping[str, str] = field(default_factory=dict)
     bona_fide: str | int = ""
     part: StatedPart | None = None
+    unlabelled: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
@@ -133,6 +139,10 @@ class Corpus:
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, and what the user should know of them; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
+        if self.unlabelled and self.reader:
+            whole = reading.utterances
+            labels = np.full(len(whole), UNLABELLED, np.int8)
+            reading = CorpusReading(replace(whole, labels=labels), reading.notes)
         if self.part is None:
             return reading
         part = self.part.of(reading.utterances)
@@ -151,7 +161,7 @@ class Corpus:
             return CorpusReading(replace(utterances, name=name, folder=folder))
         # The list decides which utterances there are; the protocol only adds columns.
         columns = self._named_columns() if self.columns or self.bona_fide != "" else None
-        utterances = read_list(folder / self.list, folder, name, columns)
+        utterances = read_list(folder / self.list, folder, name, columns, self.unlabelled)
         trials = self._read_trials(folder)
         if trials is not None:
             utterances = _with_columns(utterances, trials, folder / self.protocol)
@@ -300,6 +310,13 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         if has_training:
             training = training_lists(settings.recipe, training)
         _check_trained(training, settings)
+    for utterances in lists:
+        if utterances.count_unlabelled and utterances.name not in recipe.training_sets:
+            raise UsageError(
+                f"{utterances.name} has {utterances.count_unlabelled} recordings without labels: "
+                "no error rate is known of it. Leave it out of recipe.validation_sets and "
+                "recipe.evaluation_sets; training steps may take it in recipe.training_sets."
+            )
     validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
     if needs_training_lists(settings.recipe) and not has_training:
@@ -324,7 +341,21 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
     """
     makes_copies = settings.vocoding.vocoders
     joined = join_with_copies(training, settings) if makes_copies else join(training)
-    if learns_detection(settings):
+    unlabelled = joined.count_unlabelled
+    if unlabelled and settings.network.training_step == "plain":
+        names = ", ".join(part.name for part in training if part.count_unlabelled)
+        raise UsageError(
+            f"recipe.training_sets: {unlabelled} recordings of {names} have no labels, of which a "
+            "plain step learns nothing. Name a class in network.training_step that takes them "
+            "(docs/training_steps.md), or leave them out."
+        )
+    if unlabelled and (settings.localisation.enabled or settings.source.column is not None):
+        raise UsageError(
+            f"{unlabelled} recordings of recipe.training_sets have no labels, and "
+            "localisation.enabled and source.column need to know what is spoofed in each. Leave "
+            "one of them out."
+        )
+    if learns_detection(settings) and unlabelled < len(joined):
         check_both_classes(joined, "training", WITHOUT_SPOOFS)
     for first, second in combinations(training, 2):
         shared = count_shared(first, second)
@@ -367,7 +398,7 @@ def _with_columns(utterances: TrialList, trials: TrialList, protocol: Path) -> T
     """
     indices = [trials.index_of(utterance) for utterance in utterances.ids]
     for utterance, label, index in zip(utterances.ids, utterances.labels, indices, strict=True):
-        if index is not None and trials.labels[index] != label:
+        if index is not None and label != UNLABELLED and trials.labels[index] != label:
             raise AsdfError(
                 f"{utterance} is {_CLASS_NAMES[int(label)]} in the list {utterances.name}, and "
                 f"{_CLASS_NAMES[int(trials.labels[index])]} in {protocol}. One of them is wrong."

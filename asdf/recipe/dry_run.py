@@ -48,7 +48,7 @@ from asdf.settings.sections import Sections
 from asdf.text import lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import TrialList, describe_labels, join
 
 # A launch may have hundreds of processes, one line each.
 _SHOWN_DEVICES = 16
@@ -227,8 +227,7 @@ def _describe_corpus(
     utterances = lists[name] = reading.utterances
     if not corpus.list:
         path = utterances.folder
-    bona_fide = int(utterances.labels.sum())
-    yield f"  {name}: {path}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof"
+    yield f"  {name}: {path}: {describe_labels(utterances)}"
     for note in reading.notes:
         yield f"    warning: {note}"
 
@@ -303,8 +302,7 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
         evaluated = [lists[name] for name in recipe.evaluation_sets if name in lists]
         scored += evaluation_lists(settings.recipe, evaluated, training)
     for part in scored:
-        bona_fide = int(part.labels.sum())
-        lines.append(f"{part.name}: {bona_fide} bona fide, {len(part) - bona_fide} spoof")
+        lines.append(f"{part.name}: {describe_labels(part)}")
     return lines
 
 

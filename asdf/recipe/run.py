@@ -40,7 +40,7 @@ from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
 from asdf.trials.lists import check_both_classes, check_files
 from asdf.trials.scored_files import read_shared, write_shared
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import TrialList, describe_labels, join
 
 if TYPE_CHECKING:
     import numpy as np
@@ -258,14 +258,9 @@ class Run:
             utterances, self.settings.vocoding, self.settings.recipe.seed
         )
         lengths = lengths[rows]
-        if learns_detection(self.settings):
+        if learns_detection(self.settings) and utterances.count_unlabelled < len(utterances):
             check_both_classes(utterances, "training", WITHOUT_SPOOFS)
-        LOG.info(
-            "training on %d utterances: %d bona fide, %d spoof",
-            len(utterances),
-            (utterances.labels == 1).sum(),
-            (utterances.labels == 0).sum(),
-        )
+        LOG.info("training on %d utterances: %s", len(utterances), describe_labels(utterances))
         return utterances, lengths
 
     def _rows_to_train_on(self, parts: list[TrialList], utterances: TrialList) -> np.ndarray | None:
@@ -551,11 +546,4 @@ def _restrict(measured: _Measured, part: Part) -> _Measured:
 
 
 def _log_counts(doing: str, restricted: TrialList) -> None:
-    labels = restricted.labels
-    LOG.info(
-        "%s on %s: %d bona fide, %d spoof",
-        doing,
-        restricted.name,
-        (labels == 1).sum(),
-        (labels == 0).sum(),
-    )
+    LOG.info("%s on %s: %s", doing, restricted.name, describe_labels(restricted))

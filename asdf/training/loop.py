@@ -141,7 +141,7 @@ class Trainer:
         self.step.network.train()
         # Not those of the list: a sampler may repeat utterances, or leave them out.
         turns = self.plan.order(1)
-        self.step.loss.begin_training(self.step.labels[turns])
+        self.step.begin_training(self.step.labels[turns])
         if self.progress.step:
             # An evaluation that an earlier start left to this one is by the loss of its last step.
             begun = self.plan.begin_of_last_step(self.progress.epochs, self.progress.position)

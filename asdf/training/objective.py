@@ -28,7 +28,7 @@ from asdf.networks.interface import Outputs
 from asdf.training.losses import Loss, Targets, TermTargets
 from asdf.training.terms import CLIPS, ClipKey, Term
 from asdf.training.training_sections import TrainingSections
-from asdf.trials.trial_list import TrialList, values_at
+from asdf.trials.trial_list import UNLABELLED, TrialList, values_at
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StepWeights:
     """How the values of an optimiser step's utterances are weighed; the same on all ranks.
 
     Attributes:
-        normaliser: the denominator of the detection loss's mean.
+        normaliser: the denominator of the detection loss's mean; 1 where no utterance has a label.
         factors: Factors of a term's values in a sum that is divided by `normaliser`, by their
             names.
         counts: Denominators of the terms' own means, by their names.
@@ -54,12 +54,14 @@ class Objective:
     Attributes:
         loss: Loss of detection.
         detection_weight: Weight that it is multiplied by.
+        has_unlabelled: Whether utterances may have no label: their values of the loss are 0.
         noted: Values of the terms in the last minibatch, (B,), without their factors, by name.
     """
 
     loss: Loss
     terms: Sequence[Term] = ()
     detection_weight: float = 1.0
+    has_unlabelled: bool = False
     noted: dict[str, Tensor] = field(default_factory=dict, compare=False)
 
     def begin_step(self, epochs: float) -> None:
@@ -79,7 +81,13 @@ class Objective:
 
     def detection(self, outputs: Outputs, targets: Targets) -> Tensor:
         """Return the weighted values of the detection loss, (B,)."""
-        values_B = self.loss.of_minibatch(outputs, targets)
+        if self.has_unlabelled:
+            # A loss is computed of them as of spoofs, and counts for nothing.
+            known = replace(targets, labels_B=targets.labels_B.clamp(min=0))
+            values_B = self.loss.of_minibatch(outputs, known)
+            values_B = torch.where(targets.labels_B == UNLABELLED, 0.0, values_B)
+        else:
+            values_B = self.loss.of_minibatch(outputs, targets)
         # Not by 1: the operations without terms stay what they were.
         return values_B if self.detection_weight == 1 else self.detection_weight * values_B
 
@@ -130,7 +138,8 @@ class TargetSource:
         labels = self.labels_of(keys)
         counts = self._counts(keys)
         if self._mixup is None:
-            normaliser = self._loss.normaliser(labels)
+            # Of utterances without labels the sum is 0, whatever it is divided by.
+            normaliser = self._loss.normaliser(labels[labels != UNLABELLED]) or 1.0
         else:
             mixtures = self._mixup.draw_all(keys)
             partners = _partner_keys(keys, mixtures)

@@ -125,7 +125,7 @@ def run_rate_test(
     losses: list[float] = []
     step = trainer.step
     step.network.train()
-    step.loss.begin_training(step.labels[trainer.plan.order(1)])
+    step.begin_training(step.labels[trainer.plan.order(1)])
     step.schedule = Schedule(f"{__name__}.rising", _rising(steps))
     progress = trainer.progress
     first = progress.step

@@ -51,6 +51,7 @@ from asdf.training.steps.step_window import StepParts, StepWindow
 from asdf.training.steps.training_step import (
     Plain,
     begin_training,
+    check_labels,
     compute_gradient,
     find_training_step,
     follow_update,
@@ -60,7 +61,7 @@ from asdf.training.task import find_tasks
 from asdf.training.training_precision import choose_precision
 from asdf.training.training_progress import Progress
 from asdf.training.weight_average import WeightAverage, load_unaveraged
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _SHOWN = 8
 
@@ -125,11 +126,12 @@ class Step:
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
         heads = (network, utterances, frames, settings.recipe.seed)
         terms = find_tasks(settings, folder).build_terms(*heads)
-        self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
+        has_unlabelled = check_labels(utterances, self.method, self.loss, settings)
+        self.objective = Objective(self.loss, terms, settings.loss.detection_weight, has_unlabelled)
         check_needs(self.objective.terms, network, from_features)
         self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
         self.labels = self.targets.labels
-        self.loss.begin_training(self.labels)
+        self.begin_training(self.labels)
         self.clock = StepClock(world.device)
         self.precision = choose_precision(
             settings.computing.precision, world.device, divides(settings.computing, world)
@@ -184,6 +186,12 @@ class Step:
                 yield self.network
             else:
                 yield block.enter_context(self._sharded.whole())
+
+    def begin_training(self, labels: Tensor) -> None:
+        """Prepare the loss for utterances with these labels, of which some may have none."""
+        known = labels[labels != UNLABELLED]
+        if len(known):
+            self.loss.begin_training(known)
 
     def begin_epoch(self, epochs: int) -> None:
         """Freeze or unfreeze the front end for the epoch after `epochs` whole ones."""
@@ -248,7 +256,7 @@ class Step:
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += normaliser
-        progress.note_terms(passes.weights_of_means.counts, summed[: len(terms)])
+        progress.note_terms(passes.counts_of(losses.terms), summed[: len(terms)])
         return TakenStep(rate, summed[len(terms) :], loss / normaliser, measured)
 
     def _update(self, name: str) -> Tensor | None:

@@ -20,13 +20,17 @@ from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
 from asdf.trials.label_words import Columns
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _SHOWN = 10
 
 
 def read_list(
-    path: Path, folder: Path, name: str = "", columns: Columns | None = None
+    path: Path,
+    folder: Path,
+    name: str = "",
+    columns: Columns | None = None,
+    unlabelled: bool = False,
 ) -> TrialList:
     """Read a list in ASDF's format: `relative/path.flac 1` per line; 1 is bona fide, 0 is spoof.
 
@@ -37,10 +41,21 @@ def read_list(
     Args:
         folder: the folder that the paths in the list are relative to.
         columns: Names of columns, and values that mean bona fide, of a table of others.
+        unlabelled: Whether the lines are paths alone, of recordings without a label; labels that
+            stand there are left out.
 
     Raises:
         AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
     """
+    if unlabelled:
+        paths = TrialCollector(path)
+        for number, line in _list_lines(path):
+            text = line.strip()
+            before, _, label = text.rpartition(" ")
+            # A list that has labels is read without them.
+            is_label = label in ("0", "1") and before.strip() != ""
+            paths.add(number, before.strip() if is_label else text, UNLABELLED)
+        return replace(paths.trials(), name=name, folder=folder)
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
         return replace(parse_table(lines, path), name=name, folder=folder)
@@ -56,7 +71,8 @@ def read_list(
         if not utterance.strip() or label not in ("0", "1"):
             raise AsdfError(
                 f"{path}, line {number}: {text[:120]!r} is not 'relative/path.flac 1'. Each line "
-                "is a path, a space, and 1 (bona fide) or 0 (spoof)."
+                "is a path, a space, and 1 (bona fide) or 0 (spoof). Recordings without labels are "
+                "a corpus with unlabelled=True, which some training steps take."
             )
         collector.add(number, utterance.strip(), int(label))
     return replace(collector.trials(), name=name, folder=folder)

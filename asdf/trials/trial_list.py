@@ -25,6 +25,9 @@ from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.trials.packed_names import Names
 
+UNLABELLED = -1
+"""Label of a recording of which nobody says whether it is genuine."""
+
 
 class Origin(NamedTuple):
     """Where the recordings of a list lie that is a part of a joined one.
@@ -48,7 +51,8 @@ class TrialList:
 
     Attributes:
         ids: paths of recordings, or the names that a protocol has for them.
-        labels: (trials,), 1 bona fide, 0 spoof.
+        labels: (trials,), 1 bona fide, 0 spoof; `UNLABELLED` in training lists alone, and only for
+            training steps that take such recordings.
         columns: Further facts that the corpus states, a value per trial: 'speaker', 'attack' ('-'
             for bona fide), and conditions of its own such as 'codec'; '' where it is not known.
         name: the name of the corpus.
@@ -85,6 +89,11 @@ class TrialList:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def count_unlabelled(self) -> int:
+        """How many recordings have no label."""
+        return int((self.labels == UNLABELLED).sum())
 
     def path(self, index: int) -> Path:
         """Return the path of the recording of a trial."""
@@ -185,6 +194,14 @@ class TrialList:
             indices[same_recording(utterance)] = index
             indices[utterance] = index
         return indices
+
+
+def describe_labels(utterances: TrialList) -> str:
+    """Return '13 bona fide, 13 spoof', and how many have no label, if any."""
+    labels = utterances.labels
+    text = f"{int((labels == 1).sum())} bona fide, {int((labels == 0).sum())} spoof"
+    unlabelled = utterances.count_unlabelled
+    return f"{text}, {unlabelled} without a label" if unlabelled else text
 
 
 def values_at(values: Sequence[str], indices: AnyIntegers) -> list[str]:

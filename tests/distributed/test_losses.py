@@ -3,8 +3,6 @@ training is the uninterrupted one."""
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,26 +11,24 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.network_reading import fill_network
-from asdf.data.batches import Batch
-from asdf.data.training_plan import TrainingPlan, minibatch_per_process
-from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.losses import Loss, Targets
 from asdf.training.step import Step
-from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
+from tests.distributed.noise_training import (
+    FEATURES,
+    SIZE,
+    make_clips,
+    make_network,
+    train_on_noise,
+)
 from tests.distributed.test_sharding import assert_close
 from tests.distributed.test_sharding import train as train_divided
 from tests.distributed.worlds import compute_in_worlds
 
-# Two windows: one of two whole minibatches of 6, and one of 2, of which a third process has none.
-SIZE = 14
-FEATURES = 6
 REGIONS = ["north", "south"]
 
 
@@ -79,21 +75,6 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-class Small(nn.Module):
-    """With batch norm and dropout, or without either."""
-
-    def __init__(self, plain: bool) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(FEATURES, 5)
-        self.norm = nn.Identity() if plain else nn.BatchNorm1d(5)
-        self.dropout = nn.Identity() if plain else nn.Dropout(0.3)
-        self.output = nn.Linear(5, 2)
-
-    def forward(self, waveforms_BT):
-        embeddings_BE = self.dropout(torch.tanh(self.norm(self.hidden(waveforms_BT))))
-        return embeddings_BE, self.output(embeddings_BE)
-
-
 def settings_of(name: str) -> Sections:
     settings = Sections()
     values = {
@@ -117,52 +98,8 @@ def make_list() -> TrialList:
     return TrialList(names, labels, columns={"region": regions}, name="noise")
 
 
-def make_clips() -> torch.Tensor:
-    return torch.randn(SIZE, FEATURES, generator=torch.Generator().manual_seed(1))
-
-
-def make_network(plain: bool) -> nn.Module:
-    torch.manual_seed(0)
-    return Small(plain).train()
-
-
-def train(
-    name: str,
-    world: World,
-    plain: bool,
-    epochs: int,
-    start: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Train up to n epochs, with SGD if plain, else Adam; return the checkpoint."""
-    settings = settings_of(name)
-    if not plain:
-        settings.network.optimizer = "adam"
-        settings.network.initial_learning_rate = 0.01
-    network = make_network(plain)
-    if world.size > 1:
-        network = synchronise_batch_norm(network)
-    step = Step(network, make_list(), settings, world)
-    progress = Progress()
-    if start is not None:
-        checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
-        fill_network(step.network, checkpoint)
-        step.load_state(checkpoint)
-        progress = Progress.from_state(start["progress"])
-    minibatch = minibatch_per_process(settings.network, world.size)
-    plan = TrainingPlan(SIZE, minibatch, 2, world.size, world.rank, synchronised=True)
-    clips = make_clips()
-    losses = []
-    for epoch in range(progress.epochs + 1, epochs + 1):
-        progress.begin_epoch()
-        for window in plan.windows(epoch):
-            local = (Batch(clips[share.utterances]) for share in window.shares)
-            step.take(window, local, progress, [])
-        losses.append(progress.loss_sum)
-        progress.epochs = epoch
-    world.broadcast_buffers(step.network)
-    parts = (step.network, step.optimiser, step.scaler, progress, settings)
-    checkpoint = collect_checkpoint(*parts, world, HostCopies())
-    return {**(checkpoint.content() if checkpoint else {}), "losses": losses}
+def train(name: str, world: World, **options: Any) -> dict[str, Any]:
+    return train_on_noise(settings_of(name), make_list(), world, **options)
 
 
 def train_in_big_batches(name: str) -> dict[str, Any]:

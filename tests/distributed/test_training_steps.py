@@ -6,10 +6,8 @@ Each is compared with a loop in plain torch, whose step is one batch.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,20 +18,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.network_reading import fill_network
-from asdf.data.batches import Batch
-from asdf.data.training_plan import TrainingPlan, minibatch_per_process
-from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import HostCopies, collect_checkpoint
-from asdf.training.step import Step
-from asdf.training.steps.training_step import state_of
-from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
-from tests.distributed.test_losses import FEATURES, SIZE, make_clips, make_network
+from tests.distributed.noise_training import (
+    FEATURES,
+    SIZE,
+    make_clips,
+    make_network,
+    train_on_noise,
+)
 from tests.distributed.test_sharding import assert_close
 from tests.distributed.test_sharding import train as train_divided
 from tests.distributed.worlds import compute_in_worlds
@@ -86,47 +82,10 @@ def settings_of(name: str, **values: Any) -> Sections:
     return settings
 
 
-def train(
-    name: str,
-    world: World,
-    plain: bool,
-    epochs: int,
-    start: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Train up to n epochs, with SGD if plain, else Adam and averages; return the checkpoint."""
+def train(name: str, world: World, plain: bool, **options: Any) -> dict[str, Any]:
     settings = settings_of(name)
-    if not plain:
-        settings.network.optimizer = "adam"
-        settings.network.initial_learning_rate = 0.01
-        settings.network.ema_decay = 0.7
-    network = make_network(plain)
-    if world.size > 1:
-        network = synchronise_batch_norm(network)
-    step = Step(network, make_list(), settings, world)
-    progress = Progress()
-    if start is not None:
-        checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
-        fill_network(step.network, checkpoint)
-        step.load_state(checkpoint)
-        progress = Progress.from_state(start["progress"])
-    minibatch = minibatch_per_process(settings.network, world.size)
-    plan = TrainingPlan(SIZE, minibatch, 2, world.size, world.rank, synchronised=True)
-    clips = make_clips()
-    losses = []
-    for epoch in range(progress.epochs + 1, epochs + 1):
-        progress.begin_epoch()
-        for window in plan.windows(epoch):
-            local = (Batch(clips[share.utterances]) for share in window.shares)
-            step.take(window, local, progress, [])
-        losses.append(progress.loss_sum)
-        progress.epochs = epoch
-    world.broadcast_buffers(step.network)
-    parts = (step.network, step.optimiser, step.scaler, progress, settings)
-    checkpoint = collect_checkpoint(*parts, world, HostCopies(), step.average)
-    if checkpoint is None:
-        return {"losses": losses}
-    checkpoint.step_state = state_of(step.method)
-    return {**copy.deepcopy(checkpoint.content()), "losses": losses}
+    settings.network.ema_decay = None if plain else 0.7
+    return train_on_noise(settings, make_list(), world, plain, **options)
 
 
 Weights = dict[str, Tensor]

@@ -39,6 +39,15 @@ class Twice(TrainingStep):
         window.backward()
 
 
+class Forgotten(TrainingStep):
+    keeps_minibatches = False
+
+    def compute_gradient(self, window):
+        slope = window.gradient()
+        with window.moved(slope):
+            window.backward()
+
+
 class Wrong(TrainingStep):
     def compute_gradient(self, window):
         window.gradeint()
@@ -95,6 +104,7 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
         ("my_steps.Forgetful", 2, "with its saved state training goes on in other steps"),
         ("my_steps.Idle", 1, "made no pass over the minibatches"),
         ("my_steps.Twice", 1, "the weights still have the gradient of a pass"),
+        ("my_steps.Forgotten", 1, "are read once where keeps_minibatches = False"),
         ("my_steps.Wrong", 1, "'StepWindow' object has no attribute 'gradeint' ("),
         ("my_steps.Parts", 1, "chooses 0 utterances"),
         ("my_steps.Full", 2, "a checkpoint cannot hold what state() returns"),

@@ -59,7 +59,8 @@ def read_stated(path: Path) -> Stated:
     try:
         import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        note = f"by DeepFense's defaults: to read its {CONFIG}, pip install pyyaml"
+        install = "pip install 'asdf-antispoofing[hub]'"
+        note = f"by DeepFense's defaults: {CONFIG} needs the package pyyaml, {install}"
         return Stated(_SAMPLES, notes=(note,))
     if config.stat().st_size > _MAX_BYTES:
         raise AsdfError(f"{config} is larger than any configuration of DeepFense. Remove it.")

@@ -39,7 +39,7 @@ class FrameMaps:
         Raises:
             UsageError: there are fewer.
         """
-        beside = getattr(front_end, "values_beside", 0)
+        beside = getattr(front_end, "cepstral_values", 0)
         self.maps = 2 if beside else 1
         self.frames = 2 if front_end.hop >= _SLOW_HOP else 1
         self.values = front_end.dimension - self.frames * beside

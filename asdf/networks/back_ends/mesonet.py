@@ -21,6 +21,7 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.maps import FrameMaps
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.networks.traced_sizes import is_traced
 from asdf.networks.views import NetworkSections
 
 CHANNELS = 16
@@ -46,9 +47,21 @@ class MesoNetBackEnd(BackEnd):
         # Named as in published files, misspelt.
         self._add_block("Incption1", maps.maps, _FIRST)
         self._add_block("Incption2", sum(_FIRST), _SECOND)
-        self.conv1 = nn.Conv2d(sum(_SECOND), CHANNELS, kernel_size=5, padding=2, bias=False)
+        self.conv1 = nn.Conv2d(
+            sum(_SECOND),
+            CHANNELS,
+            kernel_size=5,
+            padding=2,
+            bias=False,
+        )
         self.bn1 = nn.BatchNorm2d(CHANNELS)
-        self.conv2 = nn.Conv2d(CHANNELS, CHANNELS, kernel_size=5, padding=2, bias=False)
+        self.conv2 = nn.Conv2d(
+            CHANNELS,
+            CHANNELS,
+            kernel_size=5,
+            padding=2,
+            bias=False,
+        )
         self.dropout = nn.Dropout(0.5)
         self.pooled = pooled
         self.fc1 = nn.Linear(pooled, CHANNELS)
@@ -60,36 +73,79 @@ class MesoNetBackEnd(BackEnd):
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 16) and logits (batch, 2)."""
-        x_BCFN = self._run_block("Incption1", self.make_maps(features_BLC))
+        x_BMFN = self.make_maps(features_BLC)
+        x_BCFN = self._run_block("Incption1", x_BMFN)
         x_BCFN = self._run_block("Incption2", x_BCFN)
-        x_BCFN = F.max_pool2d(self.bn1(F.relu(self.conv1(x_BCFN))), 2)
-        x_BCFN = F.max_pool2d(self.bn1(F.relu(self.conv2(x_BCFN))), 4)
-        pooled_BP = F.adaptive_avg_pool1d(self.dropout(x_BCFN.flatten(1)), self.pooled)
+        x_BCFN = self.bn1(self.conv1(x_BCFN).relu())
+        x_BCFN = F.max_pool2d(x_BCFN, 2)
+        x_BCFN = self.bn1(self.conv2(x_BCFN).relu())
+        x_BCFN = F.max_pool2d(x_BCFN, 4)
+        x_BV = self.dropout(x_BCFN.flatten(1))
+        pooled_BP = average_shares(x_BV, self.pooled)
         embeddings_BE = F.leaky_relu(self.fc1(pooled_BP), 0.1)
-        return embeddings_BE, in_full_precision(self.fc2, self.dropout(embeddings_BE))
+        dropped_BE = self.dropout(embeddings_BE)
+        return embeddings_BE, in_full_precision(self.fc2, dropped_BE)
 
-    def _add_block(self, name: str, channels_in: int, ways: tuple[int, ...]) -> None:
-        self.add_module(f"{name}_conv1", _look(channels_in, ways[0]))
-        for number, channels in enumerate(ways[1:], start=2):
-            self.add_module(f"{name}_conv{number}_1", _look(channels_in, channels))
-            # Each way looks further: 1, 2 and 3 values apart.
+    def _add_block(
+        self,
+        name: str,
+        channels_in: int,
+        ways: tuple[int, ...],
+    ) -> None:
+        """Add the layers of a block: what looks at single values, and further in each way."""
+        first, *others = ways
+        self.add_module(f"{name}_conv1", _look(channels_in, first))
+        for reach, channels in enumerate(others, start=1):
             wide = nn.Conv2d(
-                channels, channels, 3, padding=number - 1, dilation=number - 1, bias=False
+                channels,
+                channels,
+                kernel_size=3,
+                padding=reach,
+                dilation=reach,
+                bias=False,
             )
-            self.add_module(f"{name}_conv{number}_2", wide)
-        self.add_module(f"{name}_bn", nn.BatchNorm2d(sum(ways)))
+            way = f"{name}_conv{reach + 1}"
+            self.add_module(f"{way}_1", _look(channels_in, channels))
+            self.add_module(f"{way}_2", wide)
+        norm = nn.BatchNorm2d(sum(ways))
+        self.add_module(f"{name}_bn", norm)
 
     def _run_block(self, name: str, x_BMFN: Tensor) -> Tensor:
-        ways = [self.get_submodule(f"{name}_conv1")(x_BMFN)]
+        first = self.get_submodule(f"{name}_conv1")
+        outputs = [first(x_BMFN)]
         for number in (2, 3, 4):
-            narrow_BCFN = self.get_submodule(f"{name}_conv{number}_1")(x_BMFN)
-            ways.append(self.get_submodule(f"{name}_conv{number}_2")(narrow_BCFN))
-        normed_BCFN = self.get_submodule(f"{name}_bn")(torch.cat(ways, dim=1))
+            narrow = self.get_submodule(f"{name}_conv{number}_1")
+            wide = self.get_submodule(f"{name}_conv{number}_2")
+            outputs.append(wide(narrow(x_BMFN)))
+        norm = self.get_submodule(f"{name}_bn")
+        normed_BCFN = norm(torch.cat(outputs, dim=1))
         return F.max_pool2d(normed_BCFN, 2)
 
 
+def average_shares(x_BV: Tensor, shares: int) -> Tensor:
+    """Return the means of equal shares of each row, as `adaptive_avg_pool1d`: they may overlap."""
+    if not is_traced():
+        means_B1P = F.adaptive_avg_pool1d(x_BV.unsqueeze(1), shares)
+        return means_B1P.squeeze(1)
+    # Of graphs only one length is known to torch's. In float64, as sums are subtracted.
+    values = x_BV.shape[1]
+    numbers_P = torch.arange(shares, device=x_BV.device)
+    starts_P = numbers_P * values // shares
+    ends_P = (numbers_P * values + values + shares - 1) // shares
+    sums_BV = F.pad(x_BV.double().cumsum(dim=1), (1, 0))
+    of_shares_BP = sums_BV[:, ends_P] - sums_BV[:, starts_P]
+    means_BP = of_shares_BP / (ends_P - starts_P)
+    return means_BP.to(x_BV.dtype)
+
+
 def _look(channels_in: int, channels_out: int) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels_out, kernel_size=1, bias=False)
+    """Return a convolution that looks at single values."""
+    return nn.Conv2d(
+        channels_in,
+        channels_out,
+        kernel_size=1,
+        bias=False,
+    )
 
 
 class SSL_MesoNet(PairedDetector):

@@ -42,16 +42,27 @@ class SpecRNetBlock(nn.Module):
         if not first:
             # Published; the authors' code computes it and does not use its output.
             self.bn1 = nn.BatchNorm2d(channels_in)
-        self.conv1 = nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1)
+        self.conv1 = nn.Conv2d(
+            channels_in,
+            channels_out,
+            kernel_size=3,
+            padding=1,
+        )
         self.bn2 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=3, padding=1)
+        self.conv2 = nn.Conv2d(
+            channels_out,
+            channels_out,
+            kernel_size=3,
+            padding=1,
+        )
         self.conv_downsample: nn.Module | None = None
         if channels_in != channels_out:
             self.conv_downsample = nn.Conv2d(channels_in, channels_out, kernel_size=1)
 
     def forward(self, x_BCFN: Tensor) -> Tensor:
         """Map (batch, channels_in, F, N) to (batch, channels_out, F // 2, N // 2)."""
-        inside_BCFN = F.leaky_relu(self.bn2(self.conv1(x_BCFN)), _SLOPE)
+        inside_BCFN = self.bn2(self.conv1(x_BCFN))
+        inside_BCFN = F.leaky_relu(inside_BCFN, _SLOPE)
         out_BCFN: Tensor = self.conv2(inside_BCFN)
         if self.conv_downsample is not None:
             x_BCFN = self.conv_downsample(x_BCFN)
@@ -81,7 +92,13 @@ class SpecRNetBackEnd(BackEnd):
             self.add_module(f"fc_attention{number}", nn.Sequential(attention))
             channels_in = channels
         self.bn_before_gru = nn.BatchNorm2d(channels_in)
-        self.gru = nn.GRU(channels_in, RECURRENT, 2, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(
+            channels_in,
+            RECURRENT,
+            num_layers=2,
+            batch_first=True,
+            bidirectional=True,
+        )
         self.fc1_gru = nn.Linear(2 * RECURRENT, EMBEDDING)
         self.fc2_gru = nn.Linear(EMBEDDING, 2)
 
@@ -91,15 +108,20 @@ class SpecRNetBackEnd(BackEnd):
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 128) and logits (batch, 2)."""
-        x_BCFN = F.selu(self.first_bn(self.make_maps(features_BLC)))
+        x_BMFN = self.make_maps(features_BLC)
+        x_BCFN = F.selu(self.first_bn(x_BMFN))
         for number in _BLOCKS:
-            x_BCFN = self.get_submodule(f"block{number}")(x_BCFN)
+            block = self.get_submodule(f"block{number}")
+            attention = self.get_submodule(f"fc_attention{number}")
+            x_BCFN = block(x_BCFN)
             mean_BC = x_BCFN.mean(dim=(2, 3))
-            weights_BC = self.get_submodule(f"fc_attention{number}")(mean_BC).sigmoid()
+            weights_BC = attention(mean_BC).sigmoid()
             weights_BC11 = weights_BC[:, :, None, None]
-            x_BCFN = F.max_pool2d(x_BCFN * weights_BC11 + weights_BC11, 2)
+            weighted_BCFN = x_BCFN * weights_BC11 + weights_BC11
+            x_BCFN = F.max_pool2d(weighted_BCFN, 2)
         x_BCFN = F.selu(self.bn_before_gru(x_BCFN))
-        times_BNC = x_BCFN.mean(dim=2).transpose(1, 2)
+        means_BCN = x_BCFN.mean(dim=2)
+        times_BNC = means_BCN.transpose(1, 2)
         states_BNC = self.gru(times_BNC)[0]
         # As there: of the last time, where the way back has read but one.
         embeddings_BE = self.fc1_gru(states_BNC[:, -1])

@@ -165,12 +165,12 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
     """Whisper's encoder, and next to each of its frames the two frames of LFCCs of that time.
 
     Attributes:
-        values_beside: Values of one of these two.
+        cepstral_values: Values of one of these two.
     """
 
     cacheable: ClassVar[bool] = True
     in_mel: ClassVar[bool] = False
-    values_beside: ClassVar[int] = VALUES
+    cepstral_values: ClassVar[int] = VALUES
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Read the configuration of the encoder.

@@ -83,11 +83,13 @@ class WindowLosses:
         fetch: Function that returns their sum, the numbers of the step before, and the sums of the
             terms, in float64 on the host.
         of_step_before: Count of the numbers of the step before.
+        terms: Names of the terms that were computed.
     """
 
     counted: Tensor
     fetch: Callable[[], Tensor]
     of_step_before: int
+    terms: Sequence[str]
 
 
 class StepWindow:
@@ -125,6 +127,7 @@ class StepWindow:
         self._batches = clips
         self._keeps = keeps
         self._kept: list[Minibatch] = []
+        self._is_read = False
         self._term_sums: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -147,9 +150,13 @@ class StepWindow:
 
     @property
     def labels(self) -> AnyIntegers:
-        """Labels of the utterances of all processes, (N,): 1 bona fide, 0 spoof."""
+        """Labels of the utterances of all processes, (N,): 1 bona fide, 0 spoof, -1 none."""
         labels: AnyIntegers = self._parts.targets.labels_of(self._window.clip_keys()).numpy()
         return labels
+
+    def counts_of(self, terms: Sequence[str]) -> dict[str, float]:
+        """Return the denominators of the means of terms."""
+        return {name: self.weights_of_means.counts[name] for name in terms}
 
     def column(self, name: str) -> list[str]:
         """Return the values of a column of the training list, of the utterances of all processes.
@@ -402,6 +409,7 @@ class StepWindow:
         noted: list[Tensor] | None,
     ) -> Tensor:
         """Return the values of the utterances that count; note their losses in `noted`."""
+        self._parts.eager.objective.noted.clear()
         if loss is None:
             values_B = passes.forward(minibatch.clips, minibatch.targets)
             losses_B = values_B
@@ -409,8 +417,8 @@ class StepWindow:
             eager = self._parts.eager
             outputs = eager.outputs(minibatch.clips)
             values_B = loss(outputs, minibatch)
-            with torch.no_grad():
-                losses_B = eager.objective.of_minibatch(outputs, minibatch.targets)
+            # Divided by the denominator of the step's mean, they are what they are.
+            losses_B = values_B * self.weights_of_means.normaliser
         if noted is not None:
             noted.append(_counted(losses_B.detach(), minibatch))
             for name, values in self._parts.eager.objective.noted.items():
@@ -427,9 +435,9 @@ class StepWindow:
         """
         counted = torch.cat(list(noted)) if len(noted) > 1 else noted[0]
         before = self._parts.last.numbers()
-        terms = [self._term_sums[name] for name in self.weights_of_means.counts]
-        sums = torch.stack([counted.double().sum(), *before, *terms])
-        self.losses = WindowLosses(counted, fetch_later(sums), len(before))
+        sums = torch.stack([counted.double().sum(), *before, *self._term_sums.values()])
+        names = list(self._term_sums)
+        self.losses = WindowLosses(counted, fetch_later(sums), len(before), names)
 
     def _passes(
         self, minibatches: Iterable[Minibatch], seed: Callable[[int], None]
@@ -452,7 +460,7 @@ class StepWindow:
         self, of: AnyIntegers | None, clips: Sequence[Tensor] | None, weights: StepWeights
     ) -> Iterable[Minibatch]:
         """Return the minibatches, with the targets and clips of a pass."""
-        if not self._keeps:
+        if not self._keeps and of is None and clips is None:
             return self._read()
         minibatches = list(self.minibatches)
         for number, minibatch in enumerate(minibatches):
@@ -466,6 +474,12 @@ class StepWindow:
     def _read(self) -> Iterator[Minibatch]:
         """Read the minibatches of this rank, each when it is requested."""
         parts = self._parts
+        if self._is_read:
+            raise AsdfError(
+                "the minibatches of the step are read once where keeps_minibatches = False. Leave "
+                "that line out of the class of the training step, which passes over them again."
+            )
+        self._is_read = True
         for number, share in enumerate(self._window.shares, 1):
             with parts.clock.part(DATA):
                 batch = next(self._batches)

@@ -19,9 +19,11 @@ from asdf.runs.log import LOG
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class, is_ours
 from asdf.settings.sections import Sections
+from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.steps.step_window import StepWindow, WindowLosses
 from asdf.training.training_sections import TrainingSections
+from asdf.trials.trial_list import TrialList
 
 SETTING = "network.training_step"
 _CLASS = "class"
@@ -45,6 +47,8 @@ class TrainingStep(ABC):
             refused.
         needs_curvature: Whether gradients are differentiated again: computing.compile is refused as
             well.
+        takes_unlabelled: Whether it learns from recordings without labels, whose values of
+            `network.loss` are 0.
 
     Examples:
         >>> from asdf.settings import Sections
@@ -61,6 +65,7 @@ class TrainingStep(ABC):
     needs_waveforms: ClassVar[bool] = False
     needs_whole_network: ClassVar[bool] = False
     needs_curvature: ClassVar[bool] = False
+    takes_unlabelled: ClassVar[bool] = False
 
     def __init__(self, settings: Sections, folder: Path | None = None) -> None:
         self.settings = settings
@@ -199,6 +204,30 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
         step = kind(settings, folder)
     _check_fits(step, path, settings)
     return step
+
+
+def check_labels(
+    utterances: TrialList, step: TrainingStep, loss: Loss, settings: TrainingSections
+) -> bool:
+    """Return whether recordings have no label; make sure that the training can take them.
+
+    Raises:
+        UsageError: names what cannot be combined with them.
+    """
+    count = utterances.count_unlabelled
+    faults = []
+    if not step.takes_unlabelled:
+        faults.append(f"{SETTING} = {settings.network.training_step!r} does not take them")
+    if loss.is_joint:
+        faults.append(f"network.loss = {settings.network.loss!r} compares labels within a step")
+    if settings.augmentation.mixup_probability:
+        faults.append("augmentation.mixup_probability mixes labels: set it to 0")
+    if count and faults:
+        raise UsageError(
+            f"the training list has {count} recordings without labels, and {'; '.join(faults)}. "
+            "Leave them out of recipe.training_sets, or change that."
+        )
+    return count > 0
 
 
 def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> None:

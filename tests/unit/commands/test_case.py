@@ -180,6 +180,15 @@ def test_names_and_titles_are_text_and_no_markup(capsys, network, recording, tmp
     assert "<script>alert" not in page and "</title><b>" not in page
 
 
+def test_why_nothing_is_judged_is_shown(capsys, network, tmp_path):
+    soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
+    status, out, _ = run(capsys, network, "silence.wav", "-o", "case.html")
+    assert status == 0
+    assert "not judged: digital silence" in out
+    page = Path("case.html").read_text()
+    assert "Not judged: digital silence" in page and "ENFSI" not in page
+
+
 def test_a_case_says_how_its_windows_were_compared(capsys, network, recording, tmp_path):
     """The dashed line, the table and a sentence are of the threshold that marks parts."""
     counts = (6, 7, 9)

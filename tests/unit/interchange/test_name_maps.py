@@ -5,6 +5,7 @@ The outputs are those of their authors' code, run on drawn weights (tests/fixtur
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,10 +23,14 @@ from asdf.interchange import (
     load_detector_weights,
     read_detector,
 )
+from asdf.interchange.name_maps.known import name_map_of, name_maps_by_kind
+from asdf.interchange.name_maps.writing import named_state
+from asdf.interchange.recognition import LAYOUTS
 from asdf.networks import build_network
-from asdf.networks.front_ends.architectures import KNOWN
+from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.interface import cut_or_repeat
-from asdf.settings.sections import Sections
+from asdf.networks.without_numbers import without_numbers
+from asdf.settings.sections import Sections, assign
 from tests.unit.interchange.test_published_layouts import write
 from tests.unit.networks.official import official_case
 from tests.unit.networks.test_spectral import triangles
@@ -641,3 +646,34 @@ def test_a_file_with_the_head_of_a_classifier_leads_to_its_folder(tmp_path):
     with pytest.raises(AsdfError) as raised:
         import_detector(write(layers, tmp_path / "speakers.pth"))
     assert "folder alone" not in str(raised.value)
+
+
+def test_a_missing_package_is_named_and_the_defaults_are_taken(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    read = import_detector(deepfense_folder(tmp_path), CASES["deepfense_mlp"].settings).recognised
+    assert any("needs the package pyyaml, pip install" in note for note in read.notes)
+    assert read.settings.network.max_evaluation_utterance_length_in_samples == 64_000
+
+
+@pytest.mark.parametrize("kind", [*LAYOUTS])
+def test_a_layout_is_recognised_as_no_other(kind):
+    """RawNet2 and SpecRNet, and all AASISTs, share most of their names."""
+    settings = Sections()
+    settings.network.network_class = f"asdf.networks.{kind}"
+    settings.front_end.architecture = "tiny"
+    settings.front_end.normalize_waveforms = kind == "SSL_Linear"
+    map_of_kind = name_maps_by_kind().get(kind)
+    if map_of_kind is not None:
+        assign(settings, dict(map_of_kind.settings))
+        if map_of_kind.front_ends:
+            settings.front_end.front_end_class = "decibel_lfcc"
+        elif map_of_kind.front_end:
+            architecture = Architecture.from_text("tiny")
+            settings.front_end.normalize_waveforms = map_of_kind.scales(architecture)
+    with without_numbers():
+        network = build_network(settings)
+        if map_of_kind is None:
+            names = list(authors_state(network)[0])
+        else:
+            names = list(named_state(network))
+    assert name_map_of(names) is map_of_kind
