@@ -201,7 +201,9 @@ class Results:
         if result.agreement:
             entry["agreement"] = result.agreement.entry()
         if result.windows_scores:
-            entry["searched"] = [_searched_entry(window) for window in result.windows_scores]
+            entry["searched"] = [
+                {**window.entry(), "judged": window.judged} for window in result.windows_scores
+            ]
         entry["over_time"] = [window.entry() for window in windows]
         if watermarks:
             entry["watermarks"] = [mark.entry() for mark in watermarks]
@@ -389,10 +391,6 @@ def _extras_of(entry: Entry) -> dict[str, Any]:
         "frames": frames_of(entry.get("frames")),
         MEMBERS: read_agreement(entry.get("agreement")),
     }
-
-
-def _searched_entry(window: WindowScore) -> dict[str, Any]:
-    return {**window.entry(), "judged": window.judged}
 
 
 def _digest(path: str) -> str | None:

@@ -54,9 +54,9 @@ def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
     if free < _LITTLE:
         remarks.append("little room: checkpoints of a large front end take 4 GB each")
     # Some file systems make inodes as they go, and state 0.
-    more_files = _free_inodes(existing)
-    if more_files is not None and more_files < _FEW_INODES:
-        remarks.append(f"only {more_files} more files fit")
+    disk = os.statvfs(existing) if hasattr(os, "statvfs") else None
+    if disk is not None and disk.f_files and disk.f_favail < _FEW_INODES:
+        remarks.append(f"only {disk.f_favail} more files fit")
     if kind in _IN_MEMORY:
         remarks.append("in memory: it is gone after a restart")
     if remarks:
@@ -85,14 +85,6 @@ def _try_writing(folder: Path) -> bool:
             with suppress(OSError):
                 path.unlink()
     return locks
-
-
-def _free_inodes(folder: Path) -> int | None:
-    """Return how many more files a disk has room for; None where it does not count them."""
-    if not hasattr(os, "statvfs"):
-        return None
-    disk = os.statvfs(folder)
-    return disk.f_favail if disk.f_files else None
 
 
 def _file_system(folder: Path) -> str:

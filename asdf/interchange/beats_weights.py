@@ -116,16 +116,12 @@ def rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[
             layers["position_biases.weight"] = tensor
         # All layers share those of the first, and the file repeats them.
         elif not (name.endswith(_BIASES) and torch.equal(tensor, state[_FIRST_BIASES])):
-            layers[_our_name(name)] = tensor
+            our_name = _replace_start(name, _PARTS)
+            if in_layer := _LAYER.fullmatch(name):
+                number, rest = in_layer.groups()
+                our_name = f"layers.{number}.{_replace_start(rest, _IN_LAYERS)}"
+            layers[our_name] = tensor
     return layers, left_out
-
-
-def _our_name(name: str) -> str:
-    in_layer = _LAYER.fullmatch(name)
-    if in_layer is None:
-        return _replace_start(name, _PARTS)
-    number, rest = in_layer.groups()
-    return f"layers.{number}.{_replace_start(rest, _IN_LAYERS)}"
 
 
 def _replace_start(name: str, starts: Mapping[str, str]) -> str:

@@ -83,7 +83,7 @@ class Code:
             return name
         module = getattr(value, "__module__", None)
         if isinstance(value, bool | int | float | str | tuple) or value is None:
-            return self._define(name, repr(value), lambda: _assignment(name, value))
+            return self._define(name, repr(value), lambda: ast.parse(f"{name} = {value!r}").body[0])
         if module is None or not hasattr(value, "__qualname__"):
             raise UnportableError(f"its code needs {name}, which is neither a function nor a class")
         if f"{module}.".startswith(OURS):
@@ -120,10 +120,6 @@ class Code:
             self.include_names(node, names)
             return node
         raise UnportableError(f"its code needs {name} of {module}, which was made while running")
-
-
-def _assignment(name: str, value: Any) -> ast.stmt:
-    return ast.parse(f"{name} = {value!r}").body[0]
 
 
 def _rename(node: ast.AST, name: str, new: str) -> None:

@@ -105,7 +105,14 @@ def portable_network(network: nn.Module, version: str) -> PortableNetwork:
     writer.code.imports |= {"import torch", "from torch import nn"}
     if "SimpleNamespace(" in built:
         writer.code.imports.add("from types import SimpleNamespace")
-    imports = _sorted_imports(writer.code.imports)
+    # As files have them: Python's own modules, then those of packages.
+    lines = writer.code.imports
+    blocks = []
+    for is_package in (False, True):
+        block = [line for line in lines if (_root_of(line) in _PACKAGES) is is_package]
+        block.sort(key=lambda line: (line.startswith("from"), line))
+        blocks.append("\n".join(block))
+    imports = "\n\n".join(block for block in blocks if block)
     statements = [ast.unparse(node) for node in writer.code.definitions.values()]
     parts = [*_spaced(statements), *writer.helpers, _PART.rstrip(), *body]
     parts.append(
@@ -115,7 +122,7 @@ def portable_network(network: nn.Module, version: str) -> PortableNetwork:
     source += "\n\n\n".join(parts) + "\n"
     state = writer.state()
     own = set(network.state_dict())
-    packages = sorted({_root_of(line) for line in writer.code.imports} & _PACKAGES)
+    packages = sorted({_root_of(line) for line in lines} & _PACKAGES)
     return PortableNetwork(
         source, state, tuple(name for name in state if name not in own), tuple(packages)
     )
@@ -228,11 +235,10 @@ class _Writer:
             if isinstance(function, FunctionType):
                 if is_called or isinstance(value, property):
                     members[name] = self._method(kind, owner, function)
-            elif literal(value) is not None and not self._all_have(kind, name):
-                members[name] = ast.parse(f"{name} = {literal(value)}").body[0]
-
-    def _all_have(self, kind: type, name: str) -> bool:
-        return all(name in vars(module) for module in self._instances[kind])
+            elif literal(value) is not None:
+                is_set = [name in vars(module) for module in self._instances[kind]]
+                if not all(is_set):
+                    members[name] = ast.parse(f"{name} = {literal(value)}").body[0]
 
     def _method(self, kind: type, owner: type, function: FunctionType) -> ast.FunctionDef:
         node = self.code.method(function, self._known[kind])
@@ -436,16 +442,6 @@ def _branches_of(module: nn.Module) -> dict[str, Any]:
         if is_choice and name != "training" and not name.startswith("__"):
             known[name] = value
     return known
-
-
-def _sorted_imports(lines: set[str]) -> str:
-    """Return the lines as files have them: Python's own modules, then those of packages."""
-    blocks = []
-    for is_package in (False, True):
-        block = [line for line in lines if (_root_of(line) in _PACKAGES) is is_package]
-        block.sort(key=lambda line: (line.startswith("from"), line))
-        blocks.append("\n".join(block))
-    return "\n\n".join(block for block in blocks if block)
 
 
 def _root_of(line: str) -> str:

@@ -146,6 +146,13 @@ def _configuration(
     file: NetworkFile, rule: ScoringRule, portable: PortableNetwork
 ) -> dict[str, Any]:
     labels = {"0": "spoof", "1": "bonafide"}
+    # How ASDF builds the network, without the heads that are left out.
+    description = file.description()
+    for name in ("heads", "sources"):
+        description.pop(name, None)
+    sections = dict(description.get("settings") or {})
+    if "localisation" in sections:
+        sections["localisation"] = {**sections["localisation"], "enabled": False}
     return {
         "architectures": ["AsdfDetector"],
         "auto_map": {
@@ -158,19 +165,8 @@ def _configuration(
         "sampling_rate": SAMPLE_RATE,
         **asdict(rule),
         "dtype": "float32",
-        "asdf": {**_own_description(file), "fixed": list(portable.fixed)},
+        "asdf": {**description, "settings": sections, "fixed": list(portable.fixed)},
     }
-
-
-def _own_description(file: NetworkFile) -> dict[str, Any]:
-    """Return how ASDF builds the network, without the heads that are left out."""
-    description = file.description()
-    for name in ("heads", "sources"):
-        description.pop(name, None)
-    sections = dict(description.get("settings") or {})
-    if "localisation" in sections:
-        sections["localisation"] = {**sections["localisation"], "enabled": False}
-    return {**description, "settings": sections}
 
 
 def _compare(network: nn.Module, portable: PortableNetwork) -> str:

@@ -28,7 +28,12 @@ def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
     leaves most of them idle, and takes 20 times as long as the sum of several products.
     """
     terms = first_XMK.shape[2]
-    parts = _count_parts(terms)
+    parts = 1
+    if terms >= _LONG:
+        # The largest number of equal parts of long enough sums.
+        parts = min(_MOST_PARTS, terms // _PART)
+        while terms % parts:
+            parts -= 1
     if parts == 1:
         return multiply(first_XMK, second_XKN)
     first_XMSK = first_XMK.unflatten(2, (parts, -1))
@@ -41,13 +46,3 @@ def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
     products_XSMN = products.unflatten(0, (-1, parts))
     result_XMN: Tensor = products_XSMN.sum(1)
     return result_XMN
-
-
-def _count_parts(terms: int) -> int:
-    """Return the largest number of equal parts of long enough sums."""
-    if terms < _LONG:
-        return 1
-    parts = min(_MOST_PARTS, terms // _PART)
-    while terms % parts:
-        parts -= 1
-    return parts

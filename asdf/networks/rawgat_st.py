@@ -124,7 +124,11 @@ class RawGAT_ST(DetectorNetwork):
         self.GAT_layer3 = GraphAttention(factor * WIDE, factor * NARROW, temperature=1.0)
         self.pool3 = GraphPool(_JOINT_RATIO, factor * NARROW)
         self.proj1 = nn.Linear(share(SPECTRAL_NODES, _SPECTRAL_RATIO), NODES)
-        self.proj2 = nn.Linear(share(self._times(), _TEMPORAL_RATIO), NODES)
+        # How many times the encoders leave.
+        times: int = (SAMPLES - self.conv_time.length + 1) // POOL
+        for _ in CHANNELS[1:]:
+            times //= POOL
+        self.proj2 = nn.Linear(share(times, _TEMPORAL_RATIO), NODES)
         self.proj = nn.Linear(factor * NARROW, 1)
         self.proj_node = nn.Linear(share(NODES, _JOINT_RATIO), 2)
 
@@ -159,10 +163,3 @@ class RawGAT_ST(DetectorNetwork):
         if self.fusion == "cat":
             return torch.cat([spectral_BCM, temporal_BCM], dim=1)
         return spectral_BCM * temporal_BCM if self.fusion == "mul" else spectral_BCM + temporal_BCM
-
-    def _times(self) -> int:
-        """Return how many times the encoders leave."""
-        times: int = (SAMPLES - self.conv_time.length + 1) // POOL
-        for _ in CHANNELS[1:]:
-            times //= POOL
-        return times

@@ -151,7 +151,10 @@ def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
     for name, tensor in state.items():
         if name.startswith(_STEM):
             number, _, rest = name.removeprefix(_STEM).partition(".")
-            tensor = _of_stem(tensor, rest, int(number), sizes)
+            tensor = tensor[sizes.channels[int(number)]]
+            # The first takes the waveform.
+            if rest == "conv.weight" and int(number):
+                tensor = tensor[:, sizes.channels[int(number) - 1]]
         elif name.startswith(_PROJECTION):
             rest = name.removeprefix(_PROJECTION)
             if rest.startswith("layer_norm."):
@@ -169,15 +172,6 @@ def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
             tensor = tensor[states]
         chosen[name] = tensor.clone()
     return chosen
-
-
-def _of_stem(tensor: Tensor, rest: str, number: int, sizes: Sizes) -> Tensor:
-    """Return the numbers of a convolution, or of its norm, that stay."""
-    tensor = tensor[sizes.channels[number]]
-    # The first takes the waveform.
-    if rest == "conv.weight" and number:
-        tensor = tensor[:, sizes.channels[number - 1]]
-    return tensor
 
 
 def _of_layer(tensor: Tensor, rest: str, units_F: Tensor) -> Tensor:

@@ -118,7 +118,13 @@ def descriptor_of(path: AnyPath) -> int | None:
             if not path.is_symlink():
                 break
             path = folder / path.readlink()
-        return _redirected_to(path)
+        # Outputs that are thrown away together do not mix.
+        if path.exists() and not path.samefile(os.devnull):
+            status = path.stat()
+            for descriptor in (STDOUT, STDERR):
+                if os.path.samestat(status, os.fstat(descriptor)):
+                    return descriptor
+        return None
     except OSError:
         return None
 
@@ -191,18 +197,6 @@ def _checked_stream(
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
-
-
-def _redirected_to(path: Path) -> int | None:
-    """Return the standard stream that is redirected to the file at `path`, if any."""
-    # Outputs that are thrown away together do not mix.
-    if not path.exists() or path.samefile(os.devnull):
-        return None
-    status = path.stat()
-    for descriptor in (STDOUT, STDERR):
-        if os.path.samestat(status, os.fstat(descriptor)):
-            return descriptor
-    return None
 
 
 @contextmanager

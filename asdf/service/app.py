@@ -67,6 +67,10 @@ _REFUSALS = {
     500: "The network fails.",
     503: "The service is full, not ready or stopping; Retry-After says when to come again.",
 }
+_REFUSAL_ANSWERS: dict[int | str, dict[str, Any]] = {
+    status: {"model": RefusalAnswer, "description": meaning}
+    for status, meaning in _REFUSALS.items()
+}
 
 
 def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
@@ -76,6 +80,12 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         token: Bearer token required for /score and /metrics; None: no authentication.
         names: Names that the service is asked under.
     """
+
+    @asynccontextmanager
+    async def closing(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
     about = {**describe_service(service), "token": token is not None}
     app = FastAPI(
         title="ASDF",
@@ -83,7 +93,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         version=VERSION,
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(service),
+        lifespan=closing,
     )
     paths = _Paths(service, token, about, PageFiles(about), app)
     app.add_api_route(
@@ -91,7 +101,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         paths.score,
         methods=["POST"],
         response_model=ScoreAnswer,
-        responses=_describe_refusals(),
+        responses=_REFUSAL_ANSWERS,
         openapi_extra=_BODY,
         summary="Score a recording",
         response_description="The score.",
@@ -256,22 +266,6 @@ def _client_of(request: Request) -> str:
 async def _wait_until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _lifespan(service: Service) -> Any:
-    @asynccontextmanager
-    async def closing(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        service.close()
-
-    return closing
-
-
-def _describe_refusals() -> dict[int | str, dict[str, Any]]:
-    answers: dict[int | str, dict[str, Any]] = {}
-    for status, meaning in _REFUSALS.items():
-        answers[status] = {"model": RefusalAnswer, "description": meaning}
-    return answers
 
 
 def _answer_refusals(app: FastAPI) -> None:

@@ -93,7 +93,13 @@ class AudioSeal(MarkReader):
         strength = float(share)
         # Of half of the frames, which is the package's own threshold for each of them.
         found = strength > 0.5
-        return Mark(found, strength, _as_hex(bits[0].tolist()) if found else "")
+        message = ""
+        if found:
+            # As hexadecimal digits; the first bit is the highest.
+            digits = bits[0].tolist()
+            number = int("".join(map(str, digits)), 2)
+            message = f"{number:0{len(digits) // 4}x}"
+        return Mark(found, strength, message)
 
 
 class Perth(MarkReader):
@@ -149,9 +155,3 @@ def quietly(name: str) -> Iterator[None]:
         yield
     for line in printed.getvalue().splitlines():
         LOG.info("%s: %s", name, line)
-
-
-def _as_hex(bits: list[int]) -> str:
-    """Return bits, the first the highest, as hexadecimal digits."""
-    number = int("".join(map(str, bits)), 2)
-    return f"{number:0{len(bits) // 4}x}"

@@ -171,7 +171,11 @@ class HeterogeneousGraphAttention(nn.Module):
     def _score_edges(self, x_BJC: Tensor, nodes: int) -> Tensor:
         """Return the score of each edge, by the weight of its kind."""
         if learns_on_cpu(x_BJC):
-            return self._score_pairs(x_BJC, nodes)
+            # The same from the edges of one direction.
+            pairs = Pairs.of(x_BJC.shape[1])
+            edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BJC)))
+            weights_D3 = torch.cat([self.att_weight11, self.att_weight12, self.att_weight22], dim=1)
+            return pairs.spread_kinds(edges_BPD @ weights_D3, nodes)
         edges_BJJD = self.tanh(_project_edges(x_BJC, self.att_proj))
         sizes = [nodes, x_BJC.shape[1] - nodes]
         edges_BNJD = edges_BJJD[:, :nodes]
@@ -194,13 +198,6 @@ class HeterogeneousGraphAttention(nn.Module):
         )
         scores_BJJ1 = torch.cat([scores_BNJ1, scores_BMJ1], dim=1)
         return scores_BJJ1.squeeze(-1)
-
-    def _score_pairs(self, x_BJC: Tensor, nodes: int) -> Tensor:
-        """Return the same from the edges of one direction."""
-        pairs = Pairs.of(x_BJC.shape[1])
-        edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BJC)))
-        weights_D3 = torch.cat([self.att_weight11, self.att_weight12, self.att_weight22], dim=1)
-        return pairs.spread_kinds(edges_BPD @ weights_D3, nodes)
 
     def _gather_into_master(self, x_BJC: Tensor, master_B1C: Tensor) -> Tensor:
         products_BJC = x_BJC * master_B1C

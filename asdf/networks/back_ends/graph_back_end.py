@@ -100,7 +100,11 @@ class GraphBackEnd(nn.Module):
         with without_autocast(spectral_BSC):
             temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
             spectral_BSC = spectral_BSC + self.pos_S
-            joins = self._joins_branches(spectral_BSC) and _are_small(temporal_BTC, spectral_BSC)
+            # Filled up, the pairs of nodes of a long recording would take twice the memory.
+            joins = (
+                self._joins_branches(spectral_BSC)
+                and max(temporal_BTC.shape[1], spectral_BSC.shape[1]) <= _MOST_FILLED_UP
+            )
             if joins:
                 embeddings_BE = self._run_joined(temporal_BTC, spectral_BSC)
             else:
@@ -201,12 +205,6 @@ class GraphBackEnd(nn.Module):
 
 def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
     return torch.cat([x_GBNC, master_GBC.unsqueeze(2)], dim=2)
-
-
-def _are_small(temporal_BTC: Tensor, spectral_BSC: Tensor) -> bool:
-    """Return whether filling the smaller graph up takes little memory, as of training clips."""
-    # Of the pairs of nodes: those of a long recording would take twice the memory.
-    return max(temporal_BTC.shape[1], spectral_BSC.shape[1]) <= _MOST_FILLED_UP
 
 
 def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:

@@ -289,24 +289,18 @@ def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
         for kind in ("weight", "bias"):
             for group in groups:
                 names.append([f"{name}.{kind}" for name in group])
-        sizes.append([_append_flat(parts, layers, each) for each in (*names, *columns)])
+        stage_sizes = []
+        for attributes in (*names, *columns):
+            flat = [attrgetter(name)(layer).flatten() for layer in layers for name in attributes]
+            parts += flat
+            stage_sizes.append(sum(part.numel() for part in flat))
+        sizes.append(stage_sizes)
     flat_sizes = [size for each in sizes for size in each]
     copies = iter(torch.cat(parts).split(flat_sizes))
     maps = []
     for layers, each in zip(stages, sizes, strict=True):
         maps.append(Maps(layers, list(islice(copies, len(each)))))
     return maps
-
-
-def _append_flat(parts: list[Tensor], layers: Sequence[nn.Module], names: Sequence[str]) -> int:
-    """Append the named parameters of each layer to `parts`; return how many numbers they have."""
-    size = 0
-    for layer in layers:
-        for name in names:
-            part = attrgetter(name)(layer).flatten()
-            parts.append(part)
-            size += part.numel()
-    return size
 
 
 def _count_best(nodes: int, ratio: float) -> int:

@@ -203,7 +203,9 @@ def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[]
         for path, module in whole.named_modules():
             if not isinstance(module, transformers.PreTrainedModel) or "decoder" in path:
                 continue
-            if not _may_take_audio(module):
+            names = list(inspect.signature(module.forward).parameters)
+            takes_text = any(name.startswith(("decoder_", "labels", "input_ids")) for name in names)
+            if takes_text or any(name.startswith(_NOT_AUDIO) for name in names[:1]):
                 seen.append(type(module).__name__)
                 continue
             part = make_whole
@@ -227,13 +229,6 @@ def on_meta(function: Callable[[], Any]) -> Any:
     """Return what `function` makes, without numbers and without advancing the random state."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         return function()
-
-
-def _may_take_audio(module: nn.Module) -> bool:
-    names = list(inspect.signature(module.forward).parameters)
-    return not any(name.startswith(_NOT_AUDIO) for name in names[:1]) and not any(
-        name.startswith(("decoder_", "labels", "input_ids")) for name in names
-    )
 
 
 def _find_parts(model: Any, inputs: nn.Module) -> tuple[str, str, int]:

@@ -104,7 +104,13 @@ class PackedNetwork:
                         each.parent._modules[each.name] = each.packed
                 self._state = []
             return
-        state = _read_state(self._network)
+        # Which tensors the network has, where they are, and how often each was changed.
+        state = []
+        for tensor in chain(self._network.parameters(), self._network.buffers()):
+            # Tensors that were made for inference count no changes, and may not change.
+            version = 0 if tensor.is_inference() else tensor._version
+            # An assignment to `.data` changes where a tensor is, and is not counted.
+            state.append((id(tensor), tensor.data_ptr(), version))
         if state == self._state:
             return
         # First: the memory of the old ones is then free, and after a failure nothing counts as
@@ -114,17 +120,6 @@ class PackedNetwork:
         with torch.no_grad():
             self._exchanges = list(_exchange_layers(self._network, self._dtype))
         self._state = state
-
-
-def _read_state(network: nn.Module) -> list[_State]:
-    """Return which tensors the network has, where they are, and how often each was changed."""
-    states = []
-    for tensor in chain(network.parameters(), network.buffers()):
-        # Tensors that were made for inference count no changes, and may not change.
-        version = 0 if tensor.is_inference() else tensor._version
-        # An assignment to `.data` changes where a tensor is, and is not counted.
-        states.append((id(tensor), tensor.data_ptr(), version))
-    return states
 
 
 def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchange]:

@@ -74,16 +74,13 @@ def linear_maps(front_end: FrontEnd) -> Iterator[LinearMap]:
                 kind = "attention" if is_in_layer else ""
                 yield LinearMap(f"{name}.{part}", module, kind, part)
         elif isinstance(module, nn.Linear):
-            yield LinearMap(name, module, _kind_of(name) if is_in_layer else "")
-
-
-def _kind_of(name: str) -> str:
-    *path, leaf = name.lower().split(".")
-    # Maps of positions, such as WavLM's gates, take a head's values.
-    if "pos" in leaf:
-        return ""
-    is_attention = any("attn" in part or "attention" in part for part in path)
-    return "attention" if is_attention else "feed_forward"
+            kind = ""
+            *path, leaf = name.lower().split(".")
+            # Maps of positions, such as WavLM's gates, take a head's values.
+            if is_in_layer and "pos" not in leaf:
+                is_attention = any("attn" in part or "attention" in part for part in path)
+                kind = "attention" if is_attention else "feed_forward"
+            yield LinearMap(name, module, kind)
 
 
 def _check_map(linear: LinearMap, lora: Lora) -> None:

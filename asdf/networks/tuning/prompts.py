@@ -134,7 +134,11 @@ def add_prompts(front_end: FrontEnd, prompt: Prompt) -> None:
                 "0; lora and adapter go with this front end."
             )
         prompts = Prompts(prompt, front_end.dimension, f"layer {number}")
-        layer.__class__ = _prompted_class(type(layer))
+        plain = type(layer)
+        # One class for all layers of a kind, as compiled graphs are chosen by it.
+        if plain not in _CLASSES:
+            _CLASSES[plain] = type(f"{_PREFIX}{plain.__name__}", (PromptedLayer, plain), {})
+        layer.__class__ = _CLASSES[plain]
         layer.add_module("prompts", prompts)
 
 
@@ -158,13 +162,6 @@ def haar_transform(x_WC: Tensor) -> Tensor:
     high_WC = differences_WC[:, 0::2] - differences_WC[:, 1::2]
     bands = [low_WC, high_prompts_WC, high_values_WC, high_WC]
     return torch.stack(bands).reshape(x_WC.shape)
-
-
-def _prompted_class(plain: type[nn.Module]) -> type[nn.Module]:
-    # One class for all layers of a kind, as compiled graphs are chosen by it.
-    if plain not in _CLASSES:
-        _CLASSES[plain] = type(f"{_PREFIX}{plain.__name__}", (PromptedLayer, plain), {})
-    return _CLASSES[plain]
 
 
 def _draw_vectors(tokens: int, dimension: int, name: str) -> nn.Parameter | None:

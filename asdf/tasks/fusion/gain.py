@@ -93,7 +93,12 @@ def measure_gain(
     def fit(scores_MS: Floats, labels: Labels) -> Callable[[Floats], Floats]:
         fusion = fit_fusion(method, scores_MS, labels, names)
         fusions.append(fusion)
-        return _calibrated(fusion, scores_MS, labels)
+        if fusion.is_llr:
+            return fusion.fuse
+        # As a map to LLRs: fused scores of different folds need one scale.
+        fused = fusion.fuse(scores_MS)
+        scale, offset = fit_llr(fused[labels == 1], fused[labels == 0])
+        return lambda scores: scale * fusion.fuse(scores) + offset
 
     llrs = Scores.of(first, _out_of_fold(fit, scores_NS, first.labels, folds))
     whole = fit_fusion(method, scores_NS, first.labels, names)
@@ -109,15 +114,6 @@ def measure_gain(
     if replicates:
         gain = paired_test(systems[best], llrs, speakers=speakers, replicates=replicates, seed=seed)
     return FusionGain(whole, llrs, evaluate(llrs), tuple(members), best, gain)
-
-
-def _calibrated(fusion: Fusion, scores_NS: Floats, labels: Labels) -> Callable[[Floats], Floats]:
-    """Return a fusion as a map to LLRs: fused scores of different folds need one scale."""
-    if fusion.is_llr:
-        return fusion.fuse
-    fused = fusion.fuse(scores_NS)
-    scale, offset = fit_llr(fused[labels == 1], fused[labels == 0])
-    return lambda scores: scale * fusion.fuse(scores) + offset
 
 
 def _out_of_fold(fit: Fit, scores_NS: Floats, labels: Labels, folds: Folds) -> Floats:
