@@ -14,12 +14,14 @@ FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
 
 def load(name: str) -> ModuleType:
     """Return a file of the page, as if it lay where modules are looked for."""
-    if name not in sys.modules:
+    # Not the file's own name, under which other tests have files of their recipes.
+    shown = f"shown_{name}"
+    if shown not in sys.modules:
         files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
-        module = ModuleType(name)
-        sys.modules[name] = module
+        module = ModuleType(shown)
+        sys.modules[shown] = module
         exec(compile(files[name], f"{name}.py", "exec"), module.__dict__)
-    return sys.modules[name]
+    return sys.modules[shown]
 
 
 def with_settings(kind: Any, **values: Any) -> type:

@@ -164,7 +164,8 @@ def test_no_file_of_ours_has_another_address(page):
 def test_it_has_the_scripts_of_the_service(page, elements):
     scripts = [a["src"] for tag, a in elements.found if tag == "script" and "src" in a]
     names = [Path(source).stem for source in scripts]
-    assert set(SCRIPTS) - {"upload"} <= set(names)
+    # Nothing is sent to a service, nor asked of it.
+    assert set(SCRIPTS) - {"upload", "asking"} <= set(names)
     # What is defined in one and used when another is read comes first.
     assert names.index("local") < names.index("service") == len(names) - 1
 
