@@ -251,7 +251,7 @@ def train_by_loop(name: str) -> dict[str, Tensor]:
     return network.state_dict()
 
 
-SHARDED = {"sam": "Sam", "gem": "GemByAttack", "plain": "plain"}
+SHARDED = {"sam": "Sam", "gem": "GemByAttack", "adversarial": "Attacked", "plain": "plain"}
 GemByAttack = with_settings(load("my_gem").GEM, column="attack")
 
 

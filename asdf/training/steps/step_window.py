@@ -293,12 +293,11 @@ class StepWindow:
         """Compute at the weights plus `direction` in the block; they are exact copies of themselves
         after it."""
         before = self.weights()
-        with torch.no_grad():
-            pairs = zip(direction.parameters, direction.values, strict=True)
-            for parameter, value in pairs:
-                if value is not None:
-                    local_part(parameter.detach()).add_(value)
         try:
+            with torch.no_grad():
+                for parameter, value in zip(direction.parameters, direction.values, strict=True):
+                    if value is not None:
+                        local_part(parameter.detach()).add_(value)
             yield
         finally:
             for parameter, value in zip(before.parameters, before.values, strict=True):
