@@ -156,6 +156,7 @@ def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kills)
     assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
 
 
+@pytest.mark.slow
 def test_a_changed_number_of_processes_loses_no_turn(recipe, capsys):
     options = (
         "debug",

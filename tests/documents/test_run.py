@@ -31,7 +31,10 @@ PAGES_OF_MINUTES = (
         for name in (
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
             *(
+                "judging",
+                "laboratory",
                 "localisation",
+                "own_corpus",
                 "panels",
                 "reproduce",
                 "sasv",

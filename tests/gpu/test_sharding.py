@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.gpu import ratchets
 from tests.gpu.test_training import ONE_WAIT
 
@@ -30,6 +32,7 @@ WORKSPACES = 2 * 2**25
 KINDS = 2**16
 
 
+@pytest.mark.slow
 def test_a_gpu_holds_its_part_and_one_layer(on_null_gpu):
     (taken,) = on_null_gpu("count_sharding", json.dumps([{**NETWORK, **ENCODER}]), processes=2)
     weights = taken["weights"]

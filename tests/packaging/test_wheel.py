@@ -102,6 +102,7 @@ def test_the_quickstart_brings_its_recipe_to_an_empty_folder(installed, tmp_path
     )
 
 
+@pytest.mark.slow
 def test_a_copied_recipe_trains_with_other_losses_and_its_network_scores(
     installed, tmp_path, corpus
 ):

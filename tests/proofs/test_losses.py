@@ -20,6 +20,7 @@ def write_losses(system, path) -> None:
     path.write_text("\n".join([*steps, *evaluated]) + "\n")
 
 
+@pytest.mark.slow_but("1")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_losses_and_what_goes_on_are_as_before(recipe, tmp_path, processes) -> None:
     folder = tmp_path / "outputs"

@@ -48,6 +48,7 @@ def test_evaluation_does_not_look_for_what_only_training_needs(recipe, call):
     assert call("recipe.start_stage=2", *missing).status == 0
 
 
+@pytest.mark.slow
 def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(
     recipe, call, tmp_path
 ):

@@ -6,6 +6,8 @@ import signal
 import sys
 import time
 
+import pytest
+
 from tests.conftest import PATIENCE_S
 
 WAITING = """
@@ -42,6 +44,7 @@ def wait_for_parts(folder, process) -> list[str]:
     raise AssertionError(process.communicate()[0])
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_stage_2_goes_on_to_the_same_bytes(recipe, capsys):
     (recipe.folder / "waiting.py").write_text(WAITING)
     options = (

@@ -64,6 +64,7 @@ def wait_for(process, condition) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
     page = recipe.folder / "page.html"
     words = ("debug", "broken", "normed", "network.max_epochs=2", "--report", str(page))

@@ -135,6 +135,7 @@ def test_frame_scores_do_not_depend_on_the_number_of_processes(located, capsys):
     assert [path.read_bytes() for path in files] == expected
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_one_never_killed(located, capsys):
     options = [
         "framed",

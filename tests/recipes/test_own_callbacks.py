@@ -160,6 +160,7 @@ def test_it_hears_of_a_stop_and_of_a_failure(watched):
     assert seen[2] == ["failure", "AsdfError"]
 
 
+@pytest.mark.slow
 def test_on_two_processes_it_sees_the_main_one(watched):
     outcome = watched.run("watched", "network.minibatch_size=4", processes=2)
     assert outcome.status == 0, outcome.output

@@ -87,6 +87,7 @@ def test_its_learning_rate_is_its_own(recipe, capsys):
     torch.testing.assert_close(still, frozen, rtol=0, atol=1e-20)
 
 
+@pytest.mark.slow
 def test_frozen_its_features_are_cached_and_scores_are_those_without_a_cache(recipe, capsys):
     run(recipe, capsys, "front_end.frozen=True")
     expected = scores(recipe)

@@ -81,6 +81,7 @@ def assert_same_network(first: Path, second: Path, epoch: int) -> None:
     torch.testing.assert_close(weights(first, epoch), weights(second, epoch), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_it_trains_and_resumes_exactly_and_is_scored_on_real_spoofs(vocoded, capsys):
     outcome = vocoded.call(capsys, "vocoded", "computing.network_dataloader_workers=1")
     assert outcome.status == 0, outcome.output

@@ -151,6 +151,7 @@ def write_recordings(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_writes_lists_that_are_read_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

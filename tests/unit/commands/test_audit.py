@@ -27,6 +27,7 @@ def test_a_corpus_with_a_shortcut_ends_with_1(tmp_path, capsys) -> None:
     assert not list(tmp_path.glob(".*.progress"))
 
 
+@pytest.mark.slow
 def test_a_clean_corpus_ends_with_0_with_processes_as_without(tmp_path, capsys) -> None:
     table = write_corpus(tmp_path / "corpus", count=40, seed=5)
     outputs = []

@@ -261,6 +261,7 @@ def test_other_files_are_refused(tmp_path, content, capsys):
     assert "is not a file of embeddings" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):
     """For real: the process is killed while it works, and another one ends the work."""
     out = tmp_path / "e.npz"

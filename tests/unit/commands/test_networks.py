@@ -10,6 +10,7 @@ from asdf.networks import build_network
 from asdf.settings import Sections
 
 
+@pytest.mark.slow
 def test_parameters_are_the_published_ones():
     rows = {row.name.removeprefix("asdf.networks."): row for row in measure("tiny", 64000)}
     assert list(rows) == [

@@ -341,6 +341,7 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
     assert len(keep(front_end)[0]) == SIZE
 
 
+@pytest.mark.slow
 def test_what_a_stopped_pass_has_written_needs_no_space_again(keep, monkeypatch):
     with pytest.raises(Stopped):
         keep(stop=After(3))

@@ -32,6 +32,7 @@ def clips_of(
     return TrainingClips(utterances, LENGTHS, 4000, boost, OFF, 3, mixup=mixup)
 
 
+@pytest.mark.slow
 def test_partners_and_weights_are_spread() -> None:
     mixup = Mixup(seed=0, probability=0.7, alpha=0.4, utterances=5)
     keys = [(epoch, 2) for epoch in range(1, 4001)]

@@ -130,6 +130,7 @@ def test_parts_lie_apart_in_the_recording() -> None:
     assert 10 < begins < 80
 
 
+@pytest.mark.slow
 def test_the_corpus_is_made_where_there_is_none(tmp_path: Path, monkeypatch) -> None:
     made = []
     monkeypatch.setattr(

@@ -48,6 +48,7 @@ def test_the_largest_part_of_the_minibatch_that_fits_is_advised():
     assert f"  {words}: {gibibytes(peaks[4])}" in lines
 
 
+@pytest.mark.slow
 def test_each_change_has_the_peak_of_a_run_with_it():
     training = training_memory(case_of(4))
     frozen = training_memory(case_of(4, frozen=True)).peak
