@@ -3,6 +3,8 @@ training is the uninterrupted one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -167,15 +169,27 @@ def work(world: World) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory) -> dict[int, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("losses")
-    return {1: work_of(World()), **compute_in_worlds(work, folder)}
+def results(tmp_path_factory) -> Callable[[int], dict[str, Any]]:
+    """Return what a world of a number of processes computes; its processes start when asked for."""
+
+    @cache
+    def in_worlds() -> dict[int, dict[str, Any]]:
+        return compute_in_worlds(work, tmp_path_factory.mktemp("losses"))
+
+    @cache
+    def alone() -> dict[str, Any]:
+        return work_of(World())
+
+    return lambda processes: alone() if processes == 1 else in_worlds()[processes]
+
+
+SIZES = [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (2, 3))]
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("processes", SIZES)
 def test_steps_are_those_of_one_big_batch(results, processes: int, name: str) -> None:
-    result = results[processes][name]["plain"]
+    result = results(processes)[name]["plain"]
     expected = train_in_big_batches(name)
     torch.testing.assert_close(
         result["model_state_dict"], expected["state"], rtol=1e-5, atol=1e-5, check_stride=False
@@ -186,27 +200,29 @@ def test_steps_are_those_of_one_big_batch(results, processes: int, name: str) ->
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("processes", SIZES)
 def test_a_resumed_training_is_the_uninterrupted_one(results, processes: int, name: str) -> None:
-    whole = results[processes][name]["whole"]
-    resumed = results[processes][name]["resumed"]
+    whole = results(processes)[name]["whole"]
+    resumed = results(processes)[name]["resumed"]
     for key in ("model_state_dict", "optimizer_state_dict"):
         torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
     assert resumed["progress"] == whole["progress"]
     assert resumed["losses"] == whole["losses"][1:]
 
 
+@pytest.mark.slow
 def test_statistics_of_batch_norm_see_each_clip_once(results) -> None:
     for processes in (1, 2, 3):
         batches = []
         for name in ("cross_entropy", "supervised_contrastive"):
-            state = results[processes][name]["whole"]["model_state_dict"]
+            state = results(processes)[name]["whole"]["model_state_dict"]
             batches.append(int(state["norm.num_batches_tracked"]))
         # Three minibatches per epoch.
         assert batches == [6, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIVIDED)
 def test_a_divided_network_learns_what_a_whole_one_does(results, name: str) -> None:
     alone = train_divided(divided_case(name), World(), epochs=1)
-    assert_close(results[2]["divided"][name], alone, name)
+    assert_close(results(2)["divided"][name], alone, name)

@@ -85,6 +85,7 @@ def expected_losses(system, name, corpus) -> tuple[torch.Tensor, torch.Tensor]:
     return losses_N, torch.tensor(WEIGHTS)[labels_N]
 
 
+@pytest.mark.slow_but("averaged")
 @pytest.mark.parametrize(
     ("processes", "ema_decay"), [(1, None), (2, None), (1, 0.5)], ids=["one", "two", "averaged"]
 )

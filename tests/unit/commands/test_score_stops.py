@@ -91,6 +91,7 @@ def rows():
     return list(csv.DictReader(Path("out.csv").open()))
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_however_it_ends(held, start):
     outputs = ["--csv", "out.csv", "--json", "out.json"]
     process = start(*held, *outputs, hold_at=6)

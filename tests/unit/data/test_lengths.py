@@ -99,6 +99,7 @@ def test_speech_activity_detection_shortens_them(utterances, tmp_path):
     assert lengths.tolist()[:2] == [5000, 10000] and abs(lengths[2] - 16000) <= 640
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("silero_vad") is None, reason="silero-vad is not installed")
 def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
     waveforms = []

@@ -45,6 +45,7 @@ def test_another_content_or_size_is_another_digest(trials):
     assert digest_recordings(trials) not in (before, other)
 
 
+@pytest.mark.slow
 def test_a_copy_and_a_tar_are_the_same_recordings(trials, tmp_path):
     before = digest_recordings(trials)
     copy = shutil.copytree(trials.folder, tmp_path / "copy")

@@ -57,6 +57,7 @@ def test_scores_are_log_odds_of_transformers(family, waveform, tmp_path):
     assert float(score) == pytest.approx(float(odds[1] - odds[0]), abs=2e-5)
 
 
+@pytest.mark.slow_but("hubert", "whisper")
 @pytest.mark.parametrize("family", ["hubert", "wav2vec2-bert", "whisper", "sew"])
 def test_a_learned_sum_of_layers(family, waveform, tmp_path):
     model = save_classifier(tmp_path, family, use_weighted_layer_sum=True)

@@ -109,6 +109,7 @@ def write(state: dict[str, Tensor], path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow_but("XLSR-Mamba-file.pth", "XLSR-Mamba-file.safetensors", "XLSR-Mamba-folder")
 @pytest.mark.parametrize("form", ["file.pth", "file.safetensors", "folder"])
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_recognised_by_its_layers_and_scored_as_published(name, form, tmp_path, capsys):

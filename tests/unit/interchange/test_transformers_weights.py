@@ -27,6 +27,7 @@ def build(folder, **settings):
     return build_front_end(FrontEnd(**named)).eval()
 
 
+@pytest.mark.slow_but("hubert", "wavlm", "whisper")
 @pytest.mark.parametrize("model_type", ENCODERS)
 def test_states_are_those_of_transformers(model_type, waveforms, tmp_path):
     model = save_encoder(tmp_path, model_type)
@@ -44,6 +45,7 @@ def test_states_are_those_of_transformers(model_type, waveforms, tmp_path):
     assert torch.equal(features, states[-1])
 
 
+@pytest.mark.slow_but("audio-spectrogram-transformer", "qwen2_audio_encoder", "voxtral_encoder")
 @pytest.mark.parametrize("model_type", OTHERS)
 def test_a_folder_of_any_encoder_gives_the_states_of_transformers(model_type, waveforms, tmp_path):
     torch.manual_seed(0)
@@ -64,6 +66,7 @@ def test_a_folder_of_any_encoder_gives_the_states_of_transformers(model_type, wa
         torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow_but("wav2vec2-bert-2", "whisper-0", "whisper-2")
 @pytest.mark.parametrize("layer", [0, 2])
 @pytest.mark.parametrize("model_type", ["wav2vec2", "wavlm", "wav2vec2-bert", "whisper"])
 def test_a_lower_layer_is_loaded_without_those_above(model_type, layer, waveforms, tmp_path):
@@ -126,6 +129,7 @@ def test_how_waveforms_were_normalised_is_logged(tmp_path, caplog):
     assert "front_end.normalize_waveforms = True is as it was trained" in caplog.text
 
 
+@pytest.mark.slow_but("SSL_MHFA-whisper", "SSL_SLS-whisper")
 @pytest.mark.parametrize("model_type", ["wav2vec2-bert", "whisper", "hubert"])
 @pytest.mark.parametrize("network_class", ["SSL_MHFA", "SSL_SLS"])
 def test_a_network_comes_back_from_its_file_without_the_folder(

@@ -14,6 +14,7 @@ def peak(size: int) -> int:
     return training_memory(case_of(size)).peak + OUTSIDE_ALLOCATOR
 
 
+@pytest.mark.slow_but("1")
 @pytest.mark.parametrize("size", [1, 3, 6])
 def test_it_is_the_largest_that_fits(size):
     total = peak(size)

@@ -48,6 +48,7 @@ def computed_by_transformers(model_type: str, model: Any, waveforms_BT: Tensor) 
         return list(model(**inputs, output_hidden_states=True).hidden_states)
 
 
+@pytest.mark.slow_but("audio-spectrogram-transformer", "qwen2_audio_encoder", "voxtral_encoder")
 @pytest.mark.parametrize("model_type", OTHERS)
 def test_states_frames_and_rows_are_those_of_transformers(model_type, waveforms):
     model = front_end(model_type).eval()
@@ -66,6 +67,9 @@ def test_states_frames_and_rows_are_those_of_transformers(model_type, waveforms)
             torch.testing.assert_close(alone, features[1:], rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow_but(
+    "audio-spectrogram-transformer-1", "qwen2_audio_encoder-1", "voxtral_encoder-1"
+)
 @pytest.mark.parametrize("layer", ["last", 1])
 @pytest.mark.parametrize("model_type", OTHERS)
 def test_exactly_what_learns_gets_a_gradient(model_type, layer, waveforms):

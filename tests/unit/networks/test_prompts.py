@@ -134,6 +134,7 @@ def test_first_numbers_are_uniform_and_differ_between_layers(tiny):
     assert not torch.equal(first, second)
 
 
+@pytest.mark.slow_but("whisper")
 @pytest.mark.parametrize("kind", ["wav2vec2", "hubert", "wavlm", "whisper"])
 def test_the_layers_of_transformers_called_one_by_one_give_the_same(kind, waveforms):
     settings = transformers_settings(kind)

@@ -27,6 +27,7 @@ def sections(fusion: str = "mul") -> Sections:
     return settings
 
 
+@pytest.mark.slow_but("mul")
 @pytest.mark.parametrize("fusion", ["mul", "add", "cat"])
 def test_it_scores_as_the_official_code(fusion):
     case = official_case("rawgat_st" if fusion == "mul" else f"rawgat_st_{fusion}")

@@ -49,6 +49,7 @@ def detector(
     return build_network(sections)
 
 
+@pytest.mark.slow_but("unispeech-sat", "wav2vec2-bert", "whisper")
 @pytest.mark.parametrize("model_type", ENCODERS)
 def test_features_end_with_the_scoring_length(model_type, waveforms):
     model = front_end(model_type).eval()
@@ -85,6 +86,7 @@ def test_whisper_hears_more_than_30_s_in_parts(waveforms):
         torch.testing.assert_close(whole, torch.cat([start, end], dim=1), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow_but("whisper-0", "whisper-2", "whisper-last")
 @pytest.mark.parametrize("layer", ["last", 2, 0, "weighted"])
 @pytest.mark.parametrize("model_type", KINDS)
 def test_exactly_what_learns_gets_a_gradient(model_type, layer, waveforms):
@@ -97,6 +99,7 @@ def test_exactly_what_learns_gets_a_gradient(model_type, layer, waveforms):
     assert ("front_end.model.embed_positions.weight" in frozen_names(model)) == is_fixed
 
 
+@pytest.mark.slow_but("whisper-SSL_AASIST", "whisper-SSL_MHFA", "whisper-SSL_SLS")
 @pytest.mark.parametrize("network", ["SSL_MHFA", "SSL_SLS", "SSL_AASIST"])
 @pytest.mark.parametrize("model_type", KINDS)
 def test_it_goes_before_back_ends_that_take_layers(model_type, network, waveforms):
@@ -121,6 +124,7 @@ def test_frozen_it_does_not_change_and_its_features_can_be_cached(model_type, wa
     assert not torch.equal(model.front_end_features(waveforms), features)
 
 
+@pytest.mark.slow_but("glmasr_encoder", "whisper")
 @pytest.mark.parametrize("model_type", (*KINDS, "glmasr_encoder"))
 def test_recomputed_layers_have_the_same_gradients(model_type, waveforms):
     gradients = []
@@ -134,6 +138,7 @@ def test_recomputed_layers_have_the_same_gradients(model_type, waveforms):
             torch.testing.assert_close(gradients[1][name], expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow_but("whisper")
 @pytest.mark.parametrize("model_type", KINDS)
 def test_a_dropped_layer_passes_its_input_on_and_has_gradients_of_zeros(model_type, waveforms):
     model = front_end(model_type, layer_drop=1.0).train()
@@ -150,6 +155,7 @@ def test_a_dropped_layer_passes_its_input_on_and_has_gradients_of_zeros(model_ty
     torch.testing.assert_close(kept(waveforms), front_end(model_type).eval()(waveforms))
 
 
+@pytest.mark.slow_but("whisper")
 @pytest.mark.parametrize("model_type", KINDS)
 def test_masks_are_put_before_the_first_layer_in_training(model_type, waveforms):
     settings = {"time_mask_proportion": 0.5, "time_mask_length": 2}
