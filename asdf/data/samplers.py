@@ -157,18 +157,27 @@ class GroupedSampler(Sampler):
         return np.concatenate(passes)[skipped : skipped + count]
 
 
+def _check_labels(utterances: TrialList, kind: type[Sampler]) -> None:
+    """Refuse recordings without labels, which a sampler of classes would leave out in silence.
+
+    Raises:
+        UsageError: there are some.
+    """
+    count = utterances.count_unlabelled
+    if count:
+        raise UsageError(
+            f"{SETTING}: {kind.__name__} would leave out the {count} recordings without labels. "
+            "Choose 'shuffled', or a sampler of your own."
+        )
+
+
 class BalancedClasses(GroupedSampler):
     """As many turns for bona fide as for spoofed utterances."""
 
     def groups(self) -> list[Group]:
         """Return the two classes."""
         labels = self.utterances.labels
-        if self.utterances.count_unlabelled:
-            raise UsageError(
-                f"{SETTING}: {type(self).__name__} would leave out the "
-                f"{self.utterances.count_unlabelled} recordings without labels. Choose 'shuffled', "
-                "or a sampler of your own."
-            )
+        _check_labels(self.utterances, type(self))
         return [
             Group("bona fide", np.flatnonzero(labels == 1)),
             Group("spoof", np.flatnonzero(labels == 0)),
@@ -189,6 +198,7 @@ class BalancedAttacks(GroupedSampler):
             UsageError: the attack of no utterance is known.
         """
         utterances = self.utterances
+        _check_labels(utterances, type(self))
         attacks = utterances.columns.get("attack", ())
         if not any(attacks):
             names = ", ".join(utterances.columns) or "none"

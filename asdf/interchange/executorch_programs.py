@@ -19,12 +19,10 @@ from torch import Tensor, nn
 from asdf.errors import AsdfError
 from asdf.interchange.exported_graphs import (
     Forward,
-    compare,
-    describe_program,
     export_error,
     noise,
+    write_program,
 )
-from asdf.runs.files import atomic_write
 
 
 class _Pair(nn.Module):
@@ -55,10 +53,7 @@ def write_executorch(network: nn.Module, path: Path, samples: int) -> str:
             "pip install 'asdf-antispoofing[executorch]'"
         )
     content = _lower(network, samples)
-    checked = compare(network, [(1, samples)], _runner(content))
-    with atomic_write(path, "wb") as file:
-        file.write(content)
-    return describe_program(samples, checked)
+    return write_program(path, content, network, samples, _runner(content))
 
 
 def _lower(network: nn.Module, samples: int) -> bytes:

@@ -194,8 +194,24 @@ def describe_input(samples: int | None) -> str:
     )
 
 
-def describe_program(samples: int, checked: str) -> str:
-    """Return what a program for small machines takes and gives, and what was checked, in words."""
+def write_program(
+    path: Path, content: bytes, network: nn.Module, samples: int, run: Forward
+) -> str:
+    """Write a program for small machines once it is known to compute what `network` does.
+
+    Args:
+        samples: Length of the waveforms that it takes.
+        run: Function that runs `content` in its own runtime.
+
+    Returns:
+        What it takes and gives, and what was checked, in words.
+
+    Raises:
+        GraphError: it gives other numbers than the network.
+    """
+    checked = compare(network, [(1, samples)], run)
+    with atomic_write(path, "wb") as file:
+        file.write(content)
     return (
         f"takes a waveform (1, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
         f"fide)\n{checked}"

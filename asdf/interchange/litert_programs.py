@@ -22,13 +22,11 @@ from torch import Tensor, nn
 from asdf.errors import AsdfError
 from asdf.interchange.exported_graphs import (
     Forward,
-    compare,
-    describe_program,
     export_error,
     noise,
+    write_program,
 )
 from asdf.interchange.onnx_graphs import INPUT, OUTPUTS
-from asdf.runs.files import atomic_write
 
 _PACKAGES = ("litert_torch", "ai_edge_litert")
 _STDERR = 2
@@ -62,10 +60,7 @@ def write_litert(network: nn.Module, path: Path, samples: int) -> str:
                 "pip install 'asdf-antispoofing[litert]'"
             )
     content = _convert(network, samples)
-    checked = compare(network, [(1, samples)], _runner(content))
-    with atomic_write(path, "wb") as file:
-        file.write(content)
-    return describe_program(samples, checked)
+    return write_program(path, content, network, samples, _runner(content))
 
 
 def _convert(network: nn.Module, samples: int) -> bytes:

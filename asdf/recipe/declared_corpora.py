@@ -139,7 +139,7 @@ class Corpus:
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, and what the user should know of them; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
-        if self.unlabelled and self.reader:
+        if self.unlabelled:
             whole = reading.utterances
             labels = np.full(len(whole), UNLABELLED, np.int8)
             reading = CorpusReading(replace(whole, labels=labels), reading.notes)

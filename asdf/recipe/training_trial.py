@@ -1,7 +1,7 @@
 """A dry run's trial of a user's classes in training: two steps on noise, with and without a stop.
 
 Invariant: what the trial refuses, training would have refused in its first steps, or would have
-gone on from a checkpoint in other ones. Nothing is written, and random numbers go on as they were.
+gone on from a checkpoint in other ones. Nothing is written.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def try_training(
         # As bits: NaN is equal to itself here.
         if value.numpy().tobytes() != resumed.state[name].numpy().tobytes():
             raise UsageError(
-                f"{SETTING} = {tried.network.training_step!r}: with its saved state training goes "
-                f"on in other steps than without a stop (seen on noise, at the weights {name}). "
+                f"{SETTING} = {tried.network.training_step!r}, network.optimizer = "
+                f"{tried.network.optimizer!r}: with its saved state training goes on in other "
+                f"steps than without a stop (seen on noise, at the weights {name}). "
                 "All that its steps depend on must be in what state() returns and load_state() "
                 "loads, and random numbers must come from the window."
             )

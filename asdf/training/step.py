@@ -47,7 +47,8 @@ from asdf.training.step_checks import (
     check_needs,
     step_memory_errors_as_messages,
 )
-from asdf.training.steps.step_window import StepParts, StepWindow
+from asdf.training.steps.step_parts import StepParts
+from asdf.training.steps.step_window import StepWindow
 from asdf.training.steps.training_step import (
     Plain,
     begin_training,
@@ -170,7 +171,9 @@ class Step:
             self.average.restart()
         if checkpoint.unaveraged_state is not None:
             load_unaveraged(self.network, checkpoint.unaveraged_state)
-        load_step_state(self.method, checkpoint.step_state)
+        # Only now has the network the weights that training goes on from.
+        begin_training(self.method, self.network)
+        load_step_state(self.method, checkpoint)
 
     @contextmanager
     def whole_network(self) -> Iterator[nn.Module]:
@@ -234,7 +237,7 @@ class Step:
             )
             self.objective.begin_step(progress.epochs + progress.position / window.epoch_size)
             passes = self._prepare(window, clips, progress)
-            normaliser = passes.weights_of_means.normaliser
+            normaliser = passes.normaliser
             losses = compute_gradient(self.method, passes, memory())
             with self.clock.part(COMMUNICATION):
                 local_loss, *others = losses.fetch().tolist()

@@ -41,33 +41,29 @@ def read_list(
     Args:
         folder: the folder that the paths in the list are relative to.
         columns: Names of columns, and values that mean bona fide, of a table of others.
-        unlabelled: Whether the lines are paths alone, of recordings without a label; labels that
-            stand there are left out.
+        unlabelled: Whether lines of ASDF's format may be paths alone, of recordings without a
+            label; labels that stand there are left out.
 
     Raises:
         AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
     """
-    if unlabelled:
-        paths = TrialCollector(path)
-        for number, line in _list_lines(path):
-            text = line.strip()
-            before, _, label = text.rpartition(" ")
-            # A list that has labels is read without them.
-            is_label = label in ("0", "1") and before.strip() != ""
-            paths.add(number, before.strip() if is_label else text, UNLABELLED)
-        return replace(paths.trials(), name=name, folder=folder)
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
         return replace(parse_table(lines, path), name=name, folder=folder)
     if columns is None and is_csv_list(first):
         return replace(parse_protocol(lines, path), name=name, folder=folder)
-    if columns is not None or is_any_table(first):
+    if columns is not None or (is_any_table(first) and not unlabelled):
         return replace(parse_any_table(lines, path, columns), name=name, folder=folder)
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()
         # From the right: a path may hold spaces.
         utterance, _, label = text.rpartition(" ")
+        if unlabelled:
+            # A list that has labels is read without them.
+            name_ends = label in ("0", "1") and utterance.strip() != ""
+            collector.add(number, utterance.strip() if name_ends else text, UNLABELLED)
+            continue
         if not utterance.strip() or label not in ("0", "1"):
             raise AsdfError(
                 f"{path}, line {number}: {text[:120]!r} is not 'relative/path.flac 1'. Each line "

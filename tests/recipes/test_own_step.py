@@ -1,6 +1,7 @@
 """A user's training step, in a file next to the recipe, by documented interfaces alone."""
 
 import pytest
+import torch
 
 from tests.distributed.test_exactness import assert_equal_runs
 from tests.steps_shown import FILE, PAGE
@@ -67,6 +68,11 @@ class Curved(TrainingStep):
         window.backward()
 
 
+class Undeclared(TrainingStep):
+    def compute_gradient(self, window):
+        window.backward(of=window.labels == window.labels[0])
+
+
 class Full(TrainingStep):
     def compute_gradient(self, window):
         window.backward()
@@ -107,6 +113,11 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
         ("my_steps.Forgotten", 1, "are read once where keeps_minibatches = False"),
         ("my_steps.Wrong", 1, "'StepWindow' object has no attribute 'gradeint' ("),
         ("my_steps.Parts", 1, "chooses 0 utterances"),
+        (
+            "my_steps.Undeclared network.loss=supervised_contrastive",
+            1,
+            "Set divides_window = True in its class",
+        ),
         ("my_steps.Full", 2, "a checkpoint cannot hold what state() returns"),
         ("my_steps.Curved computing.compile=True", 2, "set computing.compile = False"),
         ("my_steps.Parts network.loss=supervised_contrastive", 2, "is of whole steps"),
@@ -118,6 +129,26 @@ def test_a_dry_run_refuses_what_does_not_fit(own, capsys, step, status, problem)
     outcome = own.call(capsys, "own", *words, "--dry-run")
     assert outcome.status == status and problem in outcome.output, outcome.output
     assert "Traceback" not in outcome.output and not own.system("normed").exists()
+
+
+def test_a_step_that_comes_later_begins_at_the_weights_trained_so_far(own, capsys):
+    words = ("own", "recipe.end_stage=1")
+    outcome = own.call(capsys, *words, "network.training_step=plain", "network.max_epochs=1")
+    assert outcome.status == 0, outcome.output
+    learnt = torch.load(own.system("normed") / "networks" / "epoch.1.pt", weights_only=True)
+    outcome = own.call(capsys, *words, "teacher.decay=1.0")
+    assert outcome.status == 0 and "no state of MeanTeacher" in outcome.output, outcome.output
+    later = torch.load(own.system("normed") / "networks" / "epoch.2.pt", weights_only=True)
+    teacher = later["training_step"]["state"]["teacher"]
+    # It does not move, so it is what the plain steps left.
+    for name in ("convolution.weight", "output.weight"):
+        assert torch.equal(teacher[name], learnt["model_state_dict"][name])
+        assert not torch.equal(teacher[name], later["model_state_dict"][name])
+    # A damaged state is refused in one message.
+    torch.save({**later, "training_step": [1]}, own.system("normed") / "networks" / "epoch.2.pt")
+    outcome = own.call(capsys, *words, "network.max_epochs=3")
+    assert outcome.status == 1 and "'training_step' is no state" in outcome.output
+    assert "Traceback" not in outcome.output
 
 
 def test_a_dry_run_tries_what_fits(own, capsys):

@@ -10,6 +10,7 @@ import torch
 
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
+from asdf.recipe import Corpus
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import UNLABELLED, TrialList
 from tests.distributed.test_exactness import assert_equal_runs
@@ -113,6 +114,7 @@ def test_a_killed_run_ends_as_one_never_killed(mine, processes):
         ("network.training_step=my_sam.SAM", "'my_sam.SAM' does not take them"),
         ("recipe.validation_sets=('calls-dev',)", "calls-dev has 8 recordings without labels"),
         ("recipe.evaluation_sets=('calls-dev',)", "calls-dev has 8 recordings without labels"),
+        ("recipe.sampler=balanced_attacks", "would leave out the 8 recordings without labels"),
         ("recipe.sampler=balanced_classes", "would leave out the 8 recordings without labels"),
         ("augmentation.mixup_probability=0.5", "augmentation.mixup_probability mixes labels"),
         ("source.column=attack", "need to know what is spoofed in each"),
@@ -138,6 +140,20 @@ def test_a_list_without_labels_is_one_by_its_corpus_alone(tmp_path):
     path.write_text("a.flac -1\n")
     with pytest.raises(AsdfError, match="line 1"):
         read_list(path, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["path,label\na.flac,1\nb.flac,0\n", "a.flac 1\nb.flac\n"])
+def test_a_corpus_leaves_out_labels_whatever_its_list_is(tmp_path, content):
+    (tmp_path / "list.txt").write_text(content)
+    trials = Corpus("list.txt", unlabelled=True).read("calls", tmp_path)
+    assert list(trials.ids) == ["a.flac", "b.flac"] and trials.count_unlabelled == 2
+
+
+def test_a_protocol_leaves_out_labels_too(corpus):
+    base = "LA/ASVspoof2019_LA_dev"
+    protocol = next(corpus.rglob("*dev.trl.txt")).relative_to(corpus).as_posix()
+    trials = Corpus(protocol, audio=f"{base}/flac", unlabelled=True).read("calls", corpus)
+    assert len(trials) == trials.count_unlabelled == 8
 
 
 def test_counts_are_those_of_labels():

@@ -198,17 +198,7 @@ class DashengFrontEnd(PatchFrontEnd):
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield what enters the first layer, and each layer's output up to `layers`."""
         x_BPC = self.model.dropout(self.mask(self.model.patches(waveforms_BT)))
-        yield x_BPC
-        layers = self.layer_modules()[: self.layers]
-        if not layers:
-            return
-        # Prompts, which a layer puts before its patches, are the positions before them.
-        prompts = getattr(layers[0], "prompts", None)
-        before = prompts.tokens if prompts is not None else 0
-        bias_PP = self.model.chunk_bias(x_BPC.shape[1], before)
-        yield from self.run_layers(
-            layers, x_BPC, lambda layer, x_BPC: layer(x_BPC, position_bias=bias_PP)
-        )
+        yield from self.run_biased_layers(x_BPC, self.model.chunk_bias)
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
         """Return the layer norm that ends the encoder, if all of its layers are computed."""

@@ -136,6 +136,27 @@ class PatchFrontEnd(FrontEnd):
         # On average: all patches of one time begin together.
         self.hop = self.step // self.per_step
 
+    def run_biased_layers(
+        self, x_BPC: Tensor, bias_of: Callable[[int, int], Tensor]
+    ) -> Iterator[Tensor]:
+        """Yield what enters the first layer, and each layer's output up to `layers`.
+
+        Args:
+            bias_of: Function that returns what attention adds for a number of patches and of
+                positions before them.
+        """
+        yield x_BPC
+        layers = self.layer_modules()[: self.layers]
+        if not layers:
+            return
+        # Prompts, which a layer puts before its patches, are the positions before them.
+        prompts = getattr(layers[0], "prompts", None)
+        before = prompts.tokens if prompts is not None else 0
+        bias = bias_of(x_BPC.shape[1], before)
+        yield from self.run_layers(
+            layers, x_BPC, lambda layer, x_BPC: layer(x_BPC, position_bias=bias)
+        )
+
     def read_sizes(self, settings: FrontEndSettings) -> None:
         """Read `settings.architecture`, and how layers run.
 

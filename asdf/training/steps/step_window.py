@@ -24,9 +24,8 @@ from torch.nn.parallel import DistributedDataParallel
 from asdf.arrays import AnyIntegers
 from asdf.data.batches import Batch
 from asdf.data.training_plan import Window
-from asdf.distributed.sharding import from_local_part, local_part
-from asdf.distributed.transfer import fetch_later, send
-from asdf.distributed.world import World
+from asdf.distributed.sharding import from_local_part, is_part, local_part
+from asdf.distributed.transfer import fetch_later
 from asdf.errors import AsdfError
 from asdf.networks.interface import Outputs, as_outputs
 from asdf.networks.output_check import numbers_unchanged
@@ -34,12 +33,12 @@ from asdf.runs.seeds import derived_seed, generator
 from asdf.training.captured_passes import GraphedPasses
 from asdf.training.compiling import compile_errors_as_usage_errors
 from asdf.training.exchange import exchange_now
-from asdf.training.gradients import LastStep
-from asdf.training.instruments.clock import BACKWARD, DATA, FORWARD, StepClock
+from asdf.training.instruments.clock import BACKWARD, FORWARD
 from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
 from asdf.training.minibatch_passes import Passes
-from asdf.training.objective import StepWeights, TargetSource
 from asdf.training.steps.direction import Direction
+from asdf.training.steps.step_parts import StepParts
+from asdf.training.steps.window_minibatches import WindowMinibatches
 from asdf.training.training_progress import seed_step
 from asdf.trials.trial_list import TrialList, values_at
 
@@ -47,31 +46,6 @@ AnyPasses = Passes | GraphedPasses | JointPasses
 OwnLoss = Callable[[Outputs, Minibatch], Tensor]
 """A function of the outputs of a minibatch and the minibatch that returns a value per utterance,
 (B,): its share of the step's loss, which is the sum over the utterances of all processes."""
-
-
-@dataclass(frozen=True)
-class StepParts:
-    """What passes need besides the utterances; the same in each step.
-
-    Attributes:
-        passes: Passes of the network.
-        eager: Passes without CUDA graphs.
-        network: Network that is trained, which gets what minibatches hold.
-        parameters: Parameters that are trained.
-        compiled: `computing.compile`.
-    """
-
-    passes: Passes | GraphedPasses
-    eager: Passes
-    network: nn.Module
-    parameters: Sequence[nn.Parameter]
-    utterances: TrialList
-    targets: TargetSource
-    last: LastStep
-    clock: StepClock
-    world: World
-    seed: int
-    compiled: bool | str
 
 
 @dataclass(frozen=True)
@@ -98,7 +72,6 @@ class StepWindow:
     Attributes:
         step: Steps taken before this one.
         epochs: Epochs done before it, with the part of the one that is under way: 2.25.
-        weights_of_means: Denominator of the step's mean, and the factors of terms.
         losses: Losses of the first pass; None before it.
 
     Args:
@@ -121,13 +94,8 @@ class StepWindow:
         self.losses: WindowLosses | None = None
         self._parts = parts
         self._window = window
-        # Every rank knows the labels of the whole window: the ranks need not add up parts.
-        self.weights_of_means = parts.targets.weights(window.clip_keys())
-        self._normaliser = self.weights_of_means.normaliser
-        self._batches = clips
-        self._keeps = keeps
-        self._kept: list[Minibatch] = []
-        self._is_read = False
+        self._read = WindowMinibatches(parts, window, clips, keeps)
+        self._normaliser = self.normaliser
         self._term_sums: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -156,7 +124,7 @@ class StepWindow:
 
     def counts_of(self, terms: Sequence[str]) -> dict[str, float]:
         """Return the denominators of the means of terms."""
-        return {name: self.weights_of_means.counts[name] for name in terms}
+        return {name: self._read.weights.counts[name] for name in terms}
 
     def column(self, name: str) -> list[str]:
         """Return the values of a column of the training list, of the utterances of all processes.
@@ -189,9 +157,12 @@ class StepWindow:
     @property
     def minibatches(self) -> Sequence[Minibatch]:
         """The minibatches of this process."""
-        if not self._kept:
-            self._kept = list(self._read())
-        return self._kept
+        return self._read.all()
+
+    @property
+    def normaliser(self) -> float:
+        """The denominator of the step's mean."""
+        return self._read.weights.normaliser
 
     def backward(
         self,
@@ -218,9 +189,11 @@ class StepWindow:
         """
         parts = self._parts
         self._check_free()
-        weights = self.weights_of_means if of is None else self._weights_of(of)
+        if of is not None or loss is not None:
+            self._check_divisible()
+        weights = self._read.weights_of(of)
         self._normaliser = weights.normaliser
-        minibatches = self._as_chosen(of, clips, weights)
+        minibatches = self._read.of_pass(of, clips, weights)
         passes, minibatches = self._passes(minibatches, partial(self._seed, draw=draw))
         # DistributedDataParallel takes the mean over the ranks, and the loss is a sum.
         factor = parts.world.size / (weights.normaliser if loss is None else 1.0)
@@ -236,8 +209,7 @@ class StepWindow:
                         losses_B = self._forward(passes, minibatch, loss, noted)
                         if is_last and noted is not None:
                             self._send(noted)
-                        if of is not None:
-                            losses_B = losses_B[self._chosen_rows(minibatch, of)]
+                        losses_B = self._read.chosen_of(losses_B, minibatch, of)
                     with parts.clock.part(BACKWARD):
                         passes.backward(losses_B, factor)
 
@@ -321,14 +293,19 @@ class StepWindow:
         Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 1994.
         """
         parts = self._parts
-        weights = self.weights_of_means if of is None else self._weights_of(of)
+        if any(is_part(parameter) for parameter in parts.parameters):
+            raise AsdfError(
+                "the second derivative of a network that is divided over the processes is not "
+                "computed. Set needs_curvature = True in the class of the training step, which "
+                "refuses computing.shard_network before training starts."
+            )
+        weights = self._read.weights_of(of)
         sums = [torch.zeros_like(parameter) for parameter in parts.parameters]
-        for minibatch in self._as_chosen(of, None, weights):
+        for minibatch in self._read.of_pass(of, None, weights):
             # Fused attention has no second derivative.
             with numbers_unchanged(parts.network), sdpa_kernel(SDPBackend.MATH):
                 values_B = self._values(minibatch, minibatch.clips, loss, draw, weights.normaliser)
-                if of is not None:
-                    values_B = values_B[self._chosen_rows(minibatch, of)]
+                values_B = self._read.chosen_of(values_B, minibatch, of)
                 products = _second_derivative(values_B.sum(), direction)
             torch._foreach_add_(sums, products)
         for value in sums:
@@ -391,6 +368,7 @@ class StepWindow:
         normaliser: float,
     ) -> Tensor:
         """Return the utterances' shares in the step's loss, those that count; nothing is sent."""
+        self._check_divisible()
         # Not as DistributedDataParallel has it: no gradient is sent.
         passes = replace(self._parts.eager, model=self._parts.network)
         self._seed(minibatch.number, draw)
@@ -417,7 +395,7 @@ class StepWindow:
             outputs = eager.outputs(minibatch.clips)
             values_B = loss(outputs, minibatch)
             # Divided by the denominator of the step's mean, they are what they are.
-            losses_B = values_B * self.weights_of_means.normaliser
+            losses_B = values_B * self.normaliser
         if noted is not None:
             noted.append(_counted(losses_B.detach(), minibatch))
             for name, values in self._parts.eager.objective.noted.items():
@@ -455,63 +433,18 @@ class StepWindow:
             )
         return joint, minibatches
 
-    def _as_chosen(
-        self, of: AnyIntegers | None, clips: Sequence[Tensor] | None, weights: StepWeights
-    ) -> Iterable[Minibatch]:
-        """Return the minibatches, with the targets and clips of a pass."""
-        if not self._keeps and of is None and clips is None:
-            return self._read()
-        minibatches = list(self.minibatches)
-        for number, minibatch in enumerate(minibatches):
-            if of is not None:
-                targets = self._parts.targets.of_share(minibatch.share, weights)
-                minibatches[number] = replace(minibatch, targets=targets)
-            if clips is not None:
-                minibatches[number] = replace(minibatches[number], clips=clips[number])
-        return minibatches
-
-    def _read(self) -> Iterator[Minibatch]:
-        """Read the minibatches of this rank, each when it is requested."""
-        parts = self._parts
-        if self._is_read:
-            raise AsdfError(
-                "the minibatches of the step are read once where keeps_minibatches = False. Leave "
-                "that line out of the class of the training step, which passes over them again."
-            )
-        self._is_read = True
-        for number, share in enumerate(self._window.shares, 1):
-            with parts.clock.part(DATA):
-                batch = next(self._batches)
-            if batch.unboosted is None:
-                waveforms = batch.boosted()
-            else:
-                # RawBoost is computed by the device now: that is not waiting for data.
-                with parts.clock.part(FORWARD):
-                    waveforms = batch.boosted()
-            targets = parts.targets.of_share(share, self.weights_of_means)
-            yield Minibatch(number, share, waveforms, targets)
-
-    def _weights_of(self, of: AnyIntegers) -> StepWeights:
-        chosen = np.flatnonzero(of)
-        if len(of) != len(self) or not len(chosen):
-            raise AsdfError(
-                f"a pass over a part of a step chooses {len(chosen)} utterances by {len(of)} "
-                f"values, and the step has {len(self)} utterances. Choose at least one, by a value "
-                "for each."
-            )
-        keys = self._window.clip_keys()
-        return self._parts.targets.weights([keys[index] for index in chosen])
-
-    def _chosen_rows(self, minibatch: Minibatch, of: AnyIntegers) -> Tensor:
-        """Return the rows of the utterances that `of` chooses, on the device."""
-        positions = minibatch.share.positions[: minibatch.counted] - self._window.start
-        rows = np.flatnonzero(np.asarray(of)[positions])
-        return send(torch.from_numpy(rows), self._parts.world.device)
-
     def _seed(self, minibatch: int, draw: int = 0) -> None:
         parts = self._parts
         seed = derived_seed(parts.seed, "draw", draw) if draw else parts.seed
         seed_step(seed, self.step, minibatch, rank=parts.world.rank)
+
+    def _check_divisible(self) -> None:
+        if self._parts.eager.objective.loss.is_joint:
+            raise AsdfError(
+                "network.loss is one of whole steps, and the training step computes it of parts. "
+                "Set divides_window = True in its class, which refuses such losses before training "
+                "starts."
+            )
 
     def _check_free(self) -> None:
         if self.losses is None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import class_path_of
@@ -72,8 +73,11 @@ class TrainingStep(ABC):
         self.folder = folder
 
     def begin(self, network: nn.Module) -> None:  # noqa: B027 (most steps need nothing)
-        """Prepare for a training of `network`, which has its first weights, or those it goes on
-        from; `load_state` comes next where it goes on."""
+        """Prepare for a training of `network`, which has its first weights.
+
+        It is called again when a checkpoint has given the network other weights to go on from, and
+        before `load_state`.
+        """
 
     @abstractmethod
     def compute_gradient(self, window: StepWindow) -> None:
@@ -158,27 +162,28 @@ def compute_gradient(
     return window.losses
 
 
-def load_step_state(step: TrainingStep, state: dict[str, Any] | None) -> None:
-    """Let `step` go on from the state in a checkpoint; None: it has none.
+def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
+    """Let `step` go on from its state in a checkpoint.
 
     Raises:
-        AsdfError: the state is of another class, or a user's class fails.
+        AsdfError: the state is damaged, or a user's class fails.
     """
+    entry = checkpoint.step_state
     kind = type(step).__qualname__
-    written = (state or {}).get(_CLASS, Plain.__qualname__)
-    # A plain step has no state, and a run may go on with another class from its steps.
-    if state is None or written != kind:
-        if step.state():
-            LOG.warning(
-                "%s: the checkpoint has no state of %s, which begins anew: its steps were those "
-                "of %s",
-                SETTING,
-                kind,
-                written,
-            )
-        return
-    with _calling(step, "load_state"):
-        step.load_state(state[_STATE])
+    if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get(_STATE), dict)):
+        raise AsdfError(
+            f"{checkpoint.path}: the entry 'training_step' is no state of a training step. The "
+            "file is damaged: go on from another (network.resume_epoch)."
+        )
+    if entry is not None and entry.get(_CLASS) == kind:
+        with _calling(step, "load_state"):
+            step.load_state(entry[_STATE])
+    elif state_of(step) is not None:
+        LOG.warning(
+            "warning: %s: the checkpoint has no state of %s, which begins at its weights",
+            SETTING,
+            kind,
+        )
 
 
 def state_of(step: TrainingStep) -> dict[str, Any] | None:

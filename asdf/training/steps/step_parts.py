@@ -1,0 +1,41 @@
+"""What the passes of a step need besides its utterances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from asdf.distributed.world import World
+from asdf.training.captured_passes import GraphedPasses
+from asdf.training.gradients import LastStep
+from asdf.training.instruments.clock import StepClock
+from asdf.training.minibatch_passes import Passes
+from asdf.training.objective import TargetSource
+from asdf.trials.trial_list import TrialList
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """What passes need besides the utterances; the same in each step.
+
+    Attributes:
+        passes: Passes of the network.
+        eager: Passes without CUDA graphs.
+        network: Network that is trained, which gets what minibatches hold.
+        parameters: Parameters that are trained.
+        compiled: `computing.compile`.
+    """
+
+    passes: Passes | GraphedPasses
+    eager: Passes
+    network: nn.Module
+    parameters: Sequence[nn.Parameter]
+    utterances: TrialList
+    targets: TargetSource
+    last: LastStep
+    clock: StepClock
+    world: World
+    seed: int
+    compiled: bool | str

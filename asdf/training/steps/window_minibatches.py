@@ -1,0 +1,128 @@
+"""The minibatches of a step on this process, and what a pass takes of them.
+
+Invariant: each is read once, when it is first needed. A step that passes over them once holds one
+at a time; any other keeps them.
+
+Shapes: N utterances of a step, B of a minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asdf.arrays import AnyIntegers
+from asdf.data.batches import Batch
+from asdf.data.training_plan import Window
+from asdf.distributed.transfer import send
+from asdf.errors import AsdfError
+from asdf.training.instruments.clock import DATA, FORWARD
+from asdf.training.joint import Minibatch
+from asdf.training.objective import StepWeights
+from asdf.training.steps.step_parts import StepParts
+
+
+class WindowMinibatches:
+    """The minibatches of a window.
+
+    Attributes:
+        weights: Denominator of the mean over the whole window, and the factors of terms.
+
+    Args:
+        batches: Loader, whose next batches are this process's minibatches.
+        keeps: Whether minibatches stay in memory for further passes.
+    """
+
+    def __init__(
+        self, parts: StepParts, window: Window, batches: Iterator[Batch], keeps: bool
+    ) -> None:
+        # Every rank knows the labels of the whole window: the ranks need not add up parts.
+        self.weights = parts.targets.weights(window.clip_keys())
+        self._parts = parts
+        self._window = window
+        self._batches = batches
+        self._keeps = keeps
+        self._kept: list[Minibatch] = []
+        self._is_read = False
+
+    def all(self) -> Sequence[Minibatch]:
+        """Return the minibatches, which stay in memory from now on."""
+        if not self._kept:
+            self._kept = list(self._read())
+        return self._kept
+
+    def of_pass(
+        self, of: AnyIntegers | None, clips: Sequence[Tensor] | None, weights: StepWeights
+    ) -> Iterable[Minibatch]:
+        """Return the minibatches with the targets and the clips of a pass.
+
+        Args:
+            of, clips: as of `StepWindow.backward`.
+            weights: Weights of the pass.
+        """
+        if not self._keeps and of is None and clips is None:
+            return self._read()
+        minibatches = list(self.all())
+        for number, minibatch in enumerate(minibatches):
+            if of is not None:
+                targets = self._parts.targets.of_share(minibatch.share, weights)
+                minibatches[number] = replace(minibatch, targets=targets)
+            if clips is not None:
+                minibatches[number] = replace(minibatches[number], clips=clips[number])
+        return minibatches
+
+    def weights_of(self, of: AnyIntegers | None) -> StepWeights:
+        """Return the weights of the mean over the utterances that `of` chooses; None: over all.
+
+        Raises:
+            AsdfError: it chooses none, or is not one value for each.
+        """
+        if of is None:
+            return self.weights
+        chosen = np.flatnonzero(of)
+        size = len(self._window.utterances)
+        if len(of) != size or not len(chosen):
+            raise AsdfError(
+                f"a pass over a part of a step chooses {len(chosen)} utterances by {len(of)} "
+                f"values, and the step has {size} utterances. Choose at least one, by a value for "
+                "each."
+            )
+        keys = self._window.clip_keys()
+        return self._parts.targets.weights([keys[index] for index in chosen])
+
+    def chosen_of(self, values_B: Tensor, minibatch: Minibatch, of: AnyIntegers | None) -> Tensor:
+        """Return the values of the utterances that `of` chooses; None: all.
+
+        Args:
+            values_B: Values of the utterances that count.
+        """
+        if of is None:
+            return values_B
+        positions = minibatch.share.positions[: minibatch.counted] - self._window.start
+        rows = np.flatnonzero(np.asarray(of)[positions])
+        return values_B[send(torch.from_numpy(rows), self._parts.world.device)]
+
+    def _read(self) -> Iterator[Minibatch]:
+        """Read the minibatches of this rank, each when it is requested."""
+        parts = self._parts
+        if self._is_read:
+            raise AsdfError(
+                "the minibatches of the step are read once where keeps_minibatches = False. Leave "
+                "that line out of the class of the training step, which passes over them again."
+            )
+        self._is_read = True
+        for number, share in enumerate(self._window.shares, 1):
+            with parts.clock.part(DATA):
+                batch = next(self._batches)
+            if batch.unboosted is None:
+                waveforms = batch.boosted()
+            else:
+                # RawBoost is computed by the device now: that is not waiting for data.
+                with parts.clock.part(FORWARD):
+                    waveforms = batch.boosted()
+            targets = parts.targets.of_share(share, self.weights)
+            yield Minibatch(number, share, waveforms, targets)
