@@ -339,7 +339,7 @@ class Detector:
         has no verdict, see `speech_check`.
 
         Args:
-            recording, sample_rate: Those of `score`.
+            recording, sample_rate: Recording and its rate, as of `score`.
             embedding: the result has the mean of the windows' embeddings too.
             frames: as in `score`; they are of windows that overlap, so that none is scored without
                 what surrounds it.
@@ -398,7 +398,7 @@ class Detector:
         less than 2 s in all gets no verdict.
 
         Args:
-            recording, sample_rate: Those of `score`.
+            recording, sample_rate: Recording and its rate, as of `score`.
             turns: Path of an RTTM with the turns of this recording, which it names without folder
                 and suffix; or the speakers (`asdf.segments.speakers_alone`).
 
@@ -428,7 +428,7 @@ class Detector:
         the recording; none that is found says nothing.
 
         Args:
-            recording, sample_rate: Those of `score`.
+            recording, sample_rate: Recording and its rate, as of `score`.
 
         Returns:
             Results in the order of the packages; `found` of one that fails is None.
@@ -458,7 +458,7 @@ class Detector:
         recording that is shorter than a window is one window.
 
         Args:
-            recording, sample_rate: Those of `score`.
+            recording, sample_rate: Recording and its rate, as of `score`.
             window_s, hop_s: seconds.
             progress: show how far it is: a bar on a terminal, else lines in the log.
 

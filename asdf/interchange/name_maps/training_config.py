@@ -6,6 +6,7 @@ otherwise is refused, and what is not stated is the toolkit's default.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +14,15 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
+from asdf.settings.catalogue import catalogue
+from asdf.settings.mistakes import Complaint
+from asdf.settings.value_checks import check_value
 from asdf.text import shorten
 
 CONFIG = "config.yaml"
 _MAX_BYTES = 1_000_000
 _SAMPLES = 64_000
+_LENGTH = "network.max_evaluation_utterance_length_in_samples"
 # Of AASIST; other values are in no published configuration.
 _FIXED = {
     "pool_ratios": [0.5, 0.7, 0.5, 0.5],
@@ -66,7 +71,8 @@ def read_stated(path: Path) -> Stated:
         raise AsdfError(f"{config} is larger than any configuration of DeepFense. Remove it.")
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    # A date that no calendar has is a ValueError.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise AsdfError(
             f"{config} cannot be read as the configuration of DeepFense ({shorten(str(error))}). "
             "Without it the toolkit's defaults are taken: remove it if it is of something else."
@@ -79,14 +85,31 @@ def read_stated(path: Path) -> Stated:
     for name, usual in _FIXED.items():
         if arguments.get(name, usual) != usual:
             raise AsdfError(
-                f"{config}: {name} = {shorten(str(arguments[name]))}. ASDF knows AASIST of "
+                f"{config}: {name} = {reprlib.repr(arguments[name])}. ASDF knows AASIST of "
                 f"DeepFense with {usual}: its scores would be others."
             )
     settings = {}
     for name, setting in _SETTINGS.items():
         if isinstance(arguments.get(name), str | int):
-            settings[setting] = arguments[name]
+            settings[setting] = _checked(setting, arguments[name], config)
+    if samples is not None:
+        _checked(_LENGTH, samples, config)
     return Stated(samples, settings, (f"how it is scored: by {CONFIG} next to it",))
+
+
+def _checked(setting: str, value: Any, config: Path) -> Any:
+    """Return a value that the configuration states, in the form of its setting.
+
+    Raises:
+        AsdfError: the setting does not take it.
+    """
+    try:
+        return check_value(catalogue()[setting], value)
+    except Complaint as complaint:
+        raise AsdfError(
+            f"{config} states what {setting} does not take: {complaint.text}. Such detectors of "
+            "DeepFense are not known."
+        ) from None
 
 
 def _check_labels(data: Mapping[str, Any], model: Mapping[str, Any], config: Path) -> None:
@@ -107,10 +130,9 @@ def _check_labels(data: Mapping[str, Any], model: Mapping[str, Any], config: Pat
             "such detectors of DeepFense are not known, and their scores might be turned round."
         )
     rate = data.get("sampling_rate", SAMPLE_RATE)
-    rates = {rate, data.get("target_sr", rate)}
-    if rates != {SAMPLE_RATE}:
+    if [rate, data.get("target_sr", rate)] != [SAMPLE_RATE, SAMPLE_RATE]:
         raise AsdfError(
-            f"{config}: its recordings have {shorten(str(rate))} Hz, and recordings are read at "
+            f"{config}: its recordings have {reprlib.repr(rate)} Hz, and recordings are read at "
             f"{SAMPLE_RATE:,} Hz here. Choose another detector."
         )
 

@@ -606,6 +606,21 @@ def test_deepfense_is_scored_as_its_configuration_says(tmp_path):
         ("bonafide: 1", "bonafide: 0", "gives bona fide speech another label than 1"),
         ("sampling_rate: 16000", "sampling_rate: 24000", "recordings have 24000 Hz"),
         ("activation: tanh", "pool_ratios: [0.5]", r"pool_ratios = \[0.5\]"),
+        ("sampling_rate: 16000", "sampling_rate: [16000, 1]", r"have \[16000, 1\] Hz"),
+        ("activation: tanh", "activation: nope", "deepfense_activation does not take"),
+        ("max_len: 48000", "max_len: 10000000000000", "samples does not take"),
+        ("data:", "made: 2001-99-99\ndata:", "cannot be read as the configuration"),
+        # Four thousand million values, if somebody wrote them all out.
+        (
+            "activation: tanh",
+            "a: &a [1, 1, 1, 1, 1, 1, 1, 1], b: &b [*a, *a, *a, *a, *a, *a, *a, *a], "
+            "c: &c [*b, *b, *b, *b, *b, *b, *b, *b], d: &d [*c, *c, *c, *c, *c, *c, *c, *c], "
+            "e: &e [*d, *d, *d, *d, *d, *d, *d, *d], f: &f [*e, *e, *e, *e, *e, *e, *e, *e], "
+            "g: &g [*f, *f, *f, *f, *f, *f, *f, *f], h: &h [*g, *g, *g, *g, *g, *g, *g, *g], "
+            "i: &i [*h, *h, *h, *h, *h, *h, *h, *h], j: &j [*i, *i, *i, *i, *i, *i, *i, *i], "
+            "pool_ratios: [*j, *j, *j, *j]",
+            "pool_ratios = ",
+        ),
         ("data:", "data: [", "cannot be read as the configuration of DeepFense"),
     ],
 )
