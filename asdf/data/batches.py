@@ -6,8 +6,8 @@ the error would reach the user wrapped in two tracebacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,7 @@ class Batch:
         error: Error of the first of the clips that cannot be read.
         decoded_by_ffmpeg: paths of recordings that libsndfile could not decode. A worker has no
             other way to let the main process know.
+        further: Further inputs of the network that were read, (batch, ...), by their names.
     """
 
     samples: Tensor | None = None
@@ -61,6 +62,7 @@ class Batch:
     error: AsdfError | None = None
     decoded_by_ffmpeg: frozenset[str] = frozenset()
     mixing: Mixing | None = None
+    further: Mapping[str, Tensor] = field(default_factory=dict)
 
     def boosted(self) -> Tensor:
         """Return the clips as the network gets them, after RawBoost and mixup: (batch, ...)."""
@@ -80,7 +82,7 @@ class Batch:
 
     def record_stream(self, stream: torch.Stream) -> None:
         """Do what `Tensor.record_stream` does, for each tensor."""
-        for part in self._parts().values():
+        for part in (*self._parts().values(), *self.further.values()):
             part.record_stream(stream)
 
     def _parts(self) -> dict[str, Any]:
@@ -99,6 +101,8 @@ class Batch:
         parts = self._parts()
         for name, part in parts.items():
             parts[name] = change(part)
+        if self.further:
+            parts["further"] = {name: change(part) for name, part in self.further.items()}
         # A batch that has an error alone stays as it is.
         return replace(self, **parts) if parts else self
 

@@ -24,6 +24,11 @@ from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.networks.views import NetworkSections
 
+LENGTHS = "lengths"
+REFERENCES = "references"
+COLUMNS = "columns"
+FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
+
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
@@ -108,6 +113,11 @@ class DetectorNetwork(nn.Module, ABC):
         frame_hop: samples from frame to frame of `Outputs.extras['frames']`, which a network with
             a frame-level head returns; None: it has none. Frame f is about the samples from
             f * frame_hop on; the last frames of a recording may be missing.
+        further_inputs: Names of what training hands to `forward` by keyword besides the waveforms:
+            'lengths' (B,), samples of each recording before it was padded; 'references' (B, R),
+            waveforms of the trials' references; 'columns', texts of the utterances by the names of
+            columns. `forward` computes without them, too: their defaults are None.
+        input_columns: Columns of the training list that 'columns' holds.
 
     Examples:
         >>> import torch
@@ -131,6 +141,8 @@ class DetectorNetwork(nn.Module, ABC):
 
     fixed_samples: int | None = None
     frame_hop: int | None = None
+    further_inputs: tuple[str, ...] = ()
+    input_columns: tuple[str, ...] = ()
 
     def __init__(self, settings: NetworkSections) -> None:
         """Build the network with random weights drawn from torch's default generator.
@@ -219,6 +231,30 @@ def frame_hop(network: nn.Module) -> int | None:
             "from one frame of its frame logits to the next, an int, or None without such logits."
         )
     return hop
+
+
+def further_inputs(network: nn.Module) -> tuple[str, ...]:
+    """Return the names of what the network takes by keyword besides the waveforms.
+
+    Raises:
+        AsdfError: the class names others than there are.
+    """
+    network = _unwrap(network)
+    names = tuple(getattr(network, "further_inputs", ()))
+    unknown = [name for name in names if name not in FURTHER_INPUTS]
+    if unknown:
+        raise AsdfError(
+            f"{type(network).__qualname__}.further_inputs has {unknown[0]!r}. There are: "
+            f"{', '.join(FURTHER_INPUTS)}."
+        )
+    return names
+
+
+def input_columns(network: nn.Module) -> tuple[str, ...]:
+    """Return the columns of the training list that the network takes texts of."""
+    if COLUMNS not in further_inputs(network):
+        return ()
+    return tuple(getattr(_unwrap(network), "input_columns", ()))
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:

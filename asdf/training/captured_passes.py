@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import UsageError
+from asdf.networks.interface import further_inputs
 from asdf.networks.watched import is_plain
 from asdf.runs.log import LOG
 from asdf.training.compiling import compile_network
@@ -285,7 +286,8 @@ def prepare_passes(
     All ranks call this together.
 
     Args:
-        once: Whether a step passes over each minibatch once, which alone is captured.
+        once: Whether a step passes over each minibatch once, which alone is captured, of a network
+            that takes waveforms alone.
     """
     whole_minibatch = minibatch_per_process(settings.network, world.size)
     model = network
@@ -301,6 +303,7 @@ def prepare_passes(
         if wanted is True:
             LOG.info("CUDA graphs not used: no GPU")
         return passes
+    once = once and not further_inputs(network)
     if not once or (wanted == "auto" and not _suits_graphs(network, settings, world, objective)):
         return passes
     return GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")

@@ -46,10 +46,10 @@ class Compiled(nn.Module):
         # The method, not the module: a compiled module would be a second owner of every parameter.
         self._forward = torch.compile(network.forward, dynamic=False)
 
-    def forward(self, waveforms_BT: Tensor) -> Any:
+    def forward(self, waveforms_BT: Tensor, **inputs: Any) -> Any:
         """Return the network's embeddings and logits, or `Outputs`."""
-        if len(waveforms_BT) != self.batch:
-            return self.network(waveforms_BT)
+        if len(waveforms_BT) != self.batch or inputs:
+            return self.network(waveforms_BT, **inputs)
         return completed(self.network, self._forward(waveforms_BT))
 
 
@@ -64,10 +64,10 @@ class CompiledLayers(nn.Module):
         self.network = network
         self.batch = batch
 
-    def forward(self, waveforms_BT: Tensor) -> Any:
+    def forward(self, waveforms_BT: Tensor, **inputs: Any) -> Any:
         """Return the network's embeddings and logits, or `Outputs`."""
         with layers_compiled(len(waveforms_BT) == self.batch):
-            return self.network(waveforms_BT)
+            return self.network(waveforms_BT, **inputs)
 
 
 def compile_network(network: nn.Module, how: bool | str, batch: int) -> nn.Module:

@@ -107,8 +107,8 @@ class _BareOrWhole(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, waveforms: Tensor | None) -> Any:
+    def forward(self, waveforms: Tensor | None, **inputs: Any) -> Any:
         if waveforms is not None:
-            return self.network(waveforms)
+            return self.network(waveforms, **inputs)
         learning = [parameter for parameter in self.parameters() if parameter.requires_grad]
         return 0.0 * torch.stack([parameter.sum() for parameter in learning]).sum()

@@ -11,8 +11,9 @@ Shapes: N utterances of a step, B of a minibatch, E numbers in an embedding, 2 c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,7 +100,7 @@ class JointPasses:
         gradient = next(self._gradients)
         self._left -= 1
         counted = len(gradient.losses_B)
-        outputs = _outputs(self._passes, clips)
+        outputs = _outputs(self._passes, clips, targets.inputs)
         embeddings_BE, logits_B2 = _in_one_type(outputs)
         by_embeddings_B = (embeddings_BE[:counted] * gradient.embeddings_BE).sum(dim=1)
         by_logits_B = (logits_B2[:counted] * gradient.logits_B2).sum(dim=1)
@@ -143,7 +144,8 @@ def prepare_joint_passes(
     with torch.no_grad(), numbers_unchanged(passes.model):
         for minibatch in minibatches:
             seed(minibatch.number)
-            embeddings_BE, logits_B2 = _in_one_type(_outputs(passes, minibatch.clips))
+            found = _outputs(passes, minibatch.clips, minibatch.targets.inputs)
+            embeddings_BE, logits_B2 = _in_one_type(found)
             outputs.append(torch.cat([embeddings_BE, logits_B2], dim=1))
     # The positions in the window of the utterances that count.
     rows = []
@@ -161,9 +163,9 @@ def prepare_joint_passes(
     return JointPasses(passes, gradients, parts)
 
 
-def _outputs(passes: Passes, clips: Tensor) -> Outputs:
+def _outputs(passes: Passes, clips: Tensor, inputs: Mapping[str, Any]) -> Outputs:
     with passes.precision.autocast():
-        outputs = as_outputs(passes.model(clips))
+        outputs = as_outputs(passes.model(clips, **inputs))
     return passes.objective.with_clips(outputs, clips)
 
 

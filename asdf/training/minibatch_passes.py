@@ -11,9 +11,10 @@ Shapes: B utterances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -57,12 +58,16 @@ class Passes:
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the loss of each utterance, (batch,), in float32."""
-        return self.objective.of_minibatch(self.outputs(clips), targets)
+        return self.objective.of_minibatch(self.outputs(clips, targets.inputs), targets)
 
-    def outputs(self, clips: Tensor) -> Outputs:
-        """Return the outputs of the network, in the number format of training."""
+    def outputs(self, clips: Tensor, inputs: Mapping[str, Any] | None = None) -> Outputs:
+        """Return the outputs of the network, in the number format of training.
+
+        Args:
+            inputs: Further inputs of the network, by name.
+        """
         with self.precision.autocast(), batches_counted_together(self.model):
-            outputs = as_outputs(self.model(clips))
+            outputs = as_outputs(self.model(clips, **(inputs or {})))
         return self.objective.with_clips(outputs, clips)
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.mixup import Mixtures, Mixup, find_mixup
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
-from asdf.networks.interface import Outputs
+from asdf.networks.interface import COLUMNS, Outputs, further_inputs, input_columns
 from asdf.training.losses import Loss, Targets, TermTargets
 from asdf.training.terms import CLIPS, ClipKey, Term
 from asdf.training.training_sections import TrainingSections
@@ -108,6 +109,7 @@ class TargetSource:
         frames: Frames of the clips, whose labels follow from them: a clip without a spoofed frame
             is bona fide, also one of an utterance that is spoofed elsewhere. None: a clip has the
             label of its utterance.
+        network: Network, for its further inputs; None: it takes waveforms alone.
 
     Attributes:
         labels: Labels of the whole list, on the CPU.
@@ -120,6 +122,7 @@ class TargetSource:
         settings: TrainingSections,
         device: torch.device,
         frames: ClipFrames | None = None,
+        network: nn.Module | None = None,
     ) -> None:
         self.labels = torch.from_numpy(utterances.labels).long()
         self._utterances = utterances
@@ -127,6 +130,8 @@ class TargetSource:
         self._terms = objective.terms
         self._device = device
         self._frames = frames
+        self._inputs = () if network is None else further_inputs(network)
+        self._input_columns = () if network is None else input_columns(network)
         self._mixup: Mixup | None = find_mixup(settings, len(utterances))
 
     def weights(self, keys: Sequence[ClipKey]) -> StepWeights:
@@ -160,14 +165,19 @@ class TargetSource:
         """Return how much each clip counts in the mean of each term."""
         return [term.counts(term.targets_of(keys)) for term in self._terms]
 
-    def of_share(self, share: Share, weights: StepWeights) -> Targets:
-        """Return the targets of a minibatch, on the device.
+    def of_share(
+        self, share: Share, weights: StepWeights, read: Mapping[str, Any] | None = None
+    ) -> Targets:
+        """Return the targets of a minibatch, on the device, with the network's further inputs.
 
         Args:
             weights: Weights of the window that the minibatch is a part of.
+            read: What was read besides the clips, by name.
         """
         keys = share.clip_keys()
         targets = self._of(keys, weights)
+        if self._inputs:
+            targets = replace(targets, inputs=self._inputs_of(share, read or {}))
         if self._mixup is None:
             return targets
         mixtures = self._mixup.draw_all(keys)
@@ -176,6 +186,16 @@ class TargetSource:
             partners=self._of(_partner_keys(keys, mixtures), weights),
             weights_B=send(torch.from_numpy(mixtures.weights), self._device),
         )
+
+    def _inputs_of(self, share: Share, read: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the further inputs of the network for the utterances of a share, by name."""
+        inputs = {name: read[name] for name in self._inputs if name in read}
+        if COLUMNS in self._inputs:
+            columns = {}
+            for name in self._input_columns:
+                columns[name] = list(values_at(self._utterances.columns[name], share.utterances))
+            inputs[COLUMNS] = columns
+        return inputs
 
     def of_window(self, window: Window) -> Targets:
         """Return the targets of the utterances of all ranks, which are not mixed, without terms."""

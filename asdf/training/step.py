@@ -44,6 +44,7 @@ from asdf.training.optimisers import build_optimiser
 from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.training.step_checks import (
     check_clip_size,
+    check_inputs,
     check_needs,
     step_memory_errors_as_messages,
 )
@@ -130,7 +131,10 @@ class Step:
         has_unlabelled = check_labels(utterances, self.method, self.loss, settings)
         self.objective = Objective(self.loss, terms, settings.loss.detection_weight, has_unlabelled)
         check_needs(self.objective.terms, network, from_features)
-        self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
+        check_inputs(network, utterances, settings, from_features)
+        self.targets = TargetSource(
+            utterances, self.objective, settings, world.device, frames, network
+        )
         self.labels = self.targets.labels
         self.begin_training(self.labels)
         self.clock = StepClock(world.device)

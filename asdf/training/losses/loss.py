@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +45,7 @@ class Targets:
         partners: Partners of the utterances that these are mixed with (`asdf.data.mixup`); None:
             with none.
         weights_B: Weights of the utterances themselves, float32; the partners' are the rest.
+        inputs: Further inputs of the network, by name (`DetectorNetwork.further_inputs`).
     """
 
     labels_B: Tensor
@@ -52,6 +53,7 @@ class Targets:
     terms: Mapping[str, TermTargets] = field(default_factory=dict)
     partners: Targets | None = None
     weights_B: Tensor | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
     def first(self, utterances: int) -> Targets:
         """Return the targets of the first utterances."""

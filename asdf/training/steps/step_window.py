@@ -27,7 +27,7 @@ from asdf.data.training_plan import Window
 from asdf.distributed.sharding import from_local_part, is_part, local_part
 from asdf.distributed.transfer import fetch_later
 from asdf.errors import AsdfError
-from asdf.networks.interface import Outputs, as_outputs
+from asdf.networks.interface import Outputs, as_outputs, further_inputs
 from asdf.networks.output_check import numbers_unchanged
 from asdf.runs.seeds import derived_seed, generator
 from asdf.training.captured_passes import GraphedPasses
@@ -357,7 +357,13 @@ class StepWindow:
         with torch.random.fork_rng(devices):
             self._seed(minibatch.number, draw)
             with self._parts.eager.precision.autocast():
-                return as_outputs(network(minibatch.clips if clips is None else clips))
+                used = minibatch.clips if clips is None else clips
+                wanted = further_inputs(network)
+                inputs = {}
+                for name, value in minibatch.targets.inputs.items():
+                    if name in wanted:
+                        inputs[name] = value
+                return as_outputs(network(used, **inputs))
 
     def _values(
         self,
@@ -375,7 +381,8 @@ class StepWindow:
         if loss is None:
             values_B = passes.forward(clips, minibatch.targets) / normaliser
         else:
-            values_B = loss(passes.outputs(clips), replace(minibatch, clips=clips))
+            outputs = passes.outputs(clips, minibatch.targets.inputs)
+            values_B = loss(outputs, replace(minibatch, clips=clips))
         return values_B[: minibatch.counted]
 
     def _forward(
@@ -392,7 +399,7 @@ class StepWindow:
             losses_B = values_B
         else:
             eager = self._parts.eager
-            outputs = eager.outputs(minibatch.clips)
+            outputs = eager.outputs(minibatch.clips, minibatch.targets.inputs)
             values_B = loss(outputs, minibatch)
             # Divided by the denominator of the step's mean, they are what they are.
             losses_B = values_B * self.normaliser

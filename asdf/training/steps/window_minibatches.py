@@ -70,6 +70,7 @@ class WindowMinibatches:
         for number, minibatch in enumerate(minibatches):
             if of is not None:
                 targets = self._parts.targets.of_share(minibatch.share, weights)
+                targets = replace(targets, inputs=minibatch.targets.inputs)
                 minibatches[number] = replace(minibatch, targets=targets)
             if clips is not None:
                 minibatches[number] = replace(minibatches[number], clips=clips[number])
@@ -124,5 +125,5 @@ class WindowMinibatches:
                 # RawBoost is computed by the device now: that is not waiting for data.
                 with parts.clock.part(FORWARD):
                     waveforms = batch.boosted()
-            targets = parts.targets.of_share(share, self.weights)
+            targets = parts.targets.of_share(share, self.weights, batch.further)
             yield Minibatch(number, share, waveforms, targets)
