@@ -22,7 +22,7 @@ from asdf.data.clip_frames import CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-from asdf.settings.sections import RawBoost, SpeechActivity
+from asdf.settings.sections import Audio, RawBoost, SpeechActivity
 from asdf.trials.trial_list import TrialList
 
 
@@ -38,6 +38,9 @@ class TrainingClips(Dataset[Clip]):
         augmentation: Changes that are made to a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
+        audio: Rate and channels that recordings are read as; of all channels a clip is (channels,
+            samples).
+        channels: Number of channels that the network takes; None: clips are (samples,).
     """
 
     utterances: TrialList
@@ -50,6 +53,8 @@ class TrainingClips(Dataset[Clip]):
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
+    audio: Audio = field(default_factory=Audio)
+    channels: int | None = None
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -80,7 +85,8 @@ class TrainingClips(Dataset[Clip]):
         drawn = draw_crop(length, self.clip_size, self.position, self.augmentation, draws)
         path = self.utterances.path(index)
         try:
-            speech = read_speech(path, self.sad, drawn.start, drawn.samples)
+            speech = read_speech(path, self.sad, drawn.start, drawn.samples, self.audio)
+            check_count(speech, self.channels, path)
             # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
             vocoder = self.utterances.vocoder(index)
             if vocoder:
@@ -90,20 +96,26 @@ class TrainingClips(Dataset[Clip]):
             clip = self.augmentation.apply(crop, drawn.speed, self.clip_size, draws, path)
         except AsdfError as error:
             return Clip(error=error)
-        noises = draw_for_some(len(clip), self.rawboost, draws)
+        noises = draw_for_some(len(clip), self.rawboost, draws, self.audio.sample_rate)
         if self.rawboost.on_device:
             return Clip(clip, self.rawboost, noises)
         if noises is not None:
             clip = boost(clip, noises, self.rawboost)
-        return Clip(clip)
+        return Clip(channels_first(clip))
 
 
 @dataclass(eq=False)
 class WholeUtterances(Dataset[Clip]):
-    """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples)."""
+    """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples).
+
+    Attributes:
+        audio, channels: Rate and channels, as of `TrainingClips`.
+    """
 
     utterances: TrialList
     sad: SpeechActivity
+    audio: Audio = field(default_factory=Audio)
+    channels: int | None = None
 
     def __post_init__(self) -> None:
         self.utterances = self.utterances.packed()
@@ -114,7 +126,28 @@ class WholeUtterances(Dataset[Clip]):
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         index, samples = key
         try:
-            speech = read_speech(self.utterances.path(index), self.sad, 0, samples)
+            path = self.utterances.path(index)
+            speech = read_speech(path, self.sad, 0, samples, self.audio)
+            check_count(speech, self.channels, path)
         except AsdfError as error:
             return Clip(error=error)
-        return Clip(repeat_to(speech, samples))
+        return Clip(channels_first(repeat_to(speech, samples)))
+
+
+def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
+    """Refuse a recording (T, channels) of another number of channels than the network takes.
+
+    Raises:
+        AsdfError: it has another one.
+    """
+    if channels is not None and waveform.shape[1:] != (channels,):
+        count = waveform.shape[1] if waveform.ndim == 2 else 1
+        raise AsdfError(
+            f"{name} has {count} channel{'s' * (count > 1)}, and the network takes {channels} "
+            "(audio.channels = 'all'). Take it off the list, or add channels to it."
+        )
+
+
+def channels_first(waveform: np.ndarray) -> np.ndarray:
+    """Return (T, channels) as (channels, T), as networks take it, and (T,) as it is."""
+    return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)

@@ -20,6 +20,7 @@ from asdf.memory.case import Case, ScoringMemory
 from asdf.memory.fake_gpu import block_bytes, fake_gpu
 from asdf.networks import fixed_samples, summary
 from asdf.networks.autocast import norms_shortened
+from asdf.networks.heard_audio import waveform_shape
 from asdf.networks.interface import Outputs, as_outputs
 from asdf.networks.split import FromFeatures
 from asdf.networks.trained_loss import loss_of
@@ -146,7 +147,9 @@ def _outline_loss(network: nn.Module, case: Case) -> Loss:
     """Return the loss of the settings, which becomes a part of the network as in training."""
     samples = fixed_samples(network) or case.settings.network.train_clip_size
     network.eval()
-    loss = outline_loss(network, torch.empty(2, samples), case.settings, case.folder)
+    loss = outline_loss(
+        network, torch.empty(waveform_shape(network, 2, samples)), case.settings, case.folder
+    )
     network.train()
     return loss
 
@@ -175,7 +178,7 @@ def _make_model_and_inputs(
     minibatch: int,
 ) -> tuple[nn.Module, Tensor]:
     """Return what is trained, and a minibatch for it: waveforms, or features cached in float16."""
-    waveforms_BT = torch.empty(minibatch, settings.train_clip_size)
+    waveforms_BT = torch.empty(waveform_shape(network, minibatch, settings.train_clip_size))
     if not front_end.cache_features:
         return network, waveforms_BT
     model = FromFeatures(network)

@@ -14,6 +14,12 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.heard_audio import (
+    check_classes,
+    check_network,
+    count_channels,
+    note_audio,
+)
 from asdf.networks.interface import frame_hop, front_end_parameters
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
@@ -58,7 +64,7 @@ def build_network(
             class made: it is called before anything is added to them.
 
     Raises:
-        UsageError: as `find_network_class` and `tune_front_ends`.
+        UsageError: as `find_network_class`, `check_classes` and `tune_front_ends`.
         AsdfError: the class's module or its constructor fails.
     """
     class_path = settings.network.network_class
@@ -68,6 +74,7 @@ def build_network(
         FRONT_END_SETTING: find_front_end_class(settings.front_end, folder),
         BACK_END_SETTING: find_back_end_class(settings.back_end, folder),
     }
+    check_classes(settings.audio, network_class, ends[FRONT_END_SETTING], settings.front_end)
     try:
         network = network_class(settings)
     except AsdfError:
@@ -88,10 +95,23 @@ def build_network(
             f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
             "asdf.networks.interface.Outputs with frame logits, and has the attribute frame_hop."
         )
+    check_network(settings.audio, network)
+    note_audio(network, settings.audio)
     if load is not None:
         load(network)
     tune_front_ends(network, settings)
     return network
+
+
+def channels_of(settings: NetworkSections, folder: Path | None) -> int | None:
+    """Return how many channels the network of the settings takes; None: (batch, samples).
+
+    Raises:
+        UsageError, AsdfError: as `find_network_class`.
+    """
+    network_class = find_network_class(settings.network.network_class, folder)
+    front_end_class = find_front_end_class(settings.front_end, folder)
+    return count_channels(network_class, front_end_class)
 
 
 def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:

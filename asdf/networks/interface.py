@@ -113,6 +113,10 @@ class DetectorNetwork(nn.Module, ABC):
         frame_hop: samples from frame to frame of `Outputs.extras['frames']`, which a network with
             a frame-level head returns; None: it has none. Frame f is about the samples from
             f * frame_hop on; the last frames of a recording may be missing.
+        sample_rate: Sampling rate, in Hz, that the network is made for; None: any, as
+            `settings.audio.sample_rate` says.
+        waveform_channels: Number of channels of the waveforms (batch, channels, samples) that it
+            takes with `audio.channels = 'all'`; None: it takes (batch, samples).
         further_inputs: Names of what training hands to `forward` by keyword besides the waveforms:
             'lengths' (B,), samples of each recording before it was padded; 'references' (B, R),
             waveforms of the trials' references; 'columns', texts of the utterances by the names of
@@ -141,6 +145,8 @@ class DetectorNetwork(nn.Module, ABC):
 
     fixed_samples: int | None = None
     frame_hop: int | None = None
+    sample_rate: int | None = None
+    waveform_channels: int | None = None
     further_inputs: tuple[str, ...] = ()
     input_columns: tuple[str, ...] = ()
 
@@ -158,7 +164,8 @@ class DetectorNetwork(nn.Module, ABC):
         """Return embeddings and logits of utterances of equal length.
 
         Args:
-            waveforms_BT: (batch, samples) float32 at 16 kHz. Utterances may have any length, but
+            waveforms_BT: (batch, samples) float32 at `audio.sample_rate`; of a network with
+                `waveform_channels` (batch, channels, samples). Utterances may have any length, but
                 none of them is empty.
 
         Returns:
@@ -308,7 +315,8 @@ def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
         )
     repeats = (min_samples + samples - 1) // samples  # rounded up
     # A graph takes this way for longer ones, too, which it repeats once.
-    return waveforms_BT.repeat(1, repeats)[:, : at_least(samples, min_samples)]
+    once = [1] * (waveforms_BT.dim() - 1)
+    return waveforms_BT.repeat(*once, repeats)[..., : at_least(samples, min_samples)]
 
 
 def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
@@ -317,7 +325,7 @@ def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
     Raises:
         AsdfError: the waveforms have no samples.
     """
-    return repeat_short(waveforms_BT, samples)[:, :samples]
+    return repeat_short(waveforms_BT, samples)[..., :samples]
 
 
 def _read_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:

@@ -196,6 +196,7 @@ class Run:
             self.world,
             self.stop,
             check=is_checked(utterances.name, self.settings),
+            audio=self.settings.audio,
         )
         self._measured[utterances.name] = _Measured(utterances, lengths)
         return lengths
@@ -392,6 +393,12 @@ class Run:
         if file.base is not None:
             weights = self.folders.weights(self.settings.front_end.weights)
             settings.front_end.weights = find_base(file.base, path, weights)
+        if settings.audio != self.settings.audio:
+            raise AsdfError(
+                f"{path} is of a network that hears recordings {settings.audio.describe()}, and "
+                f"the settings read them {self.settings.audio.describe()}. Set audio.sample_rate "
+                "and audio.channels as in its training."
+            )
         network = build_pretrained(settings, self.recipe_folder)
         fill_for_scoring(network, file, self.recipe_folder)
         merge_updates(network)
@@ -443,6 +450,7 @@ class Run:
         from asdf.distributed.sharding import divides
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import find_network_class
+        from asdf.networks.heard_audio import check_classes as check_audio
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
@@ -453,11 +461,11 @@ class Run:
         from asdf.training.task import find_tasks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
-        if self.settings.front_end.cache_features:
-            check_split(
-                network_class,
-                find_front_end_class(self.settings.front_end, self.recipe_folder),
-            )
+        front_end = self.settings.front_end
+        front_end_class = find_front_end_class(front_end, self.recipe_folder)
+        check_audio(self.settings.audio, network_class, front_end_class, front_end)
+        if front_end.cache_features:
+            check_split(network_class, front_end_class)
         find_loss_class(self.settings, self.recipe_folder)
         tasks = find_tasks(self.settings, self.recipe_folder).requested()
         tasks.check()

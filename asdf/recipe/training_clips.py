@@ -25,6 +25,7 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
     from asdf.data.mixup import find_mixup
+    from asdf.networks.build import channels_of
 
     settings = run.settings
     clips = TrainingClips(
@@ -38,6 +39,8 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         augmentation=run.augmentation(),
         vocoders=run.vocoders(),
         mixup=find_mixup(settings, len(utterances)),
+        audio=settings.audio,
+        channels=channels_of(settings, run.recipe_folder),
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())

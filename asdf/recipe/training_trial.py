@@ -23,6 +23,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
+from asdf.networks.heard_audio import waveform_shape
 from asdf.networks.interface import frame_hop
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
@@ -107,7 +108,8 @@ def _train(
         window = next(order, None) or next(iter(plan.windows(1)))
         batches = []
         for share in window.shares:
-            clips = _LEVEL * torch.randn(len(share.utterances), samples, generator=noise)
+            shape = waveform_shape(network, len(share.utterances), samples)
+            clips = _LEVEL * torch.randn(shape, generator=noise)
             batches.append(Batch(clips))
         if number >= progress.step:
             step.take(window, iter(batches), progress, [])

@@ -53,7 +53,7 @@ from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
 from asdf.watermarks import Watermark, WatermarkSearch, open_search, read_marks
 
-# Any other than 16 kHz, so that resampling is warm too.
+# Any other than the usual ones, so that resampling is warm too.
 _WARMING_RATE = 8000
 # torch's compilers watch the first runs.
 _WARMING_PASSES = 2
@@ -216,11 +216,23 @@ class Detector:
         # The pass of the score gives the embedding too.
         wanted = () if home is None else (EMBEDDING,)
         summary = Summary(
-            self.calibration, self.threshold, self._trial_samples, extras, search, home, wanted
+            self.calibration,
+            self.threshold,
+            self._trial_samples,
+            extras,
+            search,
+            home,
+            wanted,
+            self._scorer.audio.sample_rate,
         )
         # Without verdicts nothing depends on it.
         find_speech = None if self.threshold is None else speech_finder(speech_check)
         return Hearing(self._scorer, self.settings.sad, summary, wanted, find_speech)
+
+    @property
+    def sample_rate(self) -> int:
+        """Sampling rate of the network, in Hz."""
+        return self._scorer.audio.sample_rate
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -261,9 +273,10 @@ class Detector:
             raise UsageError(f"warm_up: {seconds} s: give a positive number.")
         rng = generator(0, "warm up")
         noise = rng.normal(0, 0.1, round(seconds * _WARMING_RATE) or 1)
-        waveform = as_waveform(noise, _WARMING_RATE)
+        audio = self._scorer.audio
+        waveform = as_waveform(noise, _WARMING_RATE, None, audio)
         for _ in range(_WARMING_PASSES):
-            heard = cut_to_speech(waveform, self.settings.sad)
+            heard = cut_to_speech(waveform, self.settings.sad, audio.sample_rate)
             self._scorer.score_waveforms([heard])
         return self
 
@@ -279,7 +292,7 @@ class Detector:
                 leave parts out.
         """
         check_process(self._process)
-        window, hop = in_samples(window_s, hop_s, self.window_samples)
+        window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         return Stream(self._hearing, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
@@ -465,7 +478,7 @@ class Detector:
         Raises:
             UsageError, AsdfError: as `score`; windows or hops that leave parts out.
         """
-        window, hop = in_samples(window_s, hop_s, self.window_samples)
+        window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         named = self._take(recording, sample_rate)
         cut = cut_windows(named.read_in_blocks(window), window, hop)
         windows = self._hearing.score_windows(cut, window, self.settings.sad)
@@ -484,4 +497,4 @@ class Detector:
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)
-        return as_recording(recording, sample_rate, None, self._limits)
+        return as_recording(recording, sample_rate, None, self._limits, self._scorer.audio)

@@ -42,12 +42,16 @@ from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
 from asdf.shipped import is_shipped, shipped_detector
-from asdf.text import AnyPath
+from asdf.text import AnyPath, quoted_and_more
 
 DEMO_REMARK = (
     "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
     "real recordings"
 )
+
+
+# Networks that a message names.
+_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,13 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
             "do not hear the same of a recording: they cannot be scored together. Fuse their score "
             "files instead: python -m asdf fuse ... --apply ... --output OUT"
         )
+    if any(settings.audio != first.audio for settings in all_settings):
+        rates = quoted_and_more([settings.audio.describe() for settings in all_settings], _SHOWN)
+        raise AsdfError(
+            f"the networks of {path} do not hear the same of a recording: {rates}. They cannot be "
+            "scored together. Fuse their score files instead: python -m asdf fuse ... --apply ... "
+            "--output OUT"
+        )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion, system.panel)
     lists = [settings.recipe.training_sets for settings in all_settings]
@@ -241,6 +252,7 @@ def _read_scorer(
         gpu_memory(precision.device),
         engine=options.engine,
         owns_network=True,
+        audio=settings.audio,
     )
     return scorer, settings, file.calibration
 

@@ -1,4 +1,4 @@
-"""What scores waveforms at 16 kHz, a network or several that are fused, and what it gives.
+"""What scores waveforms at its rate, a network or several that are fused, and what it gives.
 
 Invariant: whoever reads recordings needs to know no more than this of what scores them.
 """
@@ -18,6 +18,7 @@ from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.networks.extras import Extra
 from asdf.scoring.computing import ScoringPrecision
+from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.how_scored import ScoredLength
 
 
@@ -59,6 +60,7 @@ class WaveformScorer(ABC):
         precision: Precision that scores are computed in, and why.
         engine: Way in which networks are computed: 'packed' or 'plain'.
         length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
+        audio: Rate and channels that its networks hear; lengths count at this rate.
         parameters: Number of parameters of all networks.
         extras: What is given besides scores, by key.
         name: Name of what scores, in messages.
@@ -69,6 +71,7 @@ class WaveformScorer(ABC):
     precision: ScoringPrecision
     engine: str
     length: ScoredLength
+    audio: Audio = USUAL_AUDIO
     parameters: int
     extras: Mapping[str, Extra]
     name: str
@@ -118,7 +121,7 @@ class WaveformScorer(ABC):
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
     ) -> Outcomes:
-        """Score waveforms of any lengths, none of them empty.
+        """Score waveforms of any lengths, none of them empty: (T,), or (T, channels) of all.
 
         Args:
             wanted: Keys of the extras on request that are computed too. Those of frames have a row

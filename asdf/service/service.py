@@ -21,7 +21,6 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Documents
@@ -307,7 +306,7 @@ class Service:
 
     def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
         try:
-            waveform = decode_upload(upload, self.limits, wait)
+            waveform = decode_upload(upload, self.limits, wait, self._hearing.audio)
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
         self._check_work(len(waveform), question)
@@ -321,7 +320,7 @@ class Service:
         heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
-        return replace(decoded, heard_s=heard / SAMPLE_RATE)
+        return replace(decoded, heard_s=heard / self._hearing.audio.sample_rate)
 
     def _cut_speakers(
         self, waveform: np.ndarray, upload: Upload, question: Question
@@ -337,7 +336,8 @@ class Service:
         if question.trial:
             raise UsageError("trial is of whole recordings, and not of their speakers.")
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
-        whole = as_recording(waveform, SAMPLE_RATE)
+        audio = self._hearing.audio
+        whole = as_recording(waveform, audio.sample_rate, audio=audio)
         # Turns of one recording are those of the upload, whatever it is called.
         name = upload.name if len(known) > 1 else None
         speakers: list[tuple[Speaker, Pieces | None]] = []
@@ -350,13 +350,14 @@ class Service:
         """Refuse windows that would take the network too long."""
         if question.window is None:
             return
-        window, hop = in_samples(*question.window)
+        rate = self._hearing.audio.sample_rate
+        window, hop = in_samples(*question.window, rate=rate)
         count = count_windows(samples, window, hop)
         heard = count * self._hearing.scorer.scored_samples(window)
-        if heard > self.limits.max_piece_samples:
+        if heard > self.limits.max_piece_s * rate:
             raise UsageError(
                 f"the network would hear {count:,} windows, each as "
-                f"{heard / count / SAMPLE_RATE:.2f} s: take a longer hop, or a shorter recording."
+                f"{heard / count / rate:.2f} s: take a longer hop, or a shorter recording."
             )
 
     def watch_connections(self, doors: Sized) -> None:

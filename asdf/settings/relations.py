@@ -14,6 +14,7 @@ from typing import NamedTuple
 from asdf.settings.sections import (
     BACK_ENDS,
     SOURCE_METRICS,
+    USUAL_AUDIO,
     VOCODERS,
     Adapter,
     Augmentation,
@@ -140,6 +141,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     if has_frames and sections.sad.mode != "off":
         relation = "cuts parts out of recordings, so that frames would be at other times, against"
         yield Contradiction("sad.mode", relation, _ENABLED)
+    yield from _of_audio(sections)
     # What only training minds does not keep a command that only scores from running.
     if not sections.recipe.execute_stage(1):
         return
@@ -177,6 +179,32 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
         yield from _of_caching(
             front_end, network, sections.rawboost, augmentation, sections.vocoding
         )
+
+
+def _of_audio(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what is made for 16 kHz, or for one channel, and is to hear something else."""
+    rate, channels = "audio.sample_rate", "audio.channels"
+    trains = sections.recipe.execute_stage(1)
+    if sections.audio.sample_rate != USUAL_AUDIO.sample_rate:
+        relation = "is made for 16 kHz and contradicts"
+        if sections.localisation.enabled:
+            yield Contradiction(_ENABLED, relation, rate)
+        if sections.robustness.sets:
+            yield Contradiction("robustness.sets", relation, rate)
+        if trains and sections.vocoding.vocoders:
+            yield Contradiction("vocoding.vocoders", relation, rate)
+    elif sections.audio.channels != USUAL_AUDIO.channels and sections.robustness.sets:
+        relation = "measures copies of the mean of the channels and contradicts"
+        yield Contradiction("robustness.sets", relation, channels)
+    if not trains or sections.audio.channels != "all":
+        return
+    relation = "changes one channel of a clip and contradicts"
+    if sections.augmentation.chain:
+        yield Contradiction("augmentation.chain", relation, channels)
+    if sections.rawboost.enabled:
+        yield Contradiction("rawboost.enabled", relation, channels)
+    if sections.vocoding.vocoders:
+        yield Contradiction("vocoding.vocoders", relation, channels)
 
 
 def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
