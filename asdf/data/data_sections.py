@@ -11,6 +11,7 @@ from asdf.settings.sections import (
     Audio,
     Augmentation,
     Declared,
+    Lengths,
     Network,
     Recipe,
     SpeechActivity,
@@ -29,6 +30,8 @@ class DataSections(Protocol):
     def recipe(self) -> Recipe: ...
     @property
     def sad(self) -> SpeechActivity: ...
+    @property
+    def lengths(self) -> Lengths: ...
     @property
     def vocoding(self) -> Vocoding: ...
     @property

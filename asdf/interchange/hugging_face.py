@@ -152,7 +152,9 @@ def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
     """
     rates = [config["sample_rate"]] if "sample_rate" in config else []
     if (folder / PREPROCESSOR).is_file():
-        rates += [read_json(folder / PREPROCESSOR).get("sampling_rate", SAMPLE_RATE)]
+        preprocessor = read_json(folder / PREPROCESSOR)
+        if "sampling_rate" in preprocessor:
+            rates.append(preprocessor["sampling_rate"])
     rates = rates or [SAMPLE_RATE]
     is_rate = type(rates[0]) is int and LOWEST_RATE <= rates[0] <= HIGHEST_RATE
     if len(set(map(str, rates))) > 1 or not is_rate:

@@ -90,6 +90,8 @@ ORDERED = (
         "network.max_evaluation_utterance_length_in_samples",
     ),
     ("network.min_learning_rate", "network.initial_learning_rate"),
+    ("lengths.min_crop_s", "lengths.max_crop_s"),
+    ("lengths.max_crop_s", "lengths.minibatch_s"),
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
@@ -173,6 +175,10 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
     if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
         relation = "leaves no spoofs to train on, since no vocoder is named in"
         yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
+    if sections.lengths.minibatch_s is not None:
+        yield from _of_lengths(
+            network, computing, front_end, sections.rawboost, augmentation, has_frames
+        )
     if has_frames:
         yield from _of_trained_frames(network, sections.back_end, augmentation)
     if front_end.cache_features:
@@ -183,28 +189,54 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
 
 def _of_audio(sections: Sections) -> Iterator[Contradiction]:
     """Yield what is made for 16 kHz, or for one channel, and is to hear something else."""
-    rate, channels = "audio.sample_rate", "audio.channels"
+    audio = sections.audio
     trains = sections.recipe.execute_stage(1)
-    if sections.audio.sample_rate != USUAL_AUDIO.sample_rate:
-        relation = "is made for 16 kHz and contradicts"
-        if sections.localisation.enabled:
-            yield Contradiction(_ENABLED, relation, rate)
-        if sections.robustness.sets:
-            yield Contradiction("robustness.sets", relation, rate)
-        if trains and sections.vocoding.vocoders:
-            yield Contradiction("vocoding.vocoders", relation, rate)
-    elif sections.audio.channels != USUAL_AUDIO.channels and sections.robustness.sets:
+    has_vocoders = trains and bool(sections.vocoding.vocoders)
+    of_16_khz = {
+        _ENABLED: sections.localisation.enabled,
+        "robustness.sets": bool(sections.robustness.sets),
+        "vocoding.vocoders": has_vocoders,
+    }
+    of_one_channel = {
+        "robustness.sets": bool(sections.robustness.sets),
+        "vocoding.vocoders": has_vocoders,
+        "augmentation.chain": trains and bool(sections.augmentation.chain),
+        "rawboost.enabled": trains and sections.rawboost.enabled,
+        "lengths.minibatch_s": trains and sections.lengths.minibatch_s is not None,
+    }
+    for name, contradicts in of_16_khz.items():
+        if contradicts and audio.sample_rate != USUAL_AUDIO.sample_rate:
+            yield Contradiction(name, "is made for 16 kHz and contradicts", "audio.sample_rate")
+    for name, contradicts in of_one_channel.items():
+        if contradicts and audio.channels == "all":
+            yield Contradiction(name, "is made for one channel and contradicts", "audio.channels")
+    if sections.robustness.sets and isinstance(audio.channels, int):
         relation = "measures copies of the mean of the channels and contradicts"
-        yield Contradiction("robustness.sets", relation, channels)
-    if not trains or sections.audio.channels != "all":
-        return
-    relation = "changes one channel of a clip and contradicts"
-    if sections.augmentation.chain:
-        yield Contradiction("augmentation.chain", relation, channels)
-    if sections.rawboost.enabled:
-        yield Contradiction("rawboost.enabled", relation, channels)
-    if sections.vocoding.vocoders:
-        yield Contradiction("vocoding.vocoders", relation, channels)
+        yield Contradiction("robustness.sets", relation, "audio.channels")
+
+
+def _of_lengths(
+    network: Network,
+    computing: Computing,
+    front_end: FrontEnd,
+    rawboost: RawBoost,
+    augmentation: Augmentation,
+    has_frames: bool,
+) -> Iterator[Contradiction]:
+    """Yield what minibatches of recordings of varying length cannot be combined with."""
+    takes_one = "is for clips of one length and contradicts"
+    contradicting = {
+        "network.global_minibatch_size": network.global_minibatch_size is not None,
+        "computing.compile": bool(computing.compile),
+        "computing.cuda_graphs": computing.cuda_graphs is True,
+        "front_end.cache_features": front_end.cache_features,
+        "rawboost.on_device": rawboost.enabled and rawboost.on_device,
+        "augmentation.mixup_probability": augmentation.mixup_probability > 0,
+        _ENABLED: has_frames,
+    }
+    for name, contradicts in contradicting.items():
+        if contradicts:
+            yield Contradiction(name, takes_one, "lengths.minibatch_s")
 
 
 def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
