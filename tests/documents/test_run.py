@@ -136,6 +136,7 @@ PYTHON_ELSEWHERE = {
     "docs/your_own.md": "tests/test_your_own.py",
     "docs/training_steps.md": "tests/test_your_own.py",
     "docs/lengths.md": "tests/recipes/test_lengths.py",
+    "docs/rates.md": "tests/recipes/test_rates.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/losses.md": "tests/unit/training/losses",
