@@ -1,7 +1,7 @@
 """A detector that is an audio language model: what it would answer to a prompt is the score.
 
-Invariant: the logits are the language model's own, of the two answers, at the last token of the
-prompt; what it learns to say, and what it generates, begins at the same token. So one pass gives
+Invariant: the score is the difference of the language model's own logits of two answers, at the
+last token of the prompt; what it learns to say, and what it generates, begins at the same token. So one pass gives
 the score and the loss of a text, and neither depends on the text.
 
 Shapes: B utterances, T samples, S tokens of a recording, K tokens of a text, H numbers of a state,
@@ -33,8 +33,9 @@ TEXT_LOSS = "text_loss"
 class AudioLanguageModel(DetectorNetwork):
     """An audio language model of transformers, asked whether speech is bona fide.
 
-    Its answers to the prompt in `language_model.prompt` are two tokens, whose logits are its
-    logits. The embedding is the state at the last token of the prompt.
+    The answers to the prompt in `language_model.prompt` are two tokens. The logit of bona fide is
+    the difference of theirs, that of spoof 0. The embedding is the state at the last token of the
+    prompt.
 
     Attributes:
         front_end: The model.
@@ -135,8 +136,9 @@ class AudioLanguageModel(DetectorNetwork):
             parts.append(self._embed(text_BK[:, :-1].clamp(min=0)))
         states_BLH = self._read_on(parts, heard_BS)
         state_BH = states_BLH[:, last]
-        answers = list(self.read_answers())
-        logits_B2 = self._logits(state_BH)[:, answers]
+        answers_B2 = self._logits(state_BH)[:, list(self.read_answers())]
+        # Less the logit of the spoof answer: column 1 is the difference, whatever reads the score.
+        logits_B2 = answers_B2 - answers_B2[:, :1]
         embeddings_BH = state_BH
         if self.options.pooling == "audio":
             start = parts[0].shape[1]
