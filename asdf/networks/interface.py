@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree
 
+from asdf.data.batches import LENGTHS, REFERENCES
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.networks.views import NetworkSections
 
-LENGTHS = "lengths"
-REFERENCES = "references"
 COLUMNS = "columns"
 FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
 

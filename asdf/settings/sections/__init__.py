@@ -19,6 +19,7 @@ from asdf.settings.sections.examples import (
     AUGMENTATIONS,
     VOCODERS,
     Augmentation,
+    Lengths,
     RawBoost,
     SpeechActivity,
     Vocoding,
@@ -101,6 +102,7 @@ class Sections(KnownNames):
     language_model: LanguageModel = field(default_factory=LanguageModel)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
+    lengths: Lengths = field(default_factory=Lengths)
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     tracking: Tracking = field(default_factory=Tracking)
