@@ -151,9 +151,6 @@ def score_into_outputs(
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
-    if args.rationale:
-        # Refused of other networks before anything is scored or written.
-        detector.score_many([], rationale=True)
     watermarks = open_search(args.device) if args.watermarks else None
     heading = _heading(args, detector, are_trials, window, command)
     heading = _with_watermarks(heading, watermarks)
@@ -217,6 +214,8 @@ def _heading(
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
     if args.rationale:
+        # Refused of other networks before anything is scored or written.
+        detector.score_many([], rationale=True)
         heading = replace(heading, rationales=NOTE)
     _show_heading(heading, args.network, detector)
     if not args.json:

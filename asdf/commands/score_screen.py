@@ -56,7 +56,7 @@ class Screen:
             _describe_spoofed(line),
             _describe_source(line),
             describe_watermarks(line.watermarks),
-            _describe_rationale(line),
+            result.rationale.describe() if result.rationale else "",
             result.remark,
         ]
         text = "; ".join(note for note in notes if note)
@@ -122,13 +122,6 @@ def _describe_source(line: Line) -> str:
     if sources is None:
         return ""
     return f"{sources.column} {sources.best} ({sources.probabilities[sources.best]:.2f})"
-
-
-def _describe_rationale(line: Line) -> str:
-    rationale = line.result.rationale
-    if rationale is None:
-        return ""
-    return f'generated text, no evidence: "{printable(rationale.text, one_line=True)}"'
 
 
 def _describe_parts(line: Line) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 import asdf
 from asdf.__main__ import main
 from asdf.networks.language_models.rationale import NOTE
+from tests.conftest import ROOT
 from tests.unit.conftest import write_small_network
 
 CONFIG = """
@@ -124,6 +126,29 @@ def test_a_dry_run_describes_it(recipe, capsys):
     assert outcome.status == 2 and "'{audio}' 0 times" in outcome.output, outcome.output
     refused = recipe.call(capsys, "spoken", "--dry-run", "front_end.layer=1")
     assert refused.status == 2 and "front_end.layer is not of" in refused.output
+
+
+def test_the_config_of_the_page(recipe, capsys):
+    page = (ROOT / "docs" / "language_models.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(spoken < .*?)```", page, re.DOTALL)
+    recipe.add_configs(shown.replace("quickstart", "debug"))
+    tiny = (
+        "front_end.weights=None",
+        "front_end.architecture=tiny",
+        "language_model.text_column=attack",
+    )
+    outcome = recipe.call(capsys, "spoken", *tiny, "--dry-run")
+    assert outcome.status == 0, outcome.output
+
+
+def test_recordings_of_varying_length_are_heard_without_their_padding(recipe, capsys):
+    recipe.add_configs(CONFIG)
+    words = ("lengths.minibatch_s=14", "paths.system_folder=run", "recipe.validation_sets=()")
+    outcome = recipe.call(capsys, "spoken", *words)
+    assert outcome.status == 0, outcome.output
+    for step in steps_of(recipe, "run"):
+        # Of one or two utterances each, at weights that hardly tell them apart.
+        assert 0.4 < step["loss"] - 0.5 * step["terms"]["rationale"] < 1.0
 
 
 @pytest.mark.slow

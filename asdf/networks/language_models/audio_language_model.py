@@ -1,8 +1,8 @@
 """A detector that is an audio language model: what it would answer to a prompt is the score.
 
 Invariant: the score is the difference of the language model's own logits of two answers, at the
-last token of the prompt; what it learns to say, and what it generates, begins at the same token. So one pass gives
-the score and the loss of a text, and neither depends on the text.
+last token of the prompt; what it learns to say, and what it generates, begins at the same token.
+So one pass gives the score and the loss of a text, and neither depends on the text.
 
 Shapes: B utterances, T samples, S tokens of a recording, K tokens of a text, H numbers of a state,
 V tokens of the vocabulary, R tokens that are generated.
@@ -17,9 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.data.batches import LENGTHS
 from asdf.errors import UsageError
 from asdf.networks.heads import attach_head, module_name
-from asdf.networks.interface import COLUMNS, LENGTHS, DetectorNetwork, Outputs
+from asdf.networks.interface import COLUMNS, DetectorNetwork, Outputs
 from asdf.networks.language_models.pretrained_language_model import PretrainedLanguageModel
 from asdf.networks.language_models.rationale import KEY, NO_TOKEN
 from asdf.networks.language_models.words import Words
@@ -146,8 +147,8 @@ class AudioLanguageModel(DetectorNetwork):
             embeddings_BH = _mean(heard_BLH, heard_BS)
         outputs = Outputs(embeddings_BH, logits_B2)
         if text_BK is not None:
-            said_BKH = states_BLH[:, last:]
-            return outputs.with_extra(TEXT_LOSS, self._text_losses(said_BKH, text_BK))
+            said_BVK = self._logits(states_BLH[:, last:]).float().transpose(1, 2)
+            return outputs.with_extra(TEXT_LOSS, text_losses(said_BVK, text_BK))
         if self.generates and not self.training:
             return outputs.with_extra(KEY, self._generate(torch.cat(parts, dim=1)))
         return outputs
@@ -197,14 +198,6 @@ class AudioLanguageModel(DetectorNetwork):
         padded = [row + [NO_TOKEN] * (longest - len(row)) for row in rows]
         return torch.tensor(padded, dtype=torch.long, device=device)
 
-    def _text_losses(self, states_BKH: Tensor, text_BK: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the tokens of each text, (B,) float32."""
-        logits_BVK = self._logits(states_BKH).float().transpose(1, 2)
-        losses_BK = F.cross_entropy(logits_BVK, text_BK, ignore_index=NO_TOKEN, reduction="none")
-        counts_B = (text_BK != NO_TOKEN).sum(dim=1)
-        losses_B: Tensor = losses_BK.sum(dim=1) / counts_B.clamp(min=1)
-        return losses_B
-
     def _generate(self, embedded_BLH: Tensor) -> Tensor:
         """Return the likeliest token after each token, (B, R), and whether the end is cut off."""
         from transformers import GenerationConfig
@@ -224,6 +217,14 @@ class AudioLanguageModel(DetectorNetwork):
         has_ended_BR = is_end_BR.cumsum(dim=1) > 0
         cut_B1 = ~has_ended_BR[:, -1:]
         return torch.cat([tokens_BR.masked_fill(has_ended_BR, NO_TOKEN), cut_B1.long()], dim=1)
+
+
+def text_losses(logits_BVK: Tensor, text_BK: Tensor) -> Tensor:
+    """Return the mean cross-entropy of the tokens of each text, (B,); 0 of an empty one."""
+    losses_BK = F.cross_entropy(logits_BVK, text_BK, ignore_index=NO_TOKEN, reduction="none")
+    counts_B = (text_BK != NO_TOKEN).sum(dim=1)
+    losses_B: Tensor = losses_BK.sum(dim=1) / counts_B.clamp(min=1)
+    return losses_B
 
 
 def _mean(states_BSH: Tensor, heard_BS: Tensor | None) -> Tensor:

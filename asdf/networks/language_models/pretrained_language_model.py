@@ -113,28 +113,23 @@ class PretrainedLanguageModel(FrontEnd):
         with without_autocast(whole_BT):
             # Silence fills a part up, as in transformers.
             bands = self.inputs(whole_BT.float().reshape(utterances * parts, -1))
-        frames_BP = self._count_frames(lengths_B, utterances, samples, parts, bands.device)
+        ends_B = waveforms_BT.new_full((utterances,), samples, dtype=torch.long)
+        if lengths_B is not None:
+            ends_B = lengths_B
+        starts_P = torch.arange(parts, device=bands.device) * self.part_samples
+        left_BP = (ends_B[:, None] - starts_P).clamp(0, self.part_samples)
+        frames_BP = (left_BP + HOP - 1) // HOP
         # A part that is silence alone has no tokens: it is computed as one of a frame.
         states = self.family.hear(self.model, bands, frames_BP.flatten().clamp(min=1))
         states_BPSH = states.unflatten(0, (utterances, parts))
         if lengths_B is None:
             return self._without_silence(states_BPSH, samples), None
-        return states_BPSH.flatten(1, 2), self._find_heard(frames_BP, states_BPSH.shape[2])
-
-    def _count_frames(
-        self,
-        lengths_B: Tensor | None,
-        utterances: int,
-        samples: int,
-        parts: int,
-        device: torch.device,
-    ) -> Tensor:
-        """Return the frames of 10 ms that each part has of its recording, (B, P)."""
-        if lengths_B is None:
-            lengths_B = torch.full((utterances,), samples, device=device)
-        starts_P = torch.arange(parts, device=device) * self.part_samples
-        left_BP = (lengths_B[:, None] - starts_P).clamp(0, self.part_samples)
-        return (left_BP + HOP - 1) // HOP
+        counts = [0]
+        for frames in range(1, self.part_samples // HOP + 1):
+            counts.append(self.family.count(self.model, frames))
+        counts_BP = torch.tensor(counts, device=bands.device)[frames_BP]
+        heard_BPS = torch.arange(states_BPSH.shape[2], device=bands.device) < counts_BP[..., None]
+        return states_BPSH.flatten(1, 2), heard_BPS.flatten(1)
 
     def _without_silence(self, states_BPSH: Tensor, samples: int) -> Tensor:
         """Return the tokens of recordings of `samples` samples, one part after the other."""
@@ -144,13 +139,6 @@ class PretrainedLanguageModel(FrontEnd):
             count = self.family.count(self.model, (left + HOP - 1) // HOP)
             heard.append(states_BPSH[:, number, :count])
         return torch.cat(heard, dim=1)
-
-    def _find_heard(self, frames_BP: Tensor, tokens: int) -> Tensor:
-        whole = self.part_samples // HOP
-        table = [0] + [self.family.count(self.model, frames) for frames in range(1, whole + 1)]
-        counts_BP = torch.tensor(table, device=frames_BP.device)[frames_BP]
-        heard_BPS = torch.arange(tokens, device=frames_BP.device) < counts_BP[..., None]
-        return heard_BPS.flatten(1)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Refuse: a language model reads a prompt, which only its network has.

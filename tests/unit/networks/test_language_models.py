@@ -322,7 +322,7 @@ def test_weights_and_words_are_those_of_a_folder(kind, tmp_path):
         torch.testing.assert_close(built(waveforms)[1], network(waveforms)[1], rtol=0, atol=0)
     # A network file has all of it, also where the folder is gone.
     write_network_file(tmp_path / "network.pt", NetworkFile.from_network(built, settings))
-    read, file = read_network(tmp_path / "network.pt", base=str(folder))
+    read, _ = read_network(tmp_path / "network.pt", base=str(folder))
     with torch.no_grad():
         torch.testing.assert_close(read(waveforms)[1], built(waveforms)[1], rtol=1e-5, atol=1e-5)
     assert read.words.text == network.words.text
@@ -387,7 +387,7 @@ def test_the_task_of_texts_refuses_what_it_cannot_learn():
     term = Rationales(settings).build_term(network, listed, None)
     targets = term.targets_of([(1, 2), (1, 1)])
     assert term.counts(targets).tolist() == [1, 0] and term.weight == 1
-    with pytest.raises(UsageError, match="no such column. It has: attack"):
+    with pytest.raises(UsageError, match=r"no such column\. It has: attack"):
         other = TrialList(ids, labels, columns={"attack": ["", "A1", "A2"]}, name="train")
         Rationales(settings).build_term(network, other, None)
     with pytest.raises(UsageError, match="no utterance of the training list has a text"):
