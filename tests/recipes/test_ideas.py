@@ -1,4 +1,4 @@
-"""Ideas of recent papers, each as files of a user's own, train ten steps from an empty folder.
+"""Ideas of recent papers train ten steps from an empty folder: files of a user's own, or lines.
 
 The files are those of docs and of tests/ideas; nothing in the package is changed for them.
 """
@@ -51,6 +51,8 @@ CONFIGS = {
     "back_end.back_end_class = None\nnetwork.training_step = 'idea_noisy.FillIn'",
     "fine-tuning": "front_end.front_end_class = 'idea_noisy.Pretrained'\n"
     "front_end.weights = 'output/pretraining/networks/epoch.2.step.10.pt'",
+    "language model": "network.network_class = 'asdf.networks.AudioLanguageModel'\n"
+    "front_end.front_end_class = None\nback_end.back_end_class = None\nlora.rank = 2",
     "lengths": "network.network_class = 'my_varying.Varying'\nfront_end.front_end_class = None\n"
     "back_end.back_end_class = None\nlengths.minibatch_s = 4\nlengths.min_crop_s = 0.6\n"
     "lengths.max_crop_s = 1",
@@ -81,6 +83,8 @@ def mine(recipe, corpus):
 @pytest.mark.slow
 @pytest.mark.parametrize("idea", CONFIGS)
 def test_an_idea_is_a_file_and_a_few_lines(mine, capsys, idea):
+    if idea == "language model":
+        pytest.importorskip("transformers", reason="needs pip install transformers")
     first = FIRST.get(idea)
     if first:
         words = ("paths.system_folder=teacher",) if idea == "taught" else ()
