@@ -158,6 +158,25 @@ def check_channel(name: object, count: int, channels: int | str) -> None:
         )
 
 
+def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
+    """Refuse a recording (T, channels) of another number of channels than the network takes.
+
+    Raises:
+        AsdfError: it has another one.
+    """
+    if channels is not None and waveform.shape[1:] != (channels,):
+        count = waveform.shape[1] if waveform.ndim == 2 else 1
+        raise AsdfError(
+            f"{name} has {count} channel{'s' * (count > 1)}, and the network takes {channels} "
+            "(audio.channels = 'all'). Take it off the list, or add channels to it."
+        )
+
+
+def channels_first(waveform: np.ndarray) -> np.ndarray:
+    """Return (T, channels) as (channels, T), as networks take it, and (T,) as it is."""
+    return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)
+
+
 def _decode(
     file: soundfile.SoundFile, path: AnySource, first: int, last: int, channels: int | str
 ) -> np.ndarray:

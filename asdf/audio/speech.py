@@ -199,7 +199,9 @@ def identity(sad: SpeechActivity, audio: Audio = USUAL_AUDIO) -> str:
         UsageError: as `speech_mask`, before there is any work.
     """
     # Keys of files that were measured before there was a choice stay what they are.
-    of_audio = "" if audio.is_usual else f", {audio.sample_rate} Hz, channels {audio.channels}"
+    of_audio = (
+        "" if audio == USUAL_AUDIO else f", {audio.sample_rate} Hz, channels {audio.channels}"
+    )
     if sad.mode == "off":
         return f"off{of_audio}"
     if sad.detector == "silero":

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from asdf.audio import repeat_to
 from asdf.audio.augmentation import Chain
 from asdf.audio.rawboost import boost, draw_for_some
+from asdf.audio.reading import channels_first, check_count
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
@@ -135,22 +136,3 @@ class WholeUtterances(Dataset[Clip]):
         except AsdfError as error:
             return Clip(error=error)
         return Clip(channels_first(repeat_to(speech, samples)))
-
-
-def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
-    """Refuse a recording (T, channels) of another number of channels than the network takes.
-
-    Raises:
-        AsdfError: it has another one.
-    """
-    if channels is not None and waveform.shape[1:] != (channels,):
-        count = waveform.shape[1] if waveform.ndim == 2 else 1
-        raise AsdfError(
-            f"{name} has {count} channel{'s' * (count > 1)}, and the network takes {channels} "
-            "(audio.channels = 'all'). Take it off the list, or add channels to it."
-        )
-
-
-def channels_first(waveform: np.ndarray) -> np.ndarray:
-    """Return (T, channels) as (channels, T), as networks take it, and (T,) as it is."""
-    return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torchaudio.models import Wav2Vec2Model
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.heard_audio import audio_of
-from asdf.networks.interface import fixed_samples
+from asdf.networks.interface import audio_of, fixed_samples
 from asdf.networks.tuning.adapters import has_adapters
 from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.files import atomic_write

@@ -15,7 +15,7 @@ from asdf.data.scoring_plan import batch_samples
 from asdf.memory.fake_gpu import fake_gpu
 from asdf.networks import scoring_length
 from asdf.networks.build import build_network
-from asdf.networks.heard_audio import waveform_shape
+from asdf.networks.interface import waveform_shape
 from asdf.scoring.scorer import scored_length_of
 from asdf.settings.sections import Computing, Network, Sections
 from asdf.training.training_precision import choose_precision

@@ -21,8 +21,7 @@ from asdf.memory.case import Case, ScoringMemory
 from asdf.memory.fake_gpu import block_bytes, fake_gpu
 from asdf.networks import fixed_samples, summary
 from asdf.networks.autocast import norms_shortened
-from asdf.networks.heard_audio import waveform_shape
-from asdf.networks.interface import Outputs, as_outputs
+from asdf.networks.interface import Outputs, as_outputs, waveform_shape
 from asdf.networks.split import FromFeatures
 from asdf.networks.trained_loss import loss_of
 from asdf.networks.units import check_divisible, encoder_units

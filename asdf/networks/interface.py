@@ -20,11 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree
 
 from asdf.data.batches import LENGTHS, REFERENCES
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.networks.views import NetworkSections
+from asdf.settings.sections import USUAL_AUDIO, Audio
 
+_NOTED = "_heard_audio"
 COLUMNS = "columns"
 FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
 
@@ -261,6 +263,47 @@ def input_columns(network: nn.Module) -> tuple[str, ...]:
     if COLUMNS not in further_inputs(network):
         return ()
     return tuple(getattr(_unwrap(network), "input_columns", ()))
+
+
+def waveform_channels(network: nn.Module | type[nn.Module]) -> int | None:
+    """Return how many channels a network takes, (batch, channels, samples); None: one, without it.
+
+    Raises:
+        UsageError: its class has another value than such a number.
+    """
+    if isinstance(network, nn.Module):
+        network = _unwrap(network)
+    count: Any = getattr(network, "waveform_channels", None)
+    if count is None:
+        front_end = getattr(network, "front_end_class", None)
+        count = getattr(front_end, "waveform_channels", None)
+    # To Python True is an int.
+    if count is not None and (type(count) is not int or count < 1):
+        name = getattr(network, "__qualname__", type(network).__qualname__)
+        raise UsageError(
+            f"{name}.waveform_channels is {count!r}: it is the number of channels of the "
+            "waveforms (batch, channels, samples) that it takes, or None for (batch, samples)."
+        )
+    return count
+
+
+def waveform_shape(network: nn.Module, utterances: int, samples: int) -> tuple[int, ...]:
+    """Return the shape of waveforms for a network: (batch, samples) or with its channels."""
+    channels = waveform_channels(network)
+    if channels is None:
+        return utterances, samples
+    return utterances, channels, samples
+
+
+def note_audio(network: nn.Module, audio: Audio) -> None:
+    """Note what a network that was built hears, for graphs and programs that are made of it."""
+    vars(network)[_NOTED] = audio
+
+
+def audio_of(network: nn.Module) -> Audio:
+    """Return what a network hears, as `note_audio` noted it."""
+    audio: Audio = vars(network).get(_NOTED, USUAL_AUDIO)
+    return audio
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:

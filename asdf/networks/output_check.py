@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.networks.heard_audio import waveform_shape
-from asdf.networks.interface import Outputs, as_outputs, fixed_samples, frame_hop
+from asdf.networks.interface import Outputs, as_outputs, fixed_samples, frame_hop, waveform_shape
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
 

@@ -15,6 +15,7 @@ from asdf.settings.sections import (
     BackEnd,
     ConstantQ,
     FrontEnd,
+    LanguageModel,
     Localisation,
     Lora,
     Moments,
@@ -52,3 +53,5 @@ class NetworkSections(Protocol):
     def adapter(self) -> Adapter: ...
     @property
     def prompt(self) -> Prompt: ...
+    @property
+    def language_model(self) -> LanguageModel: ...

@@ -449,8 +449,7 @@ class Run:
         from asdf.data.sampler_orders import find_sampler
         from asdf.distributed.sharding import divides
         from asdf.metrics.validation import check_metric
-        from asdf.networks.build import find_network_class
-        from asdf.networks.heard_audio import check_classes as check_audio
+        from asdf.networks.build import check_audio, find_network_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible

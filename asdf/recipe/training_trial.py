@@ -24,8 +24,7 @@ from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
-from asdf.networks.heard_audio import waveform_shape
-from asdf.networks.interface import frame_hop
+from asdf.networks.interface import frame_hop, waveform_shape
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import find_loss_class, list_of_two

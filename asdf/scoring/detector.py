@@ -302,6 +302,7 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
+        rationale: bool = False,
     ) -> Score:
         """Return the trial score of one recording: a number, with what is known of it.
 
@@ -317,6 +318,8 @@ class Detector:
             embedding: the result has the network's embedding too.
             frames: the result has the scores of the frames of all of the recording too
                 (`FrameScores`), of a network with a frame-level head.
+            rationale: the result has a text that the network generates, of an audio language model:
+                what a model says, and not evidence.
 
         Raises:
             UsageError: it is no recording, or the network returns no embeddings or frames.
@@ -324,7 +327,7 @@ class Detector:
                 finite number.
         """
         named = self._take(recording, sample_rate)
-        score = self._hearing_for(embedding, frames).score_trial(named)
+        score = self._hearing_for(embedding, frames, rationale).score_trial(named)
         if score.remark:
             LOG.warning("%s: %s", named.name, score.remark)
         return score
@@ -336,6 +339,7 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
+        rationale: bool = False,
     ) -> Scored:
         """Return the score of all of a recording, however long, with what was heard of it.
 
@@ -356,12 +360,13 @@ class Detector:
             embedding: the result has the mean of the windows' embeddings too.
             frames: as in `score`; they are of windows that overlap, so that none is scored without
                 what surrounds it.
+            rationale: as in `score`; of the window with the lowest score.
 
         Raises:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._hearing_for(embedding, frames).score_whole(named))
+        return as_result(named, self._hearing_for(embedding, frames, rationale).score_whole(named))
 
     def score_many(
         self,
@@ -372,6 +377,7 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
+        rationale: bool = False,
     ) -> Iterator[Scored]:
         """Score recordings, those of equal length together; results come as they are ready.
 
@@ -389,12 +395,13 @@ class Detector:
                 last digits.
             embedding: results have the networks' embeddings too.
             frames: results have the scores of frames too, as in `score`.
+            rationale: results have the text that the network generates, as in `score`.
 
         Raises:
             UsageError: one of them is nothing that can be scored; names its index and type.
         """
         check_process(self._process)
-        hearing = self._hearing_for(embedding, frames)
+        hearing = self._hearing_for(embedding, frames, rationale)
         hearing.check()
         if is_known is None:
             is_known = set[int]().__contains__
@@ -487,8 +494,8 @@ class Detector:
             windows = track_windows(windows, named, count)
         return [self._hearing.summary.describe_window(window) for window in windows]
 
-    def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
-        requested = {EMBEDDING: embedding, "frames": frames}
+    def _hearing_for(self, embedding: bool, frames: bool, rationale: bool) -> Hearing:
+        requested = {EMBEDDING: embedding, "frames": frames, "rationale": rationale}
         wanted = tuple(key for key, is_requested in requested.items() if is_requested)
         summary = self._hearing.summary
         hidden = tuple(key for key in summary.hidden if key not in wanted)

@@ -8,7 +8,7 @@ the same network and settings score alike, and `how_scored` is what was really d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -17,15 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from asdf.audio import repeat_to
-from asdf.data.datasets import channels_first, check_count
+from asdf.audio.reading import channels_first, check_count
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
-from asdf.networks.heard_audio import waveform_channels
-from asdf.networks.interface import as_outputs
+from asdf.networks.interface import as_outputs, waveform_channels
 from asdf.networks.packed import PackedNetwork
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
@@ -105,6 +104,7 @@ class Scorer(WaveformScorer):
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
         "Windows, which are coarser, are scored by any network: `score --window`, "
         "`Detector.score_over_time`.",
+        "rationale": "generates no text: only an asdf.networks.AudioLanguageModel does.",
     }
 
     def __init__(
@@ -222,7 +222,8 @@ class Scorer(WaveformScorer):
         ):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
-            outputs = as_outputs(self._network(waveforms_BT))
+            with self._requested(wanted):
+                outputs = as_outputs(self._network(waveforms_BT))
             logits_B2 = outputs.logits_B2.float()
             scores_B = self._score_of(logits_B2)
             extras = {}
@@ -230,6 +231,14 @@ class Scorer(WaveformScorer):
                 if not extra.on_request or key in wanted:
                     extras[key] = extra.of_outputs(outputs)
             return Computed(outputs.embeddings, logits_B2, scores_B, extras)
+
+    @contextmanager
+    def _requested(self, wanted: Collection[str]) -> Iterator[None]:
+        """Let the network compute what the `wanted` extras are made of in the block."""
+        with ExitStack() as blocks:
+            for key in wanted:
+                blocks.enter_context(self.extras[key].requested(self._network))
+            yield
 
     def _score_of(self, logits_B2: Tensor) -> Tensor:
         if self._settings.score == "bona_fide":

@@ -26,9 +26,11 @@ PAGES = [
 # Their commands train or start processes; the others' take seconds together.
 PAGES_OF_MINUTES = (
     "README.md",
+    "CONTRIBUTING.md",
     *(
         f"docs/{name}.md"
         for name in (
+            *("audit", "augmentation", "newsroom", "training"),
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
             *(
                 "judging",
@@ -129,6 +131,10 @@ ELSEWHERE = {
     "tests/unit/scoring/test_speakers.py",
     "python -m asdf score network.pt call.mp3 --watermarks": "packages that need not be here; "
     "tests/unit/watermarks",
+    "python -m asdf score alm.pt call.mp3 --rationale": "an audio language model; "
+    "tests/recipes/test_language_model.py",
+    "python -m asdf score network.pt call.mp3 --rationale": "the same",
+    "python -m asdf score network.pt dev_list.txt --rationale": "the same",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.

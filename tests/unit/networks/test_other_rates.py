@@ -11,8 +11,9 @@ from torch import nn
 
 from asdf.errors import UsageError
 from asdf.networks import DetectorNetwork, build_network
+from asdf.networks.build import check_audio
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
-from asdf.networks.heard_audio import check_classes, waveform_shape
+from asdf.networks.interface import waveform_shape
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.settings import Sections
 from asdf.settings.sections import Audio
@@ -126,18 +127,18 @@ class AnyRate(nn.Module):
 
 
 def test_a_class_without_attributes_takes_any_rate_and_one_channel() -> None:
-    check_classes(Audio(44_100), AnyRate, None)
+    check_audio(Audio(44_100), AnyRate, None)
     with pytest.raises(UsageError, match="AnyRate takes one channel"):
-        check_classes(Audio(channels="all"), AnyRate, None)
+        check_audio(Audio(channels="all"), AnyRate, None)
 
 
 def test_a_class_that_takes_channels_needs_all() -> None:
-    check_classes(Audio(48_000, "all"), Stereo, None)
+    check_audio(Audio(48_000, "all"), Stereo, None)
     network = Stereo(Sections())
     assert waveform_shape(network, 3, 800) == (3, 2, 800)
     assert waveform_shape(AnyRate(None), 3, 800) == (3, 800)
     with pytest.raises(UsageError, match=r"takes 2 channels. Set audio.channels = 'all'"):
-        check_classes(Audio(channels=0), Stereo, None)
+        check_audio(Audio(channels=0), Stereo, None)
 
 
 def test_an_encoder_of_24_khz_is_built_at_24_khz_alone() -> None:
