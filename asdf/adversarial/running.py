@@ -36,7 +36,6 @@ from asdf.robustness import (
 )
 from asdf.runs.seeds import generator
 from asdf.scoring.detector import Detector
-from asdf.scoring.usual_audio import check_usual
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.trial_list import TrialList
@@ -108,8 +107,6 @@ def run_attacks(plan: Plan, victim: Rival, surrogate: Rival | None = None) -> St
         UsageError: the scores are fused by ranks, or numbers of the search cannot be meant.
     """
     check_search(plan.search)
-    for rival in filter(None, (victim, surrogate)):
-        check_usual(rival.detector.hearing.audio, "A measurement of attacks")
     copy = attackable(victim.detector)
     other = None if surrogate is None else attackable(surrogate.detector)
     attacker = Attacker(copy, other, plan.search, plan.seed, plan.is_whole)

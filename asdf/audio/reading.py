@@ -168,7 +168,7 @@ def check_count(waveform: np.ndarray, channels: int | None, name: object) -> Non
         count = waveform.shape[1] if waveform.ndim == 2 else 1
         raise AsdfError(
             f"{name} has {count} channel{'s' * (count > 1)}, and the network takes {channels} "
-            "(audio.channels = 'all'). Take it off the list, or add channels to it."
+            "(audio.channels = 'all'). Add channels to it, or take it off the list."
         )
 
 

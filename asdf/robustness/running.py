@@ -108,10 +108,6 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
     Raises:
         AsdfError: an output cannot be written, or too few trials of a class are left.
     """
-    from asdf.scoring.usual_audio import check_usual
-
-    for rival in rivals:
-        check_usual(rival.detector.hearing.audio, "A measurement of robustness")
     maker = Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
     problems: dict[str, str] = {}
     sources = []
