@@ -48,6 +48,7 @@ from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.window_threshold import read_window_threshold
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
+from asdf.settings.sections import Audio
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
@@ -273,8 +274,8 @@ class Detector:
             raise UsageError(f"warm_up: {seconds} s: give a positive number.")
         rng = generator(0, "warm up")
         noise = rng.normal(0, 0.1, round(seconds * _WARMING_RATE) or 1)
-        audio = self._scorer.audio
-        waveform = as_waveform(noise, _WARMING_RATE, None, audio)
+        audio = Audio(self.sample_rate)
+        waveform = self._scorer.as_heard(as_waveform(noise, _WARMING_RATE, None, audio))
         for _ in range(_WARMING_PASSES):
             heard = cut_to_speech(waveform, self.settings.sad, audio.sample_rate)
             self._scorer.score_waveforms([heard])

@@ -57,6 +57,7 @@ class FusedScorer(WaveformScorer):
         shortest = min(scorer.length.min_samples for scorer in scorers)
         self._longest = max(scorer.window_samples for scorer in scorers)
         self.audio = first.audio
+        self.channels = first.channels
         self.length = ScoredLength(shortest, self._longest, first.audio.sample_rate)
         given_by: dict[str, list[int]] = {}
         for index, scorer in enumerate(scorers):

@@ -95,7 +95,6 @@ class Scorer(WaveformScorer):
     """A network that scores waveforms at its rate, in batches of equal lengths.
 
     Attributes:
-        channels: Number of channels that the network takes; None: it takes (batch, samples).
         trial_loss: Loss of the trials of lists, next to their scores; None: no loss is computed.
     """
 

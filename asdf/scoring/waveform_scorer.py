@@ -61,6 +61,7 @@ class WaveformScorer(ABC):
         engine: Way in which networks are computed: 'packed' or 'plain'.
         length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
         audio: Rate and channels that its networks hear; lengths count at this rate.
+        channels: Number of channels that its networks take; None: they take (batch, samples).
         parameters: Number of parameters of all networks.
         extras: What is given besides scores, by key.
         name: Name of what scores, in messages.
@@ -72,6 +73,7 @@ class WaveformScorer(ABC):
     engine: str
     length: ScoredLength
     audio: Audio = USUAL_AUDIO
+    channels: int | None = None
     parameters: int
     extras: Mapping[str, Extra]
     name: str
@@ -82,6 +84,10 @@ class WaveformScorer(ABC):
         """The longest window that is heard whole."""
         assert self.length.max_samples is not None  # settings always have a limit
         return self.length.max_samples
+
+    def as_heard(self, mono: np.ndarray) -> np.ndarray:
+        """Return (T,) at the networks' rate as they hear it: of several channels each is it."""
+        return mono if self.channels is None else np.stack([mono] * self.channels, axis=1)
 
     @property
     @abstractmethod

@@ -48,8 +48,8 @@ from asdf.trials.text_lines import lines_of
 from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 Value = TypeVar("Value")
-# A second of noise: enough for any network, and for kernels to be chosen.
-_WARM_UP = 16_000
+# Noise: enough for any network, and for kernels to be chosen.
+_WARM_UP_S = 1
 # Name of the turns of speakers in messages.
 _RTTM = "rttm"
 # What packages print is caught per process, so that two searches would mix.
@@ -127,8 +127,9 @@ class Service:
         self._searchers = Threads(_SEARCHERS)
         self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
         self._watch()
-        noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP).astype(np.float32)
-        self._passes.submit(self._hearing.cut(noise))
+        samples = _WARM_UP_S * self._hearing.audio.sample_rate
+        noise = np.random.default_rng(0).uniform(-0.1, 0.1, samples).astype(np.float32)
+        self._passes.submit(self._hearing.cut(self._hearing.scorer.as_heard(noise)))
 
     @property
     def in_memory(self) -> int:

@@ -15,6 +15,8 @@ import torch
 import asdf
 from asdf.audio import read_audio
 from asdf.evaluation import read_scores
+from asdf.networks import build_network
+from asdf.settings import Settings
 from asdf.settings.sections import Audio
 from tests.distributed.test_exactness import assert_equal_runs
 
@@ -159,3 +161,17 @@ def test_lengths_of_one_rate_are_not_taken_for_another_s(shown, capsys):
     assert other.status == 0 and "measured demo-train" in other.output
     again = shown.call(capsys, "shown", "recipe.end_stage=0")
     assert again.status == 0 and "measured demo-train" not in again.output
+
+
+@pytest.mark.parametrize(
+    ("config", "rate", "bands"), [("all-types", 48_000, 24_000), ("telephone", 8000, 4000)]
+)
+def test_the_configs_of_other_rates_build_networks_of_their_band(config, rate, bands):
+    folder = ROOT / "recipes" / "wav2vec_aasist" / "configs"
+    configs = Settings(folder / "init_config.py").read_configs(folder / "run_configs.py", [config])
+    (settings,) = (each.sections() for each in configs)
+    sizes = build_network(settings).front_end.sizes
+    assert (settings.audio.sample_rate, sizes.rate, sizes.high_hz) == (rate, rate, bands)
+    assert sizes.hop == rate // 100
+    # A clip is 4 s.
+    assert settings.network.train_clip_size == 4 * rate

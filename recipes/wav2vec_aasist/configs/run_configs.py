@@ -274,7 +274,7 @@ network.early_stop_evaluations = 50
 
 
 # Speech, singing, music and sound, bona fide and fake in one list (AT-ADD 2026, track 2), with all
-# bands up to 24 kHz. Of "--by type" evaluate shows each by itself.
+# bands up to 24 kHz.
 #     python run.py all-types
 all-types < fbank-resnet18
 paths.system_folder = 'all-types'

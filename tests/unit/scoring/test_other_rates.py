@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,10 @@ def test_a_chosen_channel_is_heard_alone(tmp_path: Path) -> None:
             detector.score(mono, 16_000)
 
 
-def test_all_channels_reach_a_network_that_takes_them(tmp_path: Path) -> None:
+def test_all_channels_reach_a_network_that_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "my_sides", raising=False)
     (tmp_path / "my_sides.py").write_text(STEREO)
     settings = sections(24_000, "all")
     settings.network.network_class = "my_sides.Sides"
@@ -168,6 +172,7 @@ def test_all_channels_reach_a_network_that_takes_them(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "x.wav", both, 24_000, subtype="FLOAT")
     assert detector.score(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-6)
     assert detector.score(both.T, 24_000) == pytest.approx(expected, abs=1e-6)
+    assert detector.warm_up(0.5) is detector
     assert detector.score_whole(np.tile(both, (2, 1)), 24_000).windows == 2
     stream = detector.stream(24_000, 1.0, 1.0)
     for start in range(0, len(both), 999):
