@@ -33,6 +33,7 @@ class Clip:
         error: Error where the clip cannot be read.
         partner: the clip that this one is mixed with, where that happens with its batch.
         weight: Weight of this clip in the sum of the two.
+        references: (R, T) float32, waveforms of the trial's references; None: it has none.
     """
 
     samples: np.ndarray | None = None
@@ -41,6 +42,7 @@ class Clip:
     error: AsdfError | None = None
     partner: Clip | None = None
     weight: float = 1.0
+    references: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,19 @@ def collate(clips: Sequence[Clip]) -> Batch:
     # A worker makes the tensor in shared memory, so that it need not be copied there.
     samples: Tensor = default_collate(arrays)
     rawboost = clips[0].rawboost
+    further = _further_of(clips)
     if rawboost is None:
-        return Batch(samples)
-    return Batch(unboosted=prepare(samples, draws, rawboost), mixing=_mixing_of(clips))
+        return Batch(samples, further=further)
+    unboosted = prepare(samples, draws, rawboost)
+    return Batch(unboosted=unboosted, mixing=_mixing_of(clips), further=further)
+
+
+def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
+    """Return the further inputs of a batch of `clips`, by name."""
+    references = [clip.references for clip in clips if clip.references is not None]
+    if not references:
+        return {}
+    return {"references": default_collate([torch.from_numpy(each) for each in references])}
 
 
 def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:

@@ -20,6 +20,7 @@ from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
 from asdf.data.clip_frames import CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
+from asdf.data.references import ReferenceClips
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -37,6 +38,7 @@ class TrainingClips(Dataset[Clip]):
         position: Position at which an utterance is cut: 'random', or always its 'start'.
         augmentation: Changes that are made to a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
+        references: Clips of the references of the utterances; None: they have none.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
     """
 
@@ -50,6 +52,7 @@ class TrainingClips(Dataset[Clip]):
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
+    references: ReferenceClips | None = None
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -59,7 +62,7 @@ class TrainingClips(Dataset[Clip]):
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, int]) -> Clip:
-        clip = self._read(key)
+        clip = self._with_references(self._read(key), key)
         mixture = self.mixup.draw(key) if self.mixup else None
         if mixture is None or clip.samples is None:
             return clip
@@ -70,6 +73,14 @@ class TrainingClips(Dataset[Clip]):
         if self.rawboost.on_device:
             return replace(clip, partner=partner, weight=mixture.weight)
         return Clip(mix(clip.samples, partner.samples, mixture.weight))
+
+    def _with_references(self, clip: Clip, key: tuple[int, int]) -> Clip:
+        if self.references is None or clip.samples is None:
+            return clip
+        try:
+            return replace(clip, references=self.references.read(key))
+        except AsdfError as error:
+            return Clip(error=error)
 
     def _read(self, key: tuple[int, int]) -> Clip:
         """Return the clip of a key before it is mixed."""

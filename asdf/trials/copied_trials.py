@@ -14,6 +14,7 @@ import numpy as np
 
 from asdf.arrays import Integers
 from asdf.trials.packed_names import Names
+from asdf.trials.references import References, join_references
 from asdf.trials.trial_list import Origin, TrialList, values_at
 
 ATTACK = "attack"
@@ -74,7 +75,15 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         folder=trials.folder,
         origins=tuple(all_origins),
         origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
+        references=_references_with_copies(trials, copies),
     )
+
+
+def _references_with_copies(trials: TrialList, copies: Copies) -> References | None:
+    if trials.references is None:
+        return None
+    parts = [trials.references, trials.references.select(copies.sources)]
+    return join_references(parts, [len(trials), len(copies.sources)])
 
 
 def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[str]]:
