@@ -7,6 +7,7 @@ a resumed run reads the same references, in whichever process.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,13 @@ class MeasuredReferences:
 
     distinct: DistinctReferences
     lengths: np.ndarray
+
+    def digest(self) -> str:
+        """Return a name for the recordings, their lengths, and which trial has which."""
+        digest = hashlib.sha256(self.distinct.recordings.digest().encode())
+        for numbers in (self.lengths, self.distinct.starts, self.distinct.indices):
+            digest.update(np.ascontiguousarray(numbers, np.int64).tobytes())
+        return digest.hexdigest()[:16]
 
 
 @dataclass(eq=False)

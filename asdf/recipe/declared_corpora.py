@@ -40,6 +40,7 @@ from asdf.trials.lists import (
     read_asvspoof2019_protocol,
     read_list,
 )
+from asdf.trials.making_pairs import make_pairs
 from asdf.trials.references import REFERENCE, read_models
 from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import (
@@ -92,6 +93,9 @@ class Corpus:
             that take such recordings learn from them (docs/training_steps.md); nothing else does.
         references: List of enrolled models, relative to `folder`, whose names the column
             `reference` may have: 'MODEL RECORDING,RECORDING' per line (docs/pairs.md).
+        pairs: Way in which trials of two recordings are made of it: 'genuine:speaker' pairs each
+            recording with a genuine one of its speaker, 'same:attack' with one of the same attack
+            (label 1) and with one of another (label 0); '': trials are as the list has them.
         part: Part of it that is read; None: all of it. A name such as 'mine~0.1' states it.
 
     Examples:
@@ -117,6 +121,7 @@ class Corpus:
     part: StatedPart | None = None
     unlabelled: bool = False
     references: str = ""
+    pairs: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
@@ -158,6 +163,15 @@ class Corpus:
             whole = reading.utterances
             labels = np.full(len(whole), UNLABELLED, np.int8)
             reading = CorpusReading(replace(whole, labels=labels), reading.notes)
+        if self.pairs:
+            made = make_pairs(replace(reading.utterances, name=name), self.pairs)
+            notes = list(reading.notes)
+            if made.left_out:
+                notes.append(
+                    f"{name}: {made.left_out:,} of {len(reading.utterances):,} recordings have no "
+                    f"other to be paired with ({self.pairs})"
+                )
+            reading = CorpusReading(made.trials, notes)
         if self.part is None:
             return reading
         part = self.part.of(reading.utterances)

@@ -97,7 +97,15 @@ def score_lists(
         path = run.folders.scores(name, corpus)
         run.scored.append(path)
         scores = score_with_extras(
-            scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
+            scorer,
+            utterances,
+            lengths,
+            run.settings,
+            run.world,
+            run.stop,
+            wanted,
+            path,
+            run.references(utterances),
         )
         result = run.world.run_on_main(
             partial(

@@ -23,7 +23,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
-from asdf.networks.interface import frame_hop
+from asdf.networks.interface import frame_hop, inputs_on_noise
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import find_loss_class, list_of_two
@@ -108,7 +108,7 @@ def _train(
         batches = []
         for share in window.shares:
             clips = _LEVEL * torch.randn(len(share.utterances), samples, generator=noise)
-            batches.append(Batch(clips))
+            batches.append(Batch(clips, further=inputs_on_noise(network, clips)))
         if number >= progress.step:
             step.take(window, iter(batches), progress, [])
     return NetworkFile(

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from asdf.audio.speech import identity
 from asdf.data.lengths import sampled_sizes
+from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.transfer import fetch_later
 from asdf.runs.parts import Columns, Parts, join_columns
@@ -38,6 +39,7 @@ def work_of(
     batches: list[ScoringBatch],
     settings: ScoringSettings,
     wanted: Collection[str],
+    references: MeasuredReferences | None = None,
 ) -> Work:
     """Return a function that describes all that scores depend on; it computes that once."""
 
@@ -46,7 +48,11 @@ def work_of(
         division = hashlib.sha256()
         for batch in batches:
             division.update(batch.trials.tobytes() + b"%d " % batch.samples)
+        described: dict[str, Any] = {}
+        if references is not None:
+            described["references"] = references.digest()
         return {
+            **described,
             "version": f"{VERSION}, torch {torch.__version__}",
             "network": scorer.network_state(),
             "list": [utterances.name, utterances.digest()],

@@ -17,17 +17,20 @@ from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.networks.pair_network import no_reference
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
 from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
+from asdf.scoring.reference_embeddings import embed_references
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
 from asdf.settings.sections import Network
@@ -92,7 +95,7 @@ def score_list(
     return None if scored is None else scored.scores
 
 
-def score_with_extras(
+def score_with_extras(  # noqa: PLR0913
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
@@ -101,6 +104,7 @@ def score_with_extras(
     stop: StopRequest,
     wanted: Collection[str] = (),
     output: Path | None = None,
+    references: MeasuredReferences | None = None,
 ) -> ScoredList | None:
     """Score all trials, with what else the network gives, on the main rank; None on the others.
 
@@ -111,6 +115,7 @@ def score_with_extras(
         output: the file that the scores are for: what has been scored is saved next to it from time
             to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
+        references: References of the trials, for a network that takes them; each is embedded once.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
@@ -120,9 +125,11 @@ def score_with_extras(
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
     scorer.require(wanted)
+    if scorer.takes_references and references is None:
+        raise no_reference(scorer.name)
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
-    work = work_of(scorer, utterances, batches, settings, wanted)
+    work = work_of(scorer, utterances, batches, settings, wanted, references)
     rows = ListRows(open_parts(output, "rows", work))
     over_time = {}
     for key in wanted:
@@ -130,13 +137,18 @@ def score_with_extras(
             parts = open_parts(output, key, work)
             over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
     progress = _Progress(rows, over_time)
-    local = progress.take_up(batches, world, what)[world.rank :: world.size]
+    remaining = progress.take_up(batches, world, what)
+    local = remaining[world.rank :: world.size]
+    embedded = None
+    if references is not None and remaining:
+        embedded = embed_references(scorer, references, settings, world, stop)
     workers = settings.computing.network_dataloader_workers
     loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
-            computed = scorer.compute(waveforms, wanted)
+            compared = None if embedded is None else embedded.of(batch.trials)
+            computed = scorer.compute(waveforms, wanted, compared)
             losses = {}
             if scorer.trial_loss is not None:
                 losses[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)

@@ -48,7 +48,7 @@ def distinct_references(utterances: TrialList) -> DistinctReferences:
     """Return the references of a list, which has some."""
     assert utterances.references is not None
     known: dict[tuple[int, str], int] = {}
-    ids = []
+    ids: list[str] = []
     origin = []
     starts = [0]
     indices = []
@@ -73,9 +73,7 @@ def distinct_references(utterances: TrialList) -> DistinctReferences:
         origins=origins,
         origin=None if utterances.origin is None else np.array(origin, np.int16),
     )
-    return DistinctReferences(
-        recordings, np.array(starts, np.int64), np.array(indices, np.int64)
-    )
+    return DistinctReferences(recordings, np.array(starts, np.int64), np.array(indices, np.int64))
 
 
 def check_references(lists: Iterable[TrialList]) -> None:

@@ -1,4 +1,4 @@
-"""References of trials: genuine or enrolled recordings that each trial's recording is compared with.
+"""References of trials: recordings that the recording of each trial is compared with.
 
 Invariant: the column `reference` of a list names one recording of each trial, or several with
 semicolons between them; what it names is resolved once, to paths relative to the folder of the
