@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import default_collate
 
 from asdf.audio.rawboost import Draws
@@ -20,6 +21,10 @@ from asdf.audio.rawboost_batch import Unboosted, prepare
 from asdf.data.mixup import Mixing
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost
+
+# Names of what is read besides the clips.
+LENGTHS = "lengths"
+REFERENCES = "references"
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Clip:
         error: Error where the clip cannot be read.
         partner: the clip that this one is mixed with, where that happens with its batch.
         weight: Weight of this clip in the sum of the two.
+        varies: Whether clips of a batch may have other lengths: they are padded to the longest.
         references: (R, T) float32, waveforms of the trial's references; None: it has none.
     """
 
@@ -42,15 +48,17 @@ class Clip:
     error: AsdfError | None = None
     partner: Clip | None = None
     weight: float = 1.0
+    varies: bool = False
     references: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Clips of equal shape, on one device. A DataLoader pins it as it pins tensors.
+    """Clips on one device. A DataLoader pins it as it pins tensors.
 
     Attributes:
-        samples: (batch, ...) float32 waveforms, or features; None in the two cases below.
+        samples: (batch, ...) float32 waveforms, or features; None in the two cases below. Clips of
+            varying length are padded with zeros, and their `lengths` are in `further`.
         unboosted: the waveforms, where RawBoost is still to be computed on the device.
         mixing: Clips to be mixed after that; the partners of clips are further waveforms then.
         error: Error of the first of the clips that cannot be read.
@@ -110,7 +118,7 @@ class Batch:
 
 
 def collate(clips: Sequence[Clip]) -> Batch:
-    """Make a batch of clips of equal shape, or of the first error among them."""
+    """Make a batch of clips, or of the first error among them."""
     partners = [clip.partner for clip in clips if clip.partner is not None]
     arrays = []
     draws = []
@@ -120,6 +128,10 @@ def collate(clips: Sequence[Clip]) -> Batch:
         assert clip.samples is not None
         arrays.append(torch.from_numpy(clip.samples))
         draws.append(clip.draws)
+    if clips[0].varies:
+        lengths = torch.tensor([len(array) for array in arrays])
+        further = {LENGTHS: lengths, **_further_of(clips)}
+        return Batch(pad_sequence(arrays, batch_first=True), further=further)
     # A worker makes the tensor in shared memory, so that it need not be copied there.
     samples: Tensor = default_collate(arrays)
     rawboost = clips[0].rawboost
@@ -135,7 +147,7 @@ def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
     references = [clip.references for clip in clips if clip.references is not None]
     if not references:
         return {}
-    return {"references": default_collate([torch.from_numpy(each) for each in references])}
+    return {REFERENCES: default_collate([torch.from_numpy(each) for each in references])}
 
 
 def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:

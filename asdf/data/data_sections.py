@@ -10,6 +10,7 @@ from typing import Protocol
 from asdf.settings.sections import (
     Augmentation,
     Declared,
+    Lengths,
     Network,
     Recipe,
     SpeechActivity,
@@ -26,6 +27,8 @@ class DataSections(Protocol):
     def recipe(self) -> Recipe: ...
     @property
     def sad(self) -> SpeechActivity: ...
+    @property
+    def lengths(self) -> Lengths: ...
     @property
     def vocoding(self) -> Vocoding: ...
     @property

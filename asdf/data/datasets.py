@@ -31,6 +31,8 @@ from asdf.trials.trial_list import TrialList
 class TrainingClips(Dataset[Clip]):
     """Crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance).
 
+    Where clips vary in length the key has the samples as well: (epoch, utterance, samples).
+
     Attributes:
         lengths: Lengths of the utterances, in samples, after speech activity detection.
         rawboost: Settings of RawBoost. With `on_device` a clip comes without its noises, and with
@@ -61,9 +63,14 @@ class TrainingClips(Dataset[Clip]):
     def __len__(self) -> int:
         return len(self.utterances)
 
-    def __getitem__(self, key: tuple[int, int]) -> Clip:
-        clip = self._with_references(self._read(key), key)
-        mixture = self.mixup.draw(key) if self.mixup else None
+    def __getitem__(self, key: tuple[int, ...]) -> Clip:
+        clip = self._read(key)
+        if self.references is not None and clip.samples is not None:
+            try:
+                clip = replace(clip, references=self.references.read((key[0], key[1])))
+            except AsdfError as error:
+                return Clip(error=error)
+        mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
         if mixture is None or clip.samples is None:
             return clip
         # As it is at its own turn in this epoch.
@@ -74,21 +81,14 @@ class TrainingClips(Dataset[Clip]):
             return replace(clip, partner=partner, weight=mixture.weight)
         return Clip(mix(clip.samples, partner.samples, mixture.weight))
 
-    def _with_references(self, clip: Clip, key: tuple[int, int]) -> Clip:
-        if self.references is None or clip.samples is None:
-            return clip
-        try:
-            return replace(clip, references=self.references.read(key))
-        except AsdfError as error:
-            return Clip(error=error)
-
-    def _read(self, key: tuple[int, int]) -> Clip:
+    def _read(self, key: tuple[int, ...]) -> Clip:
         """Return the clip of a key before it is mixed."""
-        epoch, index = key
+        epoch, index, *samples = key
+        clip_size = samples[0] if samples else self.clip_size
         # One generator for all that is random in a clip: what is drawn first is part of the format.
         draws = generator(self.seed, "clip", epoch, index)
         length = int(self.lengths[index])
-        drawn = draw_crop(length, self.clip_size, self.position, self.augmentation, draws)
+        drawn = draw_crop(length, clip_size, self.position, self.augmentation, draws)
         path = self.utterances.path(index)
         try:
             speech = read_speech(path, self.sad, drawn.start, drawn.samples)
@@ -98,7 +98,7 @@ class TrainingClips(Dataset[Clip]):
                 copying = generator(self.seed, "vocoder", epoch, index)
                 speech = self.vocoders.copy(vocoder, speech, copying, path)
             crop = self.augmentation.fill(speech, drawn.samples, draws, path)
-            clip = self.augmentation.apply(crop, drawn.speed, self.clip_size, draws, path)
+            clip = self.augmentation.apply(crop, drawn.speed, clip_size, draws, path)
         except AsdfError as error:
             return Clip(error=error)
         noises = draw_for_some(len(clip), self.rawboost, draws)
@@ -106,7 +106,7 @@ class TrainingClips(Dataset[Clip]):
             return Clip(clip, self.rawboost, noises)
         if noises is not None:
             clip = boost(clip, noises, self.rawboost)
-        return Clip(clip)
+        return Clip(clip, varies=bool(samples))
 
 
 @dataclass(eq=False)

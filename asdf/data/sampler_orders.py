@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from asdf.data.data_sections import DataSections
+from asdf.data.length_groups import LengthGroups
 from asdf.data.samplers import SETTING, Indices, Sampler, name_of
+from asdf.data.turns import Turns, earlier_turns
 from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
@@ -27,12 +29,18 @@ class Orders:
     Attributes:
         size: turns of an epoch.
 
+    Args:
+        groups: Groups by length, whose minibatches the turns of an order are put into; None: clips
+            have one length.
+
     Raises:
         AsdfError: the sampler fails, or its orders are none.
     """
 
-    def __init__(self, sampler: Sampler) -> None:
+    def __init__(self, sampler: Sampler, groups: LengthGroups | None = None) -> None:
         self._sampler = sampler
+        self._groups = groups
+        self._turns: tuple[int, Turns] | None = None
         self._name = f"{SETTING}: {name_of(type(sampler))}"
         self._epoch = 1
         self._order = self._request(1)
@@ -64,9 +72,30 @@ class Orders:
         self._order = order
         return order
 
+    @property
+    def grouped(self) -> bool:
+        """Whether turns come in minibatches of recordings of similar length."""
+        return self._groups is not None
+
+    def turns(self, epoch: int) -> Turns:
+        """Return the turns of `epoch`, in minibatches where recordings are grouped by length.
+
+        Raises: as `of`.
+        """
+        if self._turns is None or self._turns[0] != epoch:
+            order = self.of(epoch)
+            turns = Turns(order, earlier_turns(order))
+            self._turns = (epoch, self._groups.group(epoch, turns) if self._groups else turns)
+        return self._turns[1]
+
     def digest(self, epoch: int) -> str:
-        """Return a name for the order of `epoch`."""
-        return hashlib.sha256(self.of(epoch).tobytes()).hexdigest()[:16]
+        """Return a name for the turns of `epoch`."""
+        name = hashlib.sha256(self.of(epoch).tobytes())
+        if self._groups is not None:
+            turns = self.turns(epoch)
+            for numbers in (turns.utterances_N, turns.samples_N, turns.ends_M):
+                name.update(np.asarray(numbers, np.int64).tobytes())
+        return name.hexdigest()[:16]
 
     def describe(self) -> str:
         """Return what the sampler says of an epoch; '' for nothing."""

@@ -9,7 +9,9 @@ Invariants:
   optimizer_step_interval` utterances, fewer in the last window of an epoch, whichever rank computes
   which part of it. So two processes with minibatch 4 take the steps of one process with minibatch
   8, and a run can go on in the middle of an epoch on another number of processes. With
-  `network.global_minibatch_size` the window, and so the step, is the same on any number of them.
+  `network.global_minibatch_size` the window, and so the step, is the same on any number of them;
+- where recordings are grouped by length (`asdf.data.length_groups`), a window is `ranks *
+  optimizer_step_interval` of the minibatches that the turns come in.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.data.sampler_orders import Orders
+from asdf.data.turns import Turns, earlier_turns
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network
@@ -62,16 +65,25 @@ class Share:
         draws: Number that stands for the epoch in the random draws of each clip: the epoch, or a
             number above all epochs where the utterance has had a turn in it before.
         positions: Positions of its turns in the epoch's order; a filler has that of another turn.
+        samples: Samples of each clip; None: all have one length.
     """
 
     utterances: np.ndarray
     counted: int
     draws: np.ndarray
     positions: np.ndarray
+    samples: np.ndarray | None = None
 
     def clip_keys(self) -> list[tuple[int, int]]:
         """Return the keys of its clips."""
         return _pair(self.draws, self.utterances)
+
+    def loader_keys(self) -> list[tuple[int, ...]]:
+        """Return what a loader reads its clips by: the keys, with the samples where they vary."""
+        keys: list[tuple[int, ...]] = [*self.clip_keys()]
+        if self.samples is None:
+            return keys
+        return [(*key, int(count)) for key, count in zip(keys, self.samples, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -128,9 +140,18 @@ class TrainingPlan:
         """Utterances per optimiser step, of all ranks together."""
         return self.minibatch_size * self.world_size * self.step_interval
 
-    def steps_per_epoch(self) -> int:
-        """Return the number of windows, the last and maybe shorter one included."""
-        return -(-self.size // self.window_size)
+    @property
+    def grouped(self) -> bool:
+        """Whether minibatches are of recordings of similar length, as many as fit."""
+        return self.orders is not None and self.orders.grouped
+
+    def steps_per_epoch(self, epoch: int = 1) -> int:
+        """Return the number of windows of an epoch, the last and maybe shorter one included."""
+        return len(self._starts(epoch))
+
+    def steps_before(self, epoch: int, position: int) -> int:
+        """Return the number of windows of an epoch that begin before a position."""
+        return int(np.searchsorted(self._starts(epoch), position))
 
     def begin_of_last_step(self, epochs: int, position: int) -> float:
         """Return where the step began that led to a position, in epochs, as 1.5 in the second.
@@ -140,52 +161,86 @@ class TrainingPlan:
         """
         if position == 0:
             epochs, position = epochs - 1, self.size
-        start = (position - 1) // self.window_size * self.window_size
-        return epochs + start / self.size
+        starts = self._starts(epochs + 1)
+        return epochs + float(starts[self.steps_before(epochs + 1, position) - 1]) / self.size
 
     def order(self, epoch: int) -> np.ndarray:
         """Return the utterances in the order of their turns in `epoch`, (size,)."""
+        return self.turns(epoch).utterances_N
+
+    def turns(self, epoch: int) -> Turns:
+        """Return the turns of `epoch`, in their order."""
         if self.orders is not None:
-            return self.orders.of(epoch)
-        return generator(self.seed, "order", epoch).permutation(self.size)
+            return self.orders.turns(epoch)
+        order = generator(self.seed, "order", epoch).permutation(self.size)
+        return Turns(order, earlier_turns(order))
 
     def windows(self, epoch: int, start: int = 0) -> Iterator[Window]:
-        """Yield the windows of `epoch` from position `start` of its order on."""
-        order = self.order(epoch)
-        draws = epoch + earlier_turns(order) * _ABOVE_ALL_EPOCHS
-        for position in range(start, self.size, self.window_size):
-            positions = np.arange(position, min(position + self.window_size, self.size))
+        """Yield the windows of `epoch` from position `start` of its turns on."""
+        turns = self.turns(epoch)
+        order = turns.utterances_N
+        draws = epoch + turns.earlier_N * _ABOVE_ALL_EPOCHS
+        for begin, rounds in self._rounds(turns, start):
             shares = []
-            for part, counted in self._shares(positions):
-                shares.append(Share(order[part], counted, draws[part], part))
-            yield Window(position, order[positions], shares, self.size, draws[positions])
+            for local, others in rounds:
+                part = self._filled(local, others)
+                samples = None if turns.samples_N is None else turns.samples_N[part]
+                shares.append(Share(order[part], len(local), draws[part], part, samples))
+            positions = np.concatenate([others for _, others in rounds])
+            yield Window(begin, order[positions], shares, self.size, draws[positions])
 
-    def _shares(self, window: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield the positions of this rank's minibatches of a window, and how many count."""
-        minibatch = self.minibatch_size * self.world_size
-        # Batch norm cannot take a single vector and a rank cannot sit out a step of the others, so
-        # a share that falls short at the end of an epoch is filled up.
+    def _starts(self, epoch: int) -> np.ndarray:
+        """Return the positions at which the windows of an epoch begin, from its start on."""
+        if not self.grouped:
+            return np.arange(0, self.size, self.window_size)
+        ends = _ends_of(self.turns(epoch))
+        return np.concatenate([[0], ends])[:-1][:: self.world_size * self.step_interval]
+
+    def _rounds(
+        self, turns: Turns, start: int
+    ) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]]]]:
+        """Yield for each window its begin and its rounds, in which each rank has a minibatch.
+
+        A round is the positions of this rank's turns, and those of all ranks.
+        """
+        if not self.grouped:
+            whole = self.minibatch_size * self.world_size
+            for begin in range(start, self.size, self.window_size):
+                end = min(begin + self.window_size, self.size)
+                rounds = []
+                for first in range(begin, end, whole):
+                    positions = np.arange(first, min(first + whole, end))
+                    local = np.array_split(positions, self.world_size)[self.rank]
+                    rounds.append((local, positions))
+                yield begin, rounds
+            return
+        bounds = np.concatenate([[0], _ends_of(turns)])
+        first = int(np.searchsorted(bounds, start))
+        for number in range(first, len(bounds) - 1, self.world_size * self.step_interval):
+            rounds = []
+            for step in range(self.step_interval):
+                ranks = number + step * self.world_size + np.arange(self.world_size + 1)
+                edges = bounds[np.minimum(ranks, len(bounds) - 1)]
+                positions = np.arange(edges[0], edges[-1])
+                if len(positions):
+                    rounds.append((np.arange(*edges[self.rank : self.rank + 2]), positions))
+            yield int(bounds[number]), rounds
+
+    def _filled(self, local: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return a rank's turns of a round, filled up where they are too few.
+
+        Batch norm cannot take a single vector and a rank cannot sit out a step of the others.
+        """
         normalises_alone = self.world_size == 1 or not self.synchronised
-        min_share = min(2, self.minibatch_size) if normalises_alone else 1
-        for start in range(0, len(window), minibatch):
-            part = window[start : start + minibatch]
-            local = np.array_split(part, self.world_size)[self.rank]
-            fillers = np.resize(part, max(0, min_share - len(local)))
-            yield np.concatenate([local, fillers]), len(local)
+        least = min(2, self.minibatch_size) if normalises_alone else 1
+        fillers = np.resize(others, max(0, least - len(local)))
+        return np.concatenate([local, fillers])
 
 
 def _pair(draws: np.ndarray, utterances: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(draws.tolist(), utterances.tolist(), strict=True))
 
 
-def earlier_turns(order: np.ndarray) -> np.ndarray:
-    """Return for each turn of an epoch how many the same utterance has had before, (turns,)."""
-    by_utterance = np.argsort(order, kind="stable")
-    ordered = order[by_utterance]
-    # The position at which the utterance's turns begin among all, ordered by utterance.
-    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    positions = np.arange(len(order))
-    begins = np.maximum.accumulate(np.where(is_first, positions, 0))
-    earlier = np.empty(len(order), np.int64)
-    earlier[by_utterance] = positions - begins
-    return earlier
+def _ends_of(turns: Turns) -> np.ndarray:
+    assert turns.ends_M is not None  # of recordings that are grouped by length
+    return turns.ends_M

@@ -45,6 +45,8 @@ def largest_minibatch(
             settings = copy.deepcopy(case.settings)
             settings.network.minibatch_size = size
             settings.network.global_minibatch_size = None
+            if settings.lengths.minibatch_s is not None:
+                settings.lengths.minibatch_s = size * settings.lengths.max_crop_s
             memory = training_memory(replace(case, settings=settings))
             peaks[size] = memory.peak + OUTSIDE_ALLOCATOR
         return peaks[size] <= total
@@ -75,6 +77,14 @@ def describe_largest(
         return (
             f"no minibatch fits into {size}: one utterance takes {in_gibibytes(found.peak)}. See "
             "front_end.gradient_checkpointing, computing.precision and network.train_clip_size"
+        )
+    lengths = case.settings.lengths
+    if lengths.minibatch_s is not None:
+        return (
+            f"largest minibatch for {size}: {found.size} clips of {lengths.max_crop_s:g} s per "
+            f"process, which take {in_gibibytes(found.peak)}; "
+            f"lengths.minibatch_s={found.size * lengths.max_crop_s:g}, or less where others use "
+            "the GPU too"
         )
     return (
         f"largest minibatch for {size}: {found.size} utterances per process, which take "

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from asdf.data.length_groups import longest_clips
 from asdf.data.training_plan import minibatch_per_process
 from asdf.memory.case import Case, ScoringMemory
 from asdf.memory.fake_gpu import block_bytes, fake_gpu
@@ -72,6 +73,9 @@ def training_memory(case: Case) -> TrainingMemory:
     """
     network_settings = case.settings.network
     minibatch = minibatch_per_process(network_settings, case.processes)
+    samples = network_settings.train_clip_size
+    if case.settings.lengths.minibatch_s is not None:
+        minibatch, samples = longest_clips(case.settings)
     # Before the fake GPU, on which nothing can be tried out.
     moments_each = moments_per_parameter(case)
     with fake_gpu() as counted:
@@ -93,9 +97,7 @@ def training_memory(case: Case) -> TrainingMemory:
         if case.processes > 1 and not case.divides:
             buckets = [torch.empty_like(parameter) for parameter in learning]
         between = counted.now - others
-        model, inputs = _make_model_and_inputs(
-            network, case.settings.front_end, network_settings, minibatch
-        )
+        model, inputs = _make_model_and_inputs(network, case.settings.front_end, minibatch, samples)
         counted.peak = counted.now
         shortens_norms = case.settings.computing.norms == "bf16" and case.dtype is torch.bfloat16
         with norms_shortened(shortens_norms):
@@ -171,11 +173,11 @@ def _make_moments(
 def _make_model_and_inputs(
     network: nn.Module,
     front_end: FrontEnd,
-    settings: Network,
     minibatch: int,
+    samples: int,
 ) -> tuple[nn.Module, Tensor]:
     """Return what is trained, and a minibatch for it: waveforms, or features cached in float16."""
-    waveforms_BT = torch.empty(minibatch, settings.train_clip_size)
+    waveforms_BT = torch.empty(minibatch, samples)
     if not front_end.cache_features:
         return network, waveforms_BT
     model = FromFeatures(network)

@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree
 
+from asdf.data.batches import LENGTHS, REFERENCES
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.networks.views import NetworkSections
 
-LENGTHS = "lengths"
-REFERENCES = "references"
 COLUMNS = "columns"
 FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
 
@@ -249,6 +248,13 @@ def further_inputs(network: nn.Module) -> tuple[str, ...]:
             f"{', '.join(FURTHER_INPUTS)}."
         )
     return names
+
+
+def takes_references(network: nn.Module | type[nn.Module]) -> bool:
+    """Return whether a network, or a class of networks, compares recordings with references."""
+    if isinstance(network, nn.Module):
+        return REFERENCES in further_inputs(network)
+    return REFERENCES in tuple(getattr(network, "further_inputs", ()))
 
 
 def inputs_on_noise(network: nn.Module, waveforms_BT: Tensor) -> dict[str, Tensor]:

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
+from asdf.data.batches import REFERENCES
 from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
 from asdf.networks.composed import ComposedDetector
-from asdf.networks.interface import REFERENCES, DetectorNetwork, further_inputs
+from asdf.networks.interface import DetectorNetwork
 from asdf.networks.views import NetworkSections
 
 EMBEDDED = "reference_embeddings"
@@ -59,7 +60,7 @@ class PairNetwork(DetectorNetwork):
         torch.Size([3, 2])
     """
 
-    further_inputs = (REFERENCES,)
+    further_inputs: tuple[str, ...] = (REFERENCES,)
 
     @abstractmethod
     def embed(self, waveforms_BT: Tensor) -> Tensor:
@@ -120,20 +121,13 @@ def no_reference(network: str) -> UsageError:
     )
 
 
-def takes_references(network: nn.Module | type[nn.Module]) -> bool:
-    """Return whether a network, or a class of networks, compares recordings with references."""
-    if isinstance(network, nn.Module):
-        return REFERENCES in further_inputs(network)
-    return REFERENCES in tuple(getattr(network, "further_inputs", ()))
-
-
 def check_pair_class(network_class: type[nn.Module], setting: str) -> None:
-    """Refuse a class that takes references, and whose references could not be embedded once.
+    """Refuse a class that takes references where they could not be embedded once.
 
     Raises:
-        UsageError: the class takes references and is no `PairNetwork`.
+        UsageError: it is no `PairNetwork`.
     """
-    if takes_references(network_class) and not issubclass(network_class, PairNetwork):
+    if not issubclass(network_class, PairNetwork):
         raise UsageError(
             f"{setting}: {network_class.__qualname__} takes references (further_inputs) and is not "
             "derived from asdf.networks.PairNetwork, whose embed and compare scoring needs: each "

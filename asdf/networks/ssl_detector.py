@@ -16,10 +16,12 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from asdf.data.batches import LENGTHS
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.back_ends.back_end import BackEnd, Takes
 from asdf.networks.frame_head import make_frame_head
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.padded import Padded, counting_frames
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.interface import (
     DetectorNetwork,
@@ -54,6 +56,7 @@ class SSLDetector(DetectorNetwork):
 
     front_end_class: ClassVar[type[FrontEnd]] = Wav2Vec2FrontEnd
     paper: ClassVar[str] = ""
+    further_inputs: tuple[str, ...] = (LENGTHS,)
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
@@ -80,6 +83,8 @@ class SSLDetector(DetectorNetwork):
         self.feature_adapter: nn.Module | None = None
         # Set by a training whose terms need the features.
         self.gives_features = False
+        # Set by a training on recordings of varying length.
+        self.masks_padding = True
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 
     @abstractmethod
@@ -89,15 +94,27 @@ class SSLDetector(DetectorNetwork):
         It may set `self.fixed_samples`, if the back end does not.
         """
 
-    def forward(self, waveforms_BT: Tensor) -> Any:
+    def forward(self, waveforms_BT: Tensor, lengths: Tensor | None = None) -> Any:
         """Return embeddings and logits (batch, 2) of waveforms (batch, samples).
 
         With a frame-level head they are `Outputs` with the logits of frames.
 
         Waveforms shorter than `shortest_input` are repeated up to it; with `fixed_samples` all are
         cut or repeated.
+
+        Args:
+            lengths: (batch,), samples of each recording before it was padded; None: none is padded.
+                Outputs are those of each recording alone, unless `masks_padding` is False.
         """
-        return self.forward_features(self.front_end_features(waveforms_BT))
+        if lengths is None:
+            return self.forward_features(self.front_end_features(waveforms_BT))
+        shortest, masks = self.shortest_input, self.masks_padding
+        padded = Padded.from_batch(waveforms_BT, lengths, shortest, masks)
+        features = self._features_of(padded)
+        if not masks:
+            return self.forward_features(features)
+        frames = [self.front_end.frames(length) for length in padded.lengths]
+        return self.forward_features(features, counting_frames(frames, waveforms_BT.device))
 
     def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
         """Compute the part of `forward` in which nothing learns with a frozen front end.
@@ -111,7 +128,9 @@ class SSLDetector(DetectorNetwork):
         """
         if self.fixed_samples is not None:
             waveforms_BT = cut_or_repeat(waveforms_BT, self.fixed_samples)
-        waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
+        return self._features_of(repeat_short(waveforms_BT, self.shortest_input))
+
+    def _features_of(self, waveforms_BT: Tensor | Padded) -> Tensor | list[Tensor]:
         if self.feature_kind == "hidden_states":
             return self.front_end.hidden_states(waveforms_BT)
         if self.feature_kind == "layer_outputs":
@@ -119,8 +138,11 @@ class SSLDetector(DetectorNetwork):
         features_BLC: Tensor = self.front_end(waveforms_BT)
         return features_BLC
 
-    def forward_features(self, features: Any) -> Any:
+    def forward_features(self, features: Any, counts_BL: Tensor | None = None) -> Any:
         """Compute the rest of `forward`, from what `front_end_features` returns.
+
+        Args:
+            counts_BL: True for the frames of recordings, False for padding; None: none is padded.
 
         Returns:
             Embeddings (batch, anything) and logits (batch, 2); `Outputs` with a frame-level head,
@@ -132,7 +154,9 @@ class SSLDetector(DetectorNetwork):
         if self.feature_adapter is not None:
             features = self.feature_adapter(features)
         outputs: Any
-        if self.frame_head is None:
+        if counts_BL is not None:
+            outputs = self.back_end.of_padded(features, counts_BL)
+        elif self.frame_head is None:
             outputs = self.back_end(features)
         else:
             embeddings_BE, logits_B2, frames_BFC = self.back_end.with_frames(features)

@@ -154,11 +154,7 @@ class Corpus:
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, and what the user should know of them; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
-        if self.references:
-            reading = self._with_models(reading, database_folder / self.folder / self.references)
-        elif reading.utterances.references is None:
-            # Of a protocol, or of a table that others read.
-            reading = CorpusReading(with_references(reading.utterances), reading.notes)
+        reading = self._with_references(reading, database_folder / self.folder)
         if self.unlabelled:
             whole = reading.utterances
             labels = np.full(len(whole), UNLABELLED, np.int8)
@@ -178,13 +174,20 @@ class Corpus:
         note = f"{name}: {len(part):,} of {len(reading.utterances):,} utterances, as its name says"
         return CorpusReading(part, [*reading.notes, note])
 
-    def _with_models(self, reading: CorpusReading, models: Path) -> CorpusReading:
+    def _with_references(self, reading: CorpusReading, folder: Path) -> CorpusReading:
+        """Return the reading with the references of its trials, of models too if there are any."""
+        if not self.references:
+            if reading.utterances.references is not None:
+                return reading
+            # Of a protocol, or of a table that others read.
+            return CorpusReading(with_references(reading.utterances), reading.notes)
         if REFERENCE not in reading.utterances.columns:
             raise UsageError(
                 f"{self}: references names models, and the list has no column {REFERENCE!r}, which "
                 "says whose model each trial is of. Fix it at the top of run.py."
             )
-        utterances = with_references(reading.utterances, read_models(models))
+        models = read_models(folder / self.references)
+        utterances = with_references(reading.utterances, models)
         return CorpusReading(utterances, reading.notes)
 
     def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:

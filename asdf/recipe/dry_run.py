@@ -256,10 +256,17 @@ def _describe_batches(
     training_sets = settings.recipe.training_sets
     plan = TrainingPlan(0, minibatch, interval, world_size)
     processes = "1 process" if world_size == 1 else f"{world_size} processes"
-    lines = [
-        f"minibatch {minibatch} x {processes} x {interval} minibatches per step = "
-        f"{plan.window_size} utterances per optimiser step"
-    ]
+    lines = []
+    if settings.lengths.minibatch_s is None:
+        lines.append(
+            f"minibatch {minibatch} x {processes} x {interval} minibatches per step = "
+            f"{plan.window_size} utterances per optimiser step"
+        )
+    else:
+        lines.append(
+            f"minibatches of up to {settings.lengths.minibatch_s:g} s and {minibatch} utterances x "
+            f"{processes} x {interval} minibatches per optimiser step"
+        )
     if settings.computing.shard_network and world_size == 1:
         lines.append("computing.shard_network: one process keeps the network whole")
     elif settings.computing.shard_network:
@@ -328,6 +335,12 @@ def _describe_epoch(
     described = _describe_training(settings, parts)
     if settings.recipe.sampler != _DEFAULT_SAMPLER:
         described = f"{turns} turns of the {described} ({settings.recipe.sampler})"
+    if settings.lengths.minibatch_s is not None:
+        most = f" and {network.max_steps:,} steps" if network.max_steps else ""
+        return (
+            f"{described}, whose lengths decide the steps per epoch; at most {network.max_epochs} "
+            f"epochs{most}"
+        )
     return (
         f"{described} = {steps} steps per epoch, at most {network.max_epochs} epochs and "
         f"{total:,} steps"
@@ -349,11 +362,13 @@ def _check_training_step(settings: Sections, recipe_folder: Path) -> None:
 
 def _check_references(settings: Sections, recipe_folder: Path, lists: list[TrialList]) -> None:
     from asdf.networks.build import find_network_class
-    from asdf.networks.pair_network import check_pair_class, takes_references
+    from asdf.networks.interface import takes_references
 
     network_class = find_network_class(settings.network.network_class, recipe_folder)
-    check_pair_class(network_class, NETWORK_CLASS)
     if takes_references(network_class):
+        from asdf.networks.pair_network import check_pair_class
+
+        check_pair_class(network_class, NETWORK_CLASS)
         check_references(lists)
 
 

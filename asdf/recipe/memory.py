@@ -79,7 +79,7 @@ def _try_network(case: Case) -> None:
 
 
 def _try_step(case: Case, parameters: int, utterances: FindList) -> None:
-    """Take training steps on noise, where the training step or the optimiser is the user's own.
+    """Take training steps on noise, where a class is the user's own or minibatches are padded.
 
     Large networks of ASDF are tried as small ones; of a large one of the user's nothing is known.
 
@@ -89,7 +89,8 @@ def _try_step(case: Case, parameters: int, utterances: FindList) -> None:
     settings = case.settings
     method = class_path_of("network.training_step", settings.network.training_step)
     optimiser = class_path_of("network.optimizer", settings.network.optimizer)
-    if is_ours(method) and (is_ours(optimiser) or optimiser.startswith("torch.")):
+    has_own = not is_ours(method) or not (is_ours(optimiser) or optimiser.startswith("torch."))
+    if not has_own and settings.lengths.minibatch_s is None:
         return
     is_large = parameters > _MAX_PARAMETERS
     if is_large and _names_own_code(settings):

@@ -231,7 +231,7 @@ class Run:
     def takes_references(self) -> bool:
         """Whether the network compares each recording with a reference."""
         from asdf.networks.build import find_network_class
-        from asdf.networks.pair_network import takes_references
+        from asdf.networks.interface import takes_references
 
         name = self.settings.network.network_class
         return takes_references(find_network_class(name, self.recipe_folder))
@@ -467,7 +467,9 @@ class Run:
         parts = [part for name in names for part in set_parts(name, self.corpora)]
         whole = [self.utterances(part) for part in dict.fromkeys(parts)]
         self.world.run_on_main(partial(check_files, whole))
-        if self._needs_references(names):
+        stages = self.settings.recipe
+        computes = stages.execute_stage(1) or stages.execute_stage(2)
+        if names and computes and self.takes_references:
             self.world.run_on_main(partial(check_references, whole))
         check_classes(lists, self.settings)
         self.world.run_on_main(partial(self._warn_of_overlaps, lists))
@@ -475,18 +477,12 @@ class Run:
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self.world.run_on_main(self._check_sampler)
 
-    def _needs_references(self, names: Sequence[str]) -> bool:
-        stages = self.settings.recipe
-        computes = stages.execute_stage(1) or stages.execute_stage(2)
-        return bool(names) and computes and self.takes_references
-
     def _check_own_code(self) -> None:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
         from asdf.data.sampler_orders import find_sampler
         from asdf.distributed.sharding import divides
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import find_network_class
-        from asdf.networks.pair_network import check_pair_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
@@ -497,7 +493,10 @@ class Run:
         from asdf.training.task import find_tasks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
-        check_pair_class(network_class, "network.network_class")
+        if self.takes_references:
+            from asdf.networks.pair_network import check_pair_class
+
+            check_pair_class(network_class, "network.network_class")
         if self.settings.front_end.cache_features:
             check_split(
                 network_class,

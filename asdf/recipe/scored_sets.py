@@ -96,16 +96,9 @@ def score_lists(
         corpus = utterances.name
         path = run.folders.scores(name, corpus)
         run.scored.append(path)
+        scorer.list_references = run.references(utterances)
         scores = score_with_extras(
-            scorer,
-            utterances,
-            lengths,
-            run.settings,
-            run.world,
-            run.stop,
-            wanted,
-            path,
-            run.references(utterances),
+            scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )
         result = run.world.run_on_main(
             partial(

@@ -77,6 +77,7 @@ def _build_trainer(
     utterances: TrialList,
     lengths: np.ndarray,
 ) -> Trainer:
+    from asdf.data.length_groups import find_groups
     from asdf.data.sampler_orders import build_sampler
     from asdf.training.loop import Trainer
     from asdf.training.trial_loss import loss_on_trials
@@ -93,6 +94,7 @@ def _build_trainer(
         stop=run.stop,
         callbacks=run.callbacks(),
         sampler=build_sampler(run.settings, utterances, run.recipe_folder),
+        groups=find_groups(run.settings, lengths),
     )
 
 
@@ -148,16 +150,29 @@ def _record_copies(run: Run, utterances: TrialList) -> None:
 
 def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     """Log the number format of training, and what an optimiser step consists of."""
+    from asdf.data.length_groups import describe_groups
+
     LOG.info("%s", trainer.step.precision.reason)
-    LOG.info(
-        "%d utterances per optimiser step (%d per process and minibatch, %d processes, "
-        "%d minibatches), %d steps per epoch",
-        trainer.plan.window_size,
-        minibatch,
-        run.world.size,
-        run.settings.network.optimizer_step_interval,
-        trainer.plan.steps_per_epoch(),
-    )
+    interval = run.settings.network.optimizer_step_interval
+    if trainer.plan.grouped:
+        LOG.info("%s", describe_groups(trainer.plan.turns(1), run.settings.lengths))
+        LOG.info(
+            "%d minibatches per optimiser step (%d processes, %d each), %d steps in epoch 1",
+            run.world.size * interval,
+            run.world.size,
+            interval,
+            trainer.plan.steps_per_epoch(),
+        )
+    else:
+        LOG.info(
+            "%d utterances per optimiser step (%d per process and minibatch, %d processes, "
+            "%d minibatches), %d steps per epoch",
+            trainer.plan.window_size,
+            minibatch,
+            run.world.size,
+            interval,
+            trainer.plan.steps_per_epoch(),
+        )
     turns = trainer.orders.describe()
     if turns:
         LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)

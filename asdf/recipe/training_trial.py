@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import fill_network
-from asdf.data.batches import Batch
+from asdf.data.batches import LENGTHS, Batch
 from asdf.data.clip_frames import ClipFrames
-from asdf.data.training_plan import TrainingPlan
+from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
@@ -100,15 +101,11 @@ def _train(
         progress = Progress.from_state(start.progress)
     plan = TrainingPlan(len(utterances), _MINIBATCH, 2, seed=settings.recipe.seed)
     order = iter(plan.windows(1))
-    samples = settings.network.train_clip_size
     noise = torch.Generator().manual_seed(0)
     for number in range(steps):
         # A list may be shorter than two steps.
         window = next(order, None) or next(iter(plan.windows(1)))
-        batches = []
-        for share in window.shares:
-            clips = _LEVEL * torch.randn(len(share.utterances), samples, generator=noise)
-            batches.append(Batch(clips, further=inputs_on_noise(network, clips)))
+        batches = _noise_batches(window, settings, network, noise)
         if number >= progress.step:
             step.take(window, iter(batches), progress, [])
     return NetworkFile(
@@ -117,6 +114,25 @@ def _train(
         step_state=state_of(step.method),
         progress=progress.state(),
     )
+
+
+def _noise_batches(
+    window: Window, settings: Sections, network: nn.Module, noise: torch.Generator
+) -> list[Batch]:
+    """Return minibatches of noise for a window, half of it shorter where lengths vary."""
+    samples = settings.network.train_clip_size
+    batches = []
+    for share in window.shares:
+        clips = _LEVEL * torch.randn(len(share.utterances), samples, generator=noise)
+        further = inputs_on_noise(network, clips)
+        if settings.lengths.minibatch_s is None:
+            batches.append(Batch(clips, further=further))
+            continue
+        lengths_B = torch.full((len(clips),), samples)
+        lengths_B[1::2] -= samples // 4
+        padded = torch.where(torch.arange(samples) < lengths_B[:, None], clips, 0.0)
+        batches.append(Batch(padded, further={**further, LENGTHS: lengths_B}))
+    return batches
 
 
 def _saved_and_read(file: NetworkFile) -> NetworkFile:

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from asdf.audio.speech import identity
 from asdf.data.lengths import sampled_sizes
-from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.transfer import fetch_later
 from asdf.runs.parts import Columns, Parts, join_columns
@@ -39,7 +38,6 @@ def work_of(
     batches: list[ScoringBatch],
     settings: ScoringSettings,
     wanted: Collection[str],
-    references: MeasuredReferences | None = None,
 ) -> Work:
     """Return a function that describes all that scores depend on; it computes that once."""
 
@@ -49,8 +47,8 @@ def work_of(
         for batch in batches:
             division.update(batch.trials.tobytes() + b"%d " % batch.samples)
         described: dict[str, Any] = {}
-        if references is not None:
-            described["references"] = references.digest()
+        if scorer.list_references is not None:
+            described["references"] = scorer.list_references.digest()
         return {
             **described,
             "version": f"{VERSION}, torch {torch.__version__}",

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
-from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.networks.pair_network import no_reference
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings
@@ -47,28 +47,45 @@ class ReferenceEmbeddings:
 
 def embed_references(
     scorer: Scorer,
-    references: MeasuredReferences,
+    are_needed: bool,
     settings: ScoringSettings,
     world: World,
     stop: StopRequest,
-) -> ReferenceEmbeddings:
-    """Embed each distinct reference once, by all processes, which come here together.
+) -> ReferenceEmbeddings | None:
+    """Embed each distinct reference of the scorer's list once, by all processes together.
 
     Of a stopped list they are computed again: that takes less than the list, which goes on.
 
+    Args:
+        are_needed: Whether trials are still to be scored.
+
+    Returns:
+        None where none are needed, or the network takes none.
+
     Raises:
+        UsageError: the network takes references, and the list has none.
         AsdfError: a reference cannot be read, its embedding is not finite, or a batch does not fit
             into the device's memory.
         Stopped: a stop was requested.
     """
+    references = scorer.list_references
+    if not scorer.takes_references:
+        return None
+    if references is None:
+        raise no_reference(scorer.name)
+    if not are_needed:
+        return None
     recordings = references.distinct.recordings
     what = f"embedding {recordings.name}"
     batches = scorer.plan_batches(references.lengths)
     local = batches[world.rank :: world.size]
     workers = settings.computing.network_dataloader_workers
     loader = BatchLoader(WholeUtterances(recordings, settings.sad), workers, world, stop=stop)
-    keys = [[(index, batch.samples) for index in batch.trials.tolist()] for batch in local]
-    tracked = track(loader.batches(keys), len(local), what, shown=world.is_main, unit="batches")
+    keys = []
+    for batch in local:
+        keys.append([(index, batch.samples) for index in batch.trials.tolist()])
+    read = loader.batches(keys)
+    tracked = track(read, len(local), what, shown=world.is_main, unit="batches")
     rows = []
     for waveforms, batch in zip(tracked, local, strict=True):
         rows.append((batch, fetch_later(scorer.embed(waveforms))))

@@ -17,13 +17,11 @@ from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
-from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.networks.pair_network import no_reference
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
@@ -95,7 +93,7 @@ def score_list(
     return None if scored is None else scored.scores
 
 
-def score_with_extras(  # noqa: PLR0913
+def score_with_extras(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
@@ -104,18 +102,17 @@ def score_with_extras(  # noqa: PLR0913
     stop: StopRequest,
     wanted: Collection[str] = (),
     output: Path | None = None,
-    references: MeasuredReferences | None = None,
 ) -> ScoredList | None:
     """Score all trials, with what else the network gives, on the main rank; None on the others.
 
     Args:
-        scorer: as `build_list_scorer` makes it.
+        scorer: as `build_list_scorer` makes it; of a network that takes references, with those of
+            the trials, each of which is embedded once.
         lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
         wanted: Keys of the extras on request that are computed too.
         output: the file that the scores are for: what has been scored is saved next to it from time
             to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
-        references: References of the trials, for a network that takes them; each is embedded once.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
@@ -125,11 +122,9 @@ def score_with_extras(  # noqa: PLR0913
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
     scorer.require(wanted)
-    if scorer.takes_references and references is None:
-        raise no_reference(scorer.name)
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
-    work = work_of(scorer, utterances, batches, settings, wanted, references)
+    work = work_of(scorer, utterances, batches, settings, wanted)
     rows = ListRows(open_parts(output, "rows", work))
     over_time = {}
     for key in wanted:
@@ -139,20 +134,14 @@ def score_with_extras(  # noqa: PLR0913
     progress = _Progress(rows, over_time)
     remaining = progress.take_up(batches, world, what)
     local = remaining[world.rank :: world.size]
-    embedded = None
-    if references is not None and remaining:
-        embedded = embed_references(scorer, references, settings, world, stop)
+    references = embed_references(scorer, bool(remaining), settings, world, stop)
     workers = settings.computing.network_dataloader_workers
     loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
-            compared = None if embedded is None else embedded.of(batch.trials)
-            computed = scorer.compute(waveforms, wanted, compared)
-            losses = {}
-            if scorer.trial_loss is not None:
-                losses[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)
-            progress.add(batch, computed, losses)
+            compared = None if references is None else references.of(batch.trials)
+            progress.add(batch, scorer.compute(waveforms, wanted, compared), scorer, utterances)
             if stop:
                 break
         for timed in over_time.values():
@@ -189,9 +178,13 @@ class _Progress:
         LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
         return remaining
 
-    def add(self, batch: ScoringBatch, computed: Computed, losses: Mapping[str, Tensor]) -> None:
-        """Add what was computed of a batch."""
-        columns = {SCORES: computed.scores_B, **losses}
+    def add(
+        self, batch: ScoringBatch, computed: Computed, scorer: Scorer, utterances: TrialList
+    ) -> None:
+        """Add what was computed of a batch, and the scorer's loss of it."""
+        columns = {SCORES: computed.scores_B}
+        if scorer.trial_loss is not None:
+            columns[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)
         for key, values in computed.extras.items():
             if key in self.over_time:
                 self.over_time[key].add(batch, values)

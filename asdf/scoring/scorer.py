@@ -18,15 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from asdf.audio import repeat_to
+from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
-from asdf.networks.interface import as_outputs
+from asdf.networks.interface import as_outputs, takes_references
 from asdf.networks.packed import PackedNetwork
-from asdf.networks.pair_network import EMBEDDED, no_reference, takes_references
+from asdf.networks.pair_network import EMBEDDED, no_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.computing import (
@@ -94,9 +95,13 @@ class Scorer(WaveformScorer):
 
     Attributes:
         trial_loss: Loss of the trials of lists, next to their scores; None: no loss is computed.
+        takes_references: Whether the network compares each recording with a reference.
+        list_references: References of the list that is scored next; None: it has none, or the
+            network takes none.
     """
 
     trial_loss: TrialLoss | None = None
+    list_references: MeasuredReferences | None = None
     absent: ClassVar[Mapping[str, str]] = {
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
         "Windows, which are coarser, are scored by any network: `score --window`, "

@@ -89,6 +89,8 @@ ORDERED = (
         "network.max_evaluation_utterance_length_in_samples",
     ),
     ("network.min_learning_rate", "network.initial_learning_rate"),
+    ("lengths.min_crop_s", "lengths.max_crop_s"),
+    ("lengths.max_crop_s", "lengths.minibatch_s"),
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
@@ -172,12 +174,40 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
     if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
         relation = "leaves no spoofs to train on, since no vocoder is named in"
         yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
+    if sections.lengths.minibatch_s is not None:
+        yield from _of_lengths(
+            network, computing, front_end, sections.rawboost, augmentation, has_frames
+        )
     if has_frames:
         yield from _of_trained_frames(network, sections.back_end, augmentation)
     if front_end.cache_features:
         yield from _of_caching(
             front_end, network, sections.rawboost, augmentation, sections.vocoding
         )
+
+
+def _of_lengths(
+    network: Network,
+    computing: Computing,
+    front_end: FrontEnd,
+    rawboost: RawBoost,
+    augmentation: Augmentation,
+    has_frames: bool,
+) -> Iterator[Contradiction]:
+    """Yield what minibatches of recordings of varying length cannot be combined with."""
+    takes_one = "is for clips of one length and contradicts"
+    contradicting = {
+        "network.global_minibatch_size": network.global_minibatch_size is not None,
+        "computing.compile": bool(computing.compile),
+        "computing.cuda_graphs": computing.cuda_graphs is True,
+        "front_end.cache_features": front_end.cache_features,
+        "rawboost.on_device": rawboost.enabled and rawboost.on_device,
+        "augmentation.mixup_probability": augmentation.mixup_probability > 0,
+        _ENABLED: has_frames,
+    }
+    for name, contradicts in contradicting.items():
+        if contradicts:
+            yield Contradiction(name, takes_one, "lengths.minibatch_s")
 
 
 def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:

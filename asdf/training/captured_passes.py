@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.networks.interface import further_inputs
 from asdf.networks.watched import is_plain
 from asdf.runs.log import LOG
 from asdf.training.compiling import compile_network
 from asdf.training.exchange import exchange_gradients
+from asdf.training.further_inputs import inputs_in_training
 from asdf.training.losses import Targets, TermTargets
 from asdf.training.minibatch_passes import Passes
 from asdf.training.objective import Objective
@@ -303,7 +303,7 @@ def prepare_passes(
         if wanted is True:
             LOG.info("CUDA graphs not used: no GPU")
         return passes
-    once = once and not further_inputs(network)
+    once = once and not inputs_in_training(network, settings)
     if not once or (wanted == "auto" and not _suits_graphs(network, settings, world, objective)):
         return passes
     return GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")

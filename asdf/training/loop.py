@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
+from asdf.data.length_groups import LengthGroups
 from asdf.data.loaders import BatchLoader, log_fallbacks
 from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Sampler, Shuffled
@@ -69,9 +70,10 @@ class Trainer:
     """The training of a step's network on a step's utterances.
 
     Args:
-        loader: Loader of the clips of the utterances, by the keys of `Share.clip_keys`.
+        loader: Loader of the clips of the utterances, by the keys of `Share.loader_keys`.
         layout: Layout of the run, whose networks are called as `Progress.network_name` says.
         sampler: Sampler of the utterances; None: each has one turn per epoch.
+        groups: Groups by length; None: clips have one length.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Trainer:
         stop: StopRequest,
         callbacks: CallbackGroup,
         sampler: Sampler | None = None,
+        groups: LengthGroups | None = None,
     ) -> None:
         self.step = step
         self.utterances = step.utterances
@@ -93,7 +96,7 @@ class Trainer:
         self.layout = layout
         self.stop = stop
         self.callbacks = callbacks
-        self.orders = Orders(sampler or Shuffled(self.settings, self.utterances))
+        self.orders = Orders(sampler or Shuffled(self.settings, self.utterances), groups)
         self.plan = plan_training(self.settings, self.orders, self.world)
         self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
         self.profile = StepProfile(
@@ -185,7 +188,7 @@ class Trainer:
         self.callbacks.call("on_epoch_start", epoch)
         self.step.begin_epoch(progress.epochs)
         windows = plan.windows(epoch, start)
-        keys = (share.clip_keys() for window in windows for share in window.shares)
+        keys = (share.loader_keys() for window in windows for share in window.shares)
         clips = self.loader.unboosted_batches(keys)
         self.step.clock.restart()
         self.saving.timer.restart()
@@ -223,8 +226,8 @@ class Trainer:
     def _progress_bar(self, epoch: int, start: int) -> tqdm:
         is_shown = self.world.is_main and sys.stderr.isatty()
         return tqdm(
-            total=self.plan.steps_per_epoch(),
-            initial=start // self.plan.window_size,
+            total=self.plan.steps_per_epoch(epoch),
+            initial=self.plan.steps_before(epoch, start),
             desc=f"epoch {epoch}",
             unit="step",
             leave=False,

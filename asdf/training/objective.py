@@ -21,11 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from asdf.data.batches import LENGTHS
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.mixup import Mixtures, Mixup, find_mixup
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
-from asdf.networks.interface import COLUMNS, Outputs, further_inputs, input_columns
+from asdf.networks.interface import COLUMNS, Outputs, input_columns
+from asdf.training.further_inputs import inputs_in_training
 from asdf.training.losses import Loss, Targets, TermTargets
 from asdf.training.terms import CLIPS, ClipKey, Term
 from asdf.training.training_sections import TrainingSections
@@ -96,7 +98,10 @@ class Objective:
         """Return values of the utterances with those of the terms added."""
         for term in self.terms:
             factor = targets.terms[term.name].factor
-            of_term_B = term.of_minibatch(outputs, targets)
+            seen = outputs
+            if LENGTHS in term.needs and targets.lengths_B is not None:
+                seen = outputs.with_extra(LENGTHS, targets.lengths_B)
+            of_term_B = term.of_minibatch(seen, targets)
             self.noted[term.name] = of_term_B.detach()
             values_B = values_B + factor * of_term_B
         return values_B
@@ -130,7 +135,7 @@ class TargetSource:
         self._terms = objective.terms
         self._device = device
         self._frames = frames
-        self._inputs = () if network is None else further_inputs(network)
+        self._inputs = () if network is None else inputs_in_training(network, settings)
         self._input_columns = () if network is None else input_columns(network)
         self._mixup: Mixup | None = find_mixup(settings, len(utterances))
 
@@ -176,8 +181,10 @@ class TargetSource:
         """
         keys = share.clip_keys()
         targets = self._of(keys, weights)
-        if self._inputs:
-            targets = replace(targets, inputs=self._inputs_of(share, read or {}))
+        if self._inputs or read:
+            known = read or {}
+            inputs = self._inputs_of(share, known)
+            targets = replace(targets, inputs=inputs, lengths_B=known.get(LENGTHS))
         if self._mixup is None:
             return targets
         mixtures = self._mixup.draw_all(keys)

@@ -133,7 +133,7 @@ def run_rate_test(
         epoch = progress.epochs + 1
         step.begin_epoch(progress.epochs)
         windows = trainer.plan.windows(epoch, progress.position)
-        keys = (share.clip_keys() for window in windows for share in window.shares)
+        keys = (share.loader_keys() for window in windows for share in window.shares)
         clips = trainer.loader.unboosted_batches(keys)
         for window in trainer.plan.windows(epoch, progress.position):
             try:

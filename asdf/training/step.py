@@ -34,6 +34,7 @@ from asdf.text import and_more
 from asdf.training.captured_passes import prepare_passes
 from asdf.training.compiling import check_compilable
 from asdf.training.exchange import shard
+from asdf.training.further_inputs import check_inputs
 from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
 from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
 from asdf.training.losses import Loss
@@ -44,7 +45,6 @@ from asdf.training.optimisers import build_optimiser
 from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.training.step_checks import (
     check_clip_size,
-    check_inputs,
     check_needs,
     step_memory_errors_as_messages,
 )

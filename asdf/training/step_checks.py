@@ -13,14 +13,11 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
-from asdf.networks.interface import further_inputs, input_columns
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.scoring.computing import memory_errors_as
 from asdf.settings.sections import Network
-from asdf.text import and_more
 from asdf.training.terms import CLIPS, FEATURES, Term
 from asdf.training.training_sections import TrainingSections
-from asdf.trials.trial_list import TrialList
 
 
 class StepTooLarge(AsdfError):
@@ -94,31 +91,6 @@ def check_needs(terms: Sequence[Term], network: nn.Module, from_features: bool) 
             raise UsageError(
                 f"the term {term.name!r} of the loss needs waveforms: set "
                 "front_end.cache_features = False."
-            )
-
-
-def check_inputs(
-    network: nn.Module, utterances: TrialList, settings: TrainingSections, from_features: bool
-) -> None:
-    """Check that training can hand over what the network takes besides waveforms.
-
-    Raises:
-        UsageError: the training list lacks a column; or minibatches are cached features, or mixed,
-            and what belongs to a recording would go with another one.
-    """
-    names = further_inputs(network)
-    if not names:
-        return
-    taken = f"{settings.network.network_class} takes {and_more(names, len(names))} (further_inputs)"
-    if from_features:
-        raise UsageError(f"{taken}: set front_end.cache_features = False.")
-    if settings.augmentation.mixup_probability:
-        raise UsageError(f"{taken}, which cannot be mixed: set augmentation.mixup_probability = 0.")
-    for column in input_columns(network):
-        if column not in utterances.columns:
-            raise UsageError(
-                f"{settings.network.network_class} takes the column {column!r} of the training "
-                f"list (input_columns), which has {', '.join(utterances.columns) or 'no columns'}."
             )
 
 

@@ -38,7 +38,7 @@ class Term(ABC):
         needs: What `per_utterance` finds in `outputs.extras` besides the heads' values: 'clips',
             the waveforms of the minibatch (B, samples), and 'features', what the front end gives,
             (B, frames, dimension), or (B, layers, frames, dimension) where layers are weighed after
-            it.
+            it; and 'lengths' (B,), samples of each recording, where these vary (`lengths`).
 
     Examples:
         >>> import torch

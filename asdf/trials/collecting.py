@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,11 @@ class TrialCollector:
         repeats = find_repeats(recordings)
         references = self._references()
         if repeats is not None and references is not None:
-            references = self._name_pairs(references)
+            # Trials are pairs, of a list that tests a recording again.
+            words = self._columns[REFERENCE]
+            self._ids = list(map(pair_name, self._ids, words))
+            ends = np.array([1 + len(of_trial) for of_trial in words], np.int32)
+            references = replace(references, ends=ends)
             repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
             raise AsdfError(self._describe(repeats))
@@ -77,13 +82,6 @@ class TrialCollector:
             is_pair = of_trial and pair_name(utterance, of_trial) == utterance
             ends.append(1 + len(of_trial) if is_pair else 0)
         return References(words, lines, np.array(ends, np.int32))
-
-    def _name_pairs(self, references: References) -> References:
-        """Name trials by recording and references, of a list that tests a recording again."""
-        words = self._columns[REFERENCE]
-        self._ids = list(map(pair_name, self._ids, words))
-        ends = np.array([1 + len(of_trial) for of_trial in words], np.int32)
-        return References(words, references.lines, ends)
 
     def _describe(self, repeats: Repeats) -> str:
         index = repeats.indices[0]

@@ -6,7 +6,7 @@ process, every run and every machine has the same trials.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -89,9 +89,12 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
     labels = []
     for index in known:
         alike = _draw_other(of_value[values[index]], index, draws)
-        other = _draw_unlike(of_value, values[index], draws)
-        if alike is None or other is None:
+        others = sorted(of_value.keys() - {values[index]})
+        if alike is None or not others:
             continue
+        # All other values alike, however many recordings each has.
+        unlike = of_value[others[int(draws.integers(len(others)))]]
+        other = unlike[int(draws.integers(len(unlike)))]
         tested += [index, index]
         references += [trials.ids[alike], trials.ids[other]]
         labels += [1, 0]
@@ -110,15 +113,6 @@ def _draw_other(candidates: Sequence[int], index: int, draws: Generator) -> int 
         drawn = candidates[int(draws.integers(len(candidates)))]
         if drawn != index:
             return drawn
-
-
-def _draw_unlike(of_value: Mapping[str, Sequence[int]], value: str, draws: Generator) -> int | None:
-    """Draw a recording of another value, all values alike; None where there is no other."""
-    others = sorted(of_value.keys() - {value})
-    if not others:
-        return None
-    candidates = of_value[others[int(draws.integers(len(others)))]]
-    return candidates[int(draws.integers(len(candidates)))]
 
 
 def _with_references(

@@ -67,14 +67,12 @@ class References:
         return References(paths, self.lines, self.ends)
 
 
-def join_references(parts: Sequence[References | None], sizes: Sequence[int]) -> References | None:
-    """Join those of several lists; None where no list has any.
+def join_references(parts: Sequence[References | None], sizes: Sequence[int]) -> References:
+    """Join those of several lists, of which some may have none.
 
     Args:
         sizes: Number of trials of each list.
     """
-    if all(part is None for part in parts):
-        return None
     paths: list[str] = []
     lines = []
     ends = []

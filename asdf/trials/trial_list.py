@@ -258,6 +258,9 @@ def join(lists: Sequence[TrialList]) -> TrialList:
             for inner in part.origins:
                 moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
                 origins.append(moved)
+    references = None
+    if any(part.references is not None for part in lists):
+        references = join_references([part.references for part in lists], list(map(len, lists)))
     return TrialList(
         # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
         Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
@@ -266,9 +269,7 @@ def join(lists: Sequence[TrialList]) -> TrialList:
         name="+".join(names),
         origins=tuple(origins),
         origin=np.concatenate(origin),
-        references=join_references(
-            [part.references for part in lists], [len(part) for part in lists]
-        ),
+        references=references,
     )
 
 

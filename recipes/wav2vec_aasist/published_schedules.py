@@ -24,3 +24,20 @@ def wedefense_exponential(settings: Sections, progress: ScheduleProgress) -> flo
     lowest = network.min_learning_rate / network.initial_learning_rate
     warm_up = min(1.0, progress.epochs / WARM_UP_EPOCHS)
     return warm_up * math.pow(lowest, progress.done)
+
+
+def warm_and_decay(settings: Sections, progress: ScheduleProgress) -> float:
+    """Return an exponential from 1 after `warmup_steps` to 0.01 at `max_steps`.
+
+    As `WarmAndExpDecayLRSchedule` of SpeechBrain (nnet/schedulers.py) with AntiDeepfake's
+    decay_factor; the warm-up itself is that of `network.warmup_steps`.
+
+    Raises:
+        ValueError: `network.max_steps` is None, or not above the warm-up.
+    """
+    network = settings.network
+    warm_up = network.warmup_steps or 0
+    if network.max_steps is None or network.max_steps <= warm_up:
+        raise ValueError("set network.max_steps above network.warmup_steps")
+    done = max(0, progress.step - warm_up) / (network.max_steps - warm_up)
+    return math.pow(0.01, done)

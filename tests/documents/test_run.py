@@ -33,6 +33,7 @@ PAGES_OF_MINUTES = (
             *(
                 "judging",
                 "laboratory",
+                "lengths",
                 "localisation",
                 "own_corpus",
                 "panels",
@@ -134,6 +135,7 @@ ELSEWHERE = {
 PYTHON_ELSEWHERE = {
     "docs/your_own.md": "tests/test_your_own.py",
     "docs/training_steps.md": "tests/test_your_own.py",
+    "docs/lengths.md": "tests/recipes/test_lengths.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/losses.md": "tests/unit/training/losses",

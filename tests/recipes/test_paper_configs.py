@@ -20,6 +20,10 @@ from asdf.training.training_progress import Progress
 from tests.conftest import RECIPE
 
 CONFIGS = RECIPE / "configs" / "run_configs.py"
+WHERE = (
+    r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|IEEE SPL|SLT)\s20\d\d"
+    r"|Post-training for Deepfake Speech\s+Detection\", 2025"
+)
 INHERITED = ("paper", "paper-xlsr")
 CLIP = 64600
 NETWORKS = "asdf.networks."
@@ -40,6 +44,7 @@ PUBLISHED = {
     "paper-mhfa-asvspoof5": ("SSL_MHFA", 5e-5, 32, 5, 48000, "random", 0, "eer"),
     "paper-lfcc-lcnn": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "cllr"),
     "paper-lfcc-lcnn-p2sgrad": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "eer"),
+    "paper-antideepfake": ("SSL_Linear", 1e-7, 10_000, 30, CLIP, "random", 5, "eer"),
     "paper-rawnet2": ("RawNet2", 1e-4, 32, 100, CLIP, "start", 0, "eer"),
 }
 LCNN = {
@@ -101,6 +106,23 @@ FURTHER = {
         "spectrum.n_fft": 512,
         "spectrum.high_hz": 8000,
     },
+    "paper-antideepfake": {
+        "front_end.weights": "hub:facebook/mms-300m",
+        "front_end.normalize_waveforms": True,
+        "lengths.minibatch_s": 100,
+        "lengths.min_crop_s": 10,
+        "lengths.max_crop_s": 13,
+        "lengths.crop": "longer",
+        "lengths.masks": False,
+        "network.optimizer": "torch.optim.AdamW",
+        "optimizer.eps": 1e-6,
+        "network.weight_decay": 0.01,
+        "network.class_weights": (1, 1),
+        "network.warmup_steps": 80_000,
+        "network.max_steps": 800_000,
+        "network.evaluation_interval_steps": 100_000,
+        "network.gradient_clip_norm": 100,
+    },
     "paper-rawnet2": {"network.schedule": "constant", "back_end.rawnet2_filters": 20},
 }
 # The arguments that TakHemlata/SSL_Anti-spoofing and the codes derived from it give to RawBoost.
@@ -161,9 +183,10 @@ def test_a_config_has_the_published_numbers(load, config):
     assert network.max_epochs == epochs
     assert (network.train_clip_size, network.clip_position) == (clip, position)
     assert network.validation_metric == metric
-    assert network.optimizer in OPTIMIZERS
+    assert network.optimizer in (*OPTIMIZERS, "torch.optim.AdamW")
     assert network.weight_decay_skiplist == ()
-    assert sections.computing.precision == "fp32"
+    in_half = config == "paper-antideepfake"
+    assert sections.computing.precision == ("fp16" if in_half else "fp32")
     assert sections.rawboost.enabled == bool(algo)
     if algo:
         assert sections.rawboost.algo == algo
@@ -201,7 +224,7 @@ def test_those_of_2019_weigh_classes_and_decay_as_published(load):
 def test_a_comment_has_the_source_the_command_and_the_differences(config):
     comment = comment_of(config)
     assert re.search(r"\(.*?et al\.|Wang and Yamagishi|Xiao and Das", comment)
-    assert re.search(r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|IEEE SPL|SLT)\s20\d\d", comment)
+    assert re.search(WHERE, comment)
     assert f"python run.py {config}" in comment
     assert re.search(r"^Differs: ", comment, re.MULTILINE)
 
@@ -221,6 +244,14 @@ def test_the_rate_of_wedefense(load):
         progress = ScheduleProgress(done=step / (5 * steps), epochs=step / steps, step=step)
         share = schedule.factor(sections, progress)
         assert share * sections.network.initial_learning_rate == pytest.approx(expected)
+
+
+def test_the_rate_of_antideepfake(load):
+    """As SpeechBrain's WarmAndExpDecayLRSchedule after its warm-up, at some steps by hand."""
+    sections = load("paper-antideepfake")
+    schedule = find_schedule(sections, RECIPE)
+    for step, share in ((0, 1), (80_000, 1), (440_000, 0.1), (800_000, 0.01)):
+        assert schedule.factor(sections, ScheduleProgress(step=step)) == pytest.approx(share)
 
 
 def test_sls_ends_after_the_first_epoch_whose_loss_rises(load):

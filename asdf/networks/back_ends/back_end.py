@@ -84,6 +84,23 @@ class BackEnd(nn.Module, ABC):
             features: Features that `takes` names.
         """
 
+    def of_padded(self, features: Any, counts_BL: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same of features that are padded, as each recording has them alone.
+
+        A back end that masks padding has this method of its own.
+
+        Args:
+            counts_BL: True for the frames of recordings, False for padding.
+
+        Raises:
+            UsageError: it masks no padding.
+        """
+        raise UsageError(
+            f"{type(self).__qualname__} masks no padding. Set lengths.masks = False, which lets it "
+            "take padding for silence, or choose a back end that does: 'linear', 'asp', 'mhfa', "
+            "'mlp'."
+        )
+
     def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`.
 

@@ -126,6 +126,7 @@ class SSL_Classifier(PairedDetector):
     """Any encoder with the head of transformers' audio classifiers."""
 
     back_end_class: ClassVar[type[BackEnd]] = ClassesBackEnd
+    further_inputs = ()
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.padded import mean_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 
 
@@ -32,6 +33,11 @@ class LinearBackEnd(SizedBackEnd, TimedBackEnd):
         """Return embeddings (batch, dimension), logits, and the features as they are."""
         embeddings_BC = features_BLC.mean(dim=1)
         return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC), features_BLC
+
+    def of_padded(self, features_BLC: Tensor, counts_BL: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, dimension) and logits of padded features."""
+        embeddings_BC = mean_over_frames(features_BLC, counts_BL)
+        return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC)
 
 
 class SSL_Linear(PairedDetector):

@@ -23,6 +23,7 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.front_ends.encoder_layers import weighted_sum
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.padded import softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.networks.views import NetworkSections
 
@@ -83,14 +84,24 @@ class MHFABackEnd(TimedBackEnd):
         Args:
             states: each (batch, frames, dimension).
         """
+        keys_BLK, values_BLK = self._compress(states)
+        pooled = self._pool(values_BLK, self.att_head(keys_BLK).softmax(dim=1))
+        return (*pooled, torch.cat([keys_BLK, values_BLK], dim=2))
+
+    def of_padded(self, states: list[Tensor], counts_BL: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings and logits of padded states."""
+        keys_BLK, values_BLK = self._compress(states)
+        return self._pool(values_BLK, softmax_over_frames(self.att_head(keys_BLK), counts_BL))
+
+    def _compress(self, states: list[Tensor]) -> tuple[Tensor, Tensor]:
         # Each of the two chooses its layers.
         keys_BLK = self.cmp_linear_k(self.mix(states, self.weights_k))
-        values_BLK = self.cmp_linear_v(self.mix(states, self.weights_v))
-        attention_BLH = self.att_head(keys_BLK).softmax(dim=1)
+        return keys_BLK, self.cmp_linear_v(self.mix(states, self.weights_v))
+
+    def _pool(self, values_BLK: Tensor, attention_BLH: Tensor) -> tuple[Tensor, Tensor]:
         pooled_BHK = attention_BLH.transpose(1, 2) @ values_BLK
         embeddings_BE = self.pooling_fc(pooled_BHK.flatten(1))
-        frames_BLC = torch.cat([keys_BLK, values_BLK], dim=2)
-        return embeddings_BE, self.classify(embeddings_BE), frames_BLC
+        return embeddings_BE, self.classify(embeddings_BE)
 
 
 class WeDefenseMHFABackEnd(MHFABackEnd):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd
+from asdf.networks.front_ends.padded import mean_over_frames
 from asdf.settings.sections import BackEnd as BackEndSettings
 
 LIMIT = 4.0
@@ -35,7 +36,14 @@ class MLPBackEnd(SizedBackEnd):
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, mlp_hidden) and logits (batch, 2)."""
-        standard_BC = self.norm(features_BLC.mean(dim=1)).clamp(-LIMIT, LIMIT)
+        return self._classify(features_BLC.mean(dim=1))
+
+    def of_padded(self, features_BLC: Tensor, counts_BL: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings and logits of padded features."""
+        return self._classify(mean_over_frames(features_BLC, counts_BL))
+
+    def _classify(self, mean_BC: Tensor) -> tuple[Tensor, Tensor]:
+        standard_BC = self.norm(mean_BC).clamp(-LIMIT, LIMIT)
         embeddings_BE = self.hidden(self.dropout(standard_BC)).relu()
         logits_B2 = in_full_precision(self.out_layer, self.dropout(embeddings_BE))
         return embeddings_BE, logits_B2

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.front_ends.padded import softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 
 MIN_VARIANCE = 1e-10
@@ -70,10 +71,18 @@ class ASPBackEnd(SizedBackEnd, TimedBackEnd):
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, 2 * dimension), logits, and the features as they are."""
         # For all values of a frame the same.
-        weights_BL1 = self.attention(features_BLC).softmax(dim=1)
+        pooled = self._pool(features_BLC, self.attention(features_BLC).softmax(dim=1))
+        return (*pooled, features_BLC)
+
+    def of_padded(self, features_BLC: Tensor, counts_BL: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings and logits of padded features."""
+        scores_BL1 = self.attention(features_BLC)
+        return self._pool(features_BLC, softmax_over_frames(scores_BL1, counts_BL))
+
+    def _pool(self, features_BLC: Tensor, weights_BL1: Tensor) -> tuple[Tensor, Tensor]:
         weights_B1L = weights_BL1.transpose(1, 2)
         embeddings_BE = weighted_statistics(features_BLC.transpose(1, 2), weights_B1L)
-        return embeddings_BE, in_full_precision(self.output, embeddings_BE), features_BLC
+        return embeddings_BE, in_full_precision(self.output, embeddings_BE)
 
 
 class SSL_ASP(PairedDetector):

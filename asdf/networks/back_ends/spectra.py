@@ -503,6 +503,7 @@ class PreEmphasised(SSLDetector):
 
     longest_frames: ClassVar[int | None] = None
     paper = "lab260, 2026"
+    further_inputs = ()
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)

@@ -25,7 +25,7 @@ from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends.gpu_convolutions import encode_positions
 from asdf.networks.front_ends.wavlm import position_bias
 
-_LayerCall = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
+_LayerCall = Callable[[nn.Module, Tensor, Tensor | None, Tensor | None], Tensor]
 
 
 class _LayerCalls(local):
@@ -85,6 +85,7 @@ def encoder_states(
     layers: int,
     drop: float,
     recompute: bool,
+    counts_BL: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """Yield the input of the first layer and the outputs of the first `layers` layers.
 
@@ -95,6 +96,8 @@ def encoder_states(
         norm_first: whether the encoder is pre-norm; its final layer norm is not applied here.
         drop: probability that a layer's output is its input, in training.
         recompute: recompute the layers in the backward pass.
+        counts_BL: True for the frames of recordings, False for padding, to which nothing attends;
+            None: all count. WavLM's layers take none.
 
     Yields:
         (batch, frames, dimension).
@@ -107,6 +110,9 @@ def encoder_states(
     x_BLC = transformer.dropout(x_BLC)
     yield x_BLC
     bias_BHLL = _compute_position_bias(transformer, layers, x_BLC)
+    attended_B1LL = None
+    if counts_BL is not None:
+        attended_B1LL = counts_BL[:, None, None, :].expand(-1, 1, x_BLC.shape[1], -1)
     draws = recompute and _draws_numbers(transformer)
     dropped = choose_dropped(layers, drop, transformer.training)
     for number, layer in enumerate(transformer.layers[:layers]):
@@ -120,13 +126,14 @@ def encoder_states(
                 layer,
                 x_BLC,
                 bias_BHLL,
+                attended_B1LL,
                 short,
                 use_reentrant=False,
                 # A CUDA graph cannot go back to a state of random numbers.
                 preserve_rng_state=draws,
             )
         else:
-            x_BLC = run(layer, x_BLC, bias_BHLL, short)
+            x_BLC = run(layer, x_BLC, bias_BHLL, attended_B1LL, short)
         yield x_BLC
 
 
@@ -166,24 +173,34 @@ def _run_layer(
     layer: nn.Module,
     x_BLC: Tensor,
     bias_BHLL: Tensor | None,
+    attended_B1LL: Tensor | None,
     short_norms: bool,
 ) -> Tensor:
     with weights_cast_together(layer, x_BLC.device, short_norms):
-        return _call_layer(layer, x_BLC, bias_BHLL)
+        return _call_layer(layer, x_BLC, bias_BHLL, attended_B1LL)
 
 
 def _run_compiled(
     layer: nn.Module,
     x_BLC: Tensor,
     bias_BHLL: Tensor | None,
+    attended_B1LL: Tensor | None,
     short_norms: bool,
 ) -> Tensor:
     """Run a layer whose casts and norms are the compiler's to arrange."""
-    return _compile_call()(layer, x_BLC, bias_BHLL)
+    return _compile_call()(layer, x_BLC, bias_BHLL, attended_B1LL)
 
 
-def _call_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
-    output_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
+def _call_layer(
+    layer: nn.Module,
+    x_BLC: Tensor,
+    bias_BHLL: Tensor | None,
+    attended_B1LL: Tensor | None,
+) -> Tensor:
+    if attended_B1LL is None:
+        unmasked_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
+        return unmasked_BLC
+    output_BLC: Tensor = layer(x_BLC, attention_mask=attended_B1LL, position_bias=bias_BHLL)[0]
     return output_BLC
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.front_ends.masking import Masking
+from asdf.networks.front_ends.padded import Padded, pad_rows
 from asdf.networks.front_ends.trained_parts import all_parameters, resting_names
 from asdf.networks.interface import repeat_short
 from asdf.networks.traced_sizes import VARIANCE_FLOOR, normalize_rows
@@ -153,6 +154,22 @@ class FrontEnd(nn.Module, ABC):
             (batch, frames, dimension), `layers` + 1 times. `mask` belongs before the first layer.
         """
 
+    def padded_states(self, recordings: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the states of recordings of varying length, padded with zeros to the longest.
+
+        A recording's are those that it has alone: here each is computed by itself. A front end that
+        masks padding overrides this.
+
+        Args:
+            recordings: Waveforms, each (1, samples), as `states` takes them.
+
+        Yields:
+            (batch, frames of the longest, dimension), `layers` + 1 times.
+        """
+        of_each = [list(self._ended_states(recording)) for recording in recordings]
+        for states in zip(*of_each, strict=True):
+            yield pad_rows(states)
+
     def final_norm(self, x_BLC: Tensor) -> Tensor:
         """Return features from the last layer's output: the norm that ends the encoder, if any."""
         return x_BLC
@@ -227,10 +244,11 @@ class FrontEnd(nn.Module, ABC):
         if frozen:
             self.train(False)
 
-    def forward(self, waveforms_BT: Tensor) -> Tensor:
+    def forward(self, waveforms_BT: Tensor | Padded) -> Tensor:
         """Return features (batch, frames, dimension), of the layers that `front_end.layer` chooses.
 
-        Waveforms (batch, samples) at 16 kHz; those shorter than `window` are repeated.
+        Waveforms (batch, samples) at 16 kHz, or recordings of varying length; those shorter than
+        `window` are repeated.
         """
         if self.layer_sum is not None:
             features_BLC: Tensor = self.layer_sum(self.hidden_states(waveforms_BT))
@@ -240,7 +258,7 @@ class FrontEnd(nn.Module, ABC):
             last_BLC = deque(self._prepared_states(waveforms_BT), maxlen=1).pop()
             return self.final_norm(last_BLC)
 
-    def hidden_states(self, waveforms_BT: Tensor) -> list[Tensor]:
+    def hidden_states(self, waveforms_BT: Tensor | Padded) -> list[Tensor]:
         """Return the first layer's input and the outputs of `layers` layers.
 
         As in SUPERB, the last layer's is taken after the encoder's final layer norm. Each is
@@ -250,7 +268,7 @@ class FrontEnd(nn.Module, ABC):
             *states, last_BLC = self._prepared_states(waveforms_BT)
             return [*states, self.final_norm(last_BLC)]
 
-    def layer_outputs(self, waveforms_BT: Tensor) -> list[Tensor]:
+    def layer_outputs(self, waveforms_BT: Tensor | Padded) -> list[Tensor]:
         """Return the outputs of `layers` layers without `final_norm`: fairseq's `layer_results`."""
         with self._gradients(waveforms_BT):
             return list(self._prepared_states(waveforms_BT))[1:]
@@ -299,17 +317,30 @@ class FrontEnd(nn.Module, ABC):
                 "load_pretrained(network) of the same module first."
             )
 
-    def _gradients(self, waveforms_BT: Tensor) -> torch.set_grad_enabled:
+    def _gradients(self, waveforms_BT: Tensor | Padded) -> torch.set_grad_enabled:
         # Frozen weights need none; samples whose gradient is asked for do.
         is_needed = not self.frozen or waveforms_BT.requires_grad
         return torch.set_grad_enabled(torch.is_grad_enabled() and is_needed)
 
-    def _prepared_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+    def _prepared_states(self, waveforms_BT: Tensor | Padded) -> Iterator[Tensor]:
         self.check_loaded()
+        if isinstance(waveforms_BT, Tensor):
+            return self._ended_states(self._prepared(waveforms_BT))
+        recordings = [self._prepared(recording) for recording in waveforms_BT.recordings]
+        if waveforms_BT.masks:
+            return self.padded_states(recordings)
+        # Silence comes after normalisation: it would change the recording's mean and variance.
+        return self._ended_states(pad_rows(recordings))
+
+    def _prepared(self, waveforms_BT: Tensor) -> Tensor:
+        """Return waveforms of at least `window` samples, normalised if the settings say so."""
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         if self.normalize_waveforms:
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
             waveforms_BT = normalize_rows(waveforms_BT, self.variance_floor)
+        return waveforms_BT
+
+    def _ended_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         if self.repeats_last_frame:
             return self._states_to_the_end(waveforms_BT)
         return self.states(waveforms_BT)

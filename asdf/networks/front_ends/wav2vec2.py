@@ -9,7 +9,7 @@ Shapes: B utterances, T samples, L frames, C feature values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -23,6 +23,7 @@ from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import encoder_states, run_cast
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.gpu_convolutions import computes_frames_first, convolve_frames
+from asdf.networks.front_ends.padded import counting_frames, pad_rows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -65,16 +66,38 @@ class Wav2Vec2FrontEnd(FrontEnd):
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the first encoder layer's input, and each layer's output up to `layers`."""
+        return self._encode(self._convolve(waveforms_BT))
+
+    def padded_states(self, recordings: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the states of recordings of varying length, computed together under a mask."""
+        prompts = getattr(self.model.encoder.transformer.layers[0], "prompts", None)
+        if self.architecture.relative_positions or self.repeats_last_frame or prompts is not None:
+            return super().padded_states(recordings)
+        if self.architecture.extractor_mode == "group_norm":
+            # Its statistics are those of a whole recording.
+            features_BLC = pad_rows([self._convolve(recording) for recording in recordings])
+        else:
+            features_BLC = self._convolve(pad_rows(recordings))
+        frames = [self.frames(recording.shape[1]) for recording in recordings]
+        counts_BL = counting_frames(frames, features_BLC.device)
+        # Samples of silence may be left that give frames of their own.
+        return self._encode(features_BLC[:, : max(frames)], counts_BL)
+
+    def _encode(self, features_BLC: Tensor, counts_BL: Tensor | None = None) -> Iterator[Tensor]:
+        """Yield the states of the stem's features; args as of `encoder_states`."""
         encoder = self.model.encoder
-        features_BLC = self._convolve(waveforms_BT)
-        x_BLC = run_cast(encoder.feature_projection, features_BLC, norms_are_short())
+        x_BLC = self.mask(run_cast(encoder.feature_projection, features_BLC, norms_are_short()))
+        if counts_BL is not None:
+            # The convolution of positions then sees what it sees behind a recording's end.
+            x_BLC = x_BLC * counts_BL[:, :, None]
         yield from encoder_states(
             encoder.transformer,
-            self.mask(x_BLC),
+            x_BLC,
             self.architecture.layer_norm_first,
             self.layers,
             self.layer_drop,
             self.gradient_checkpointing,
+            counts_BL,
         )
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:

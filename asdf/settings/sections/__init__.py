@@ -19,6 +19,7 @@ from asdf.settings.sections.examples import (
     AUGMENTATIONS,
     VOCODERS,
     Augmentation,
+    Lengths,
     RawBoost,
     SpeechActivity,
     Vocoding,
@@ -99,6 +100,7 @@ class Sections(KnownNames):
     prompt: Prompt = field(default_factory=Prompt)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
+    lengths: Lengths = field(default_factory=Lengths)
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     tracking: Tracking = field(default_factory=Tracking)

@@ -9,6 +9,7 @@ from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_DB,
     MAX_HZ,
+    MAX_SECONDS,
     count,
     decibels,
     proportion,
@@ -191,6 +192,47 @@ VOCODERS = {
     "lpc": "asdf.audio.vocoding.lpc.LinearPrediction",
     "phase": "asdf.audio.vocoding.phase.PhaseReplacement",
 }
+
+
+@dataclass
+class Lengths(KnownNames):
+    """Minibatches of recordings of varying length, instead of clips of one length."""
+
+    minibatch_s: float | None = setting(
+        None,
+        "the most seconds of a minibatch of one process, padding included: it holds recordings of "
+        "similar length, padded to the longest; None: clips of network.train_clip_size",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    min_crop_s: float = setting(
+        10.0, "the shortest crop of a recording", unit="s", above=0, at_most=MAX_SECONDS
+    )
+    max_crop_s: float = setting(
+        13.0,
+        "the longest crop; the length of each is drawn anew at each turn",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    crop: Literal["longer", "all"] = setting(
+        "longer",
+        "longer: only recordings above max_crop_s are cropped; all: all above min_crop_s. Shorter "
+        "ones are trained on as a whole",
+    )
+    buckets: int = setting(
+        20,
+        "groups of equal size, by length, whose recordings share minibatches; 1: any two may, with "
+        "more padding",
+        at_least=1,
+        at_most=100_000,
+    )
+    masks: bool = setting(
+        True,
+        "True: padding is masked, so that an utterance's outputs are those without padding; False: "
+        "padding is silence to the network",
+    )
 
 
 @dataclass

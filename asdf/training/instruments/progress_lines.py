@@ -121,8 +121,9 @@ class TimeLeft:
 def steps_left(training: Network, plan: TrainingPlan, progress: Progress) -> int:
     """Return the optimiser steps to `max_epochs`, or to `max_steps` if these are fewer."""
     # The last step of an epoch may be a short one.
-    this_epoch = -(-(plan.size - progress.position) // plan.window_size)
-    later_epochs = (training.max_epochs - progress.epochs - 1) * plan.steps_per_epoch()
+    epoch = progress.epochs + 1
+    this_epoch = plan.steps_per_epoch(epoch) - plan.steps_before(epoch, progress.position)
+    later_epochs = (training.max_epochs - epoch) * plan.steps_per_epoch(epoch)
     steps = max(0, this_epoch + later_epochs)
     if training.max_steps is None:
         return steps

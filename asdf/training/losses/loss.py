@@ -46,6 +46,7 @@ class Targets:
             with none.
         weights_B: Weights of the utterances themselves, float32; the partners' are the rest.
         inputs: Further inputs of the network, by name (`DetectorNetwork.further_inputs`).
+        lengths_B: Samples of each recording, where minibatches are padded; else None.
     """
 
     labels_B: Tensor
@@ -54,6 +55,7 @@ class Targets:
     partners: Targets | None = None
     weights_B: Tensor | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    lengths_B: Tensor | None = None
 
     def first(self, utterances: int) -> Targets:
         """Return the targets of the first utterances."""
@@ -63,7 +65,10 @@ class Targets:
             terms[name] = replace(term, values=term.values[:utterances])
         partners = None if self.partners is None else self.partners.first(utterances)
         weights_B = None if self.weights_B is None else self.weights_B[:utterances]
-        return Targets(self.labels_B[:utterances], columns, terms, partners, weights_B)
+        lengths_B = None if self.lengths_B is None else self.lengths_B[:utterances]
+        return Targets(
+            self.labels_B[:utterances], columns, terms, partners, weights_B, lengths_B=lengths_B
+        )
 
 
 class Loss(ScoringLoss, ABC):
@@ -84,6 +89,8 @@ class Loss(ScoringLoss, ABC):
             dimension, and parameters of the network that it does not depend on are frozen.
         is_joint: True if an utterance's value depends on the others: `per_utterance` then gets all
             utterances of the optimiser step, of all minibatches and processes.
+        takes_lengths: True if `per_utterance` takes `lengths_B` by keyword: samples of each
+            recording where minibatches are padded, else None; never of whole steps.
         class_weights_2: `network.class_weights`, which the values are multiplied by.
 
     Examples:
@@ -111,6 +118,7 @@ class Loss(ScoringLoss, ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     needs_embeddings: ClassVar[bool] = True
     is_joint: ClassVar[bool] = False
+    takes_lengths: ClassVar[bool] = False
     class_weights_2: Tensor
 
     def __init__(self, settings: TrainingSections, dimension: int) -> None:
@@ -170,7 +178,10 @@ class Loss(ScoringLoss, ABC):
     def _weighted(self, outputs: Outputs, targets: Targets) -> Tensor:
         embeddings_BE, logits_B2 = outputs
         labels_B = targets.labels_B
-        values_B = self.per_utterance(embeddings_BE, logits_B2, labels_B, targets.columns)
+        lengths = {"lengths_B": targets.lengths_B} if self.takes_lengths else {}
+        values_B = self.per_utterance(
+            embeddings_BE, logits_B2, labels_B, targets.columns, **lengths
+        )
         return values_B * self.class_weights_2[labels_B]
 
     def normaliser(self, labels: Tensor) -> float:

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.interface import as_outputs, inputs_on_noise
+from asdf.networks.interface import as_outputs, inputs_on_noise, takes_references
 from asdf.networks.output_check import compute_on_noise, left_unchanged
-from asdf.networks.pair_network import takes_references
 from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed

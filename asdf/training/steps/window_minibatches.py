@@ -70,7 +70,8 @@ class WindowMinibatches:
         for number, minibatch in enumerate(minibatches):
             if of is not None:
                 targets = self._parts.targets.of_share(minibatch.share, weights)
-                targets = replace(targets, inputs=minibatch.targets.inputs)
+                read = minibatch.targets
+                targets = replace(targets, inputs=read.inputs, lengths_B=read.lengths_B)
                 minibatches[number] = replace(minibatch, targets=targets)
             if clips is not None:
                 minibatches[number] = replace(minibatches[number], clips=clips[number])

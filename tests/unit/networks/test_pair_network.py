@@ -8,7 +8,7 @@ import torch
 
 from asdf.errors import AsdfError
 from asdf.networks import CosinePairNetwork, MLPPairNetwork, build_network
-from asdf.networks.pair_network import takes_references
+from asdf.networks.interface import takes_references
 from asdf.settings.sections import Sections
 
 

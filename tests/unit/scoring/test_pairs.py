@@ -62,16 +62,16 @@ def measured(trials) -> MeasuredReferences:
 
 def score(network, trials, output=None, stop=None) -> np.ndarray:
     scorer = build_list_scorer(network, scoring_settings(), World())
-    references = measured(trials) if trials.references is not None else None
+    if trials.references is not None:
+        scorer.list_references = measured(trials)
     scored = score_with_extras(
         scorer,
         trials,
         LENGTHS,
         scoring_settings(),
         World(),
-        stop or StopRequest(),
+        StopRequest() if stop is None else stop,
         output=output,
-        references=references,
     )
     return scored.scores
 

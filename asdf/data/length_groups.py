@@ -1,0 +1,118 @@
+"""Minibatches of recordings of similar length: whose turns share one, and how long each clip is.
+
+Invariants: an epoch's minibatches follow from the seed, the sampler's order and the lengths of the
+recordings alone, and no number of processes changes them: a step of N processes is that of one
+process with N times `network.optimizer_step_interval`. A minibatch is as long as its longest clip,
+and its clips times that length stay within `lengths.minibatch_s`.
+
+Shapes: N turns of an epoch, M minibatches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.arrays import AnyIntegers
+from asdf.data.data_sections import DataSections
+from asdf.data.turns import Turns
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.seeds import generator
+from asdf.settings.sections import Lengths
+
+
+@dataclass(frozen=True, eq=False)
+class LengthGroups:
+    """The minibatches of a list of recordings.
+
+    Attributes:
+        lengths: Lengths of the recordings, in samples.
+        most: Number of clips that a minibatch may have at most (`network.minibatch_size`).
+    """
+
+    lengths: AnyIntegers
+    section: Lengths
+    most: int
+    seed: int
+
+    def group(self, epoch: int, turns: Turns) -> Turns:
+        """Return the turns of an epoch in minibatches, with the samples of their clips."""
+        samples_N = self._clip_samples(epoch, turns)
+        by_length_N = np.argsort(samples_N, kind="stable")
+        minibatches = []
+        for bucket in np.array_split(by_length_N, self.section.buckets):
+            if len(bucket):
+                # In the sampler's order, which is random, and not by length.
+                minibatches += self._divide(np.sort(bucket), samples_N)
+        shuffled = generator(self.seed, "minibatches", epoch).permutation(len(minibatches))
+        chosen = [minibatches[number] for number in shuffled]
+        taken_N = np.concatenate(chosen)
+        return Turns(
+            turns.utterances_N[taken_N],
+            turns.earlier_N[taken_N],
+            samples_N[taken_N],
+            np.cumsum([len(minibatch) for minibatch in chosen]),
+        )
+
+    def _divide(self, bucket: AnyIntegers, samples_N: AnyIntegers) -> list[AnyIntegers]:
+        """Return the minibatches of a bucket's turns: equally many in each, up to the last."""
+        longest = max(1, int(samples_N[bucket].max()))
+        assert self.section.minibatch_s is not None  # there are no groups without it
+        room = int(self.section.minibatch_s * SAMPLE_RATE) // longest
+        count = max(1, min(self.most, room))
+        return np.split(bucket, range(count, len(bucket), count))
+
+    def _clip_samples(self, epoch: int, turns: Turns) -> AnyIntegers:
+        """Return the samples of each turn's clip, (N,)."""
+        least = round(self.section.min_crop_s * SAMPLE_RATE)
+        most = round(self.section.max_crop_s * SAMPLE_RATE)
+        samples_N = np.asarray(self.lengths, np.int64)[turns.utterances_N]
+        cropped_N = samples_N > (most if self.section.crop == "longer" else least)
+        # Of each utterance at its first turn in the epoch, then of each at its second, and so on.
+        draws_N = np.empty(len(samples_N))
+        for turn in range(int(turns.earlier_N.max(initial=0)) + 1):
+            rng = generator(self.seed, "crop length", epoch, turn)
+            rows = turns.earlier_N == turn
+            draws_N[rows] = rng.random(len(self.lengths))[turns.utterances_N[rows]]
+        longest_N = np.minimum(samples_N, most)
+        drawn_N = least + np.floor(draws_N * (longest_N - least + 1)).astype(np.int64)
+        return np.where(cropped_N, drawn_N, samples_N)
+
+
+def padding_of(turns: Turns) -> float:
+    """Return the part of all samples of an epoch's minibatches that is padding."""
+    assert turns.samples_N is not None
+    assert turns.ends_M is not None
+    counts_M = np.diff(turns.ends_M, prepend=0)
+    longest_M = np.maximum.reduceat(turns.samples_N, turns.ends_M - counts_M)
+    return 1 - float(turns.samples_N.sum() / (counts_M * longest_M).sum())
+
+
+def describe_groups(turns: Turns, section: Lengths) -> str:
+    """Return in words what an epoch's minibatches are, and what part of them is padding."""
+    assert turns.ends_M is not None
+    counts_M = np.diff(turns.ends_M, prepend=0)
+    padding = 100 * padding_of(turns)
+    return (
+        f"minibatches of up to {section.minibatch_s:g} s: {counts_M.min()} to {counts_M.max()} "
+        f"utterances, {len(counts_M):,} in epoch 1, {padding:.1f} % of their samples are padding"
+    )
+
+
+def longest_clips(settings: DataSections) -> tuple[int, int]:
+    """Return the clips of a minibatch of the longest recordings, and the samples of each."""
+    lengths = settings.lengths
+    assert lengths.minibatch_s is not None
+    fitting = int(lengths.minibatch_s / lengths.max_crop_s)
+    count = max(1, min(settings.network.minibatch_size, fitting))
+    return count, round(lengths.max_crop_s * SAMPLE_RATE)
+
+
+def find_groups(settings: DataSections, lengths: AnyIntegers) -> LengthGroups | None:
+    """Return what the settings group a list of recordings by; None where clips have one length."""
+    if settings.lengths.minibatch_s is None:
+        return None
+    return LengthGroups(
+        lengths, settings.lengths, settings.network.minibatch_size, settings.recipe.seed
+    )

@@ -1,0 +1,136 @@
+"""Training on recordings of varying length, as docs/lengths.md says it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+
+from tests.conftest import ROOT
+from tests.distributed.test_exactness import assert_equal_runs, step_losses, weights
+
+PAGE = ROOT / "docs" / "lengths.md"
+FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
+CONFIG = """
+varying < debug
+network.network_class = 'my_varying.Varying'
+paths.system_folder = 'varying'
+lengths.minibatch_s = 4
+lengths.min_crop_s = 0.6
+lengths.max_crop_s = 1
+lengths.buckets = 3
+network.print_interval = 1
+network.checkpoint_interval_steps = 2
+network.max_epochs = 2
+rawboost.enabled = True
+network.callbacks = ('my_end.End',)
+
+pooled < varying
+network.network_class = 'asdf.networks.SSL_ASP'
+front_end.architecture = 'tiny'
+paths.system_folder = 'pooled'
+"""
+
+END = """
+import os
+
+from asdf.training.callbacks import Callback
+
+
+class End(Callback):
+    def on_step(self, record):
+        if os.environ.get("TEST_END") == str(record["step"]):
+            os._exit(9)
+"""
+
+
+@pytest.fixture
+def mine(recipe):
+    recipe.add_configs(CONFIG)
+    (recipe.folder / "my_end.py").write_text(END)
+    for name, code in FILE.findall(PAGE.read_text(encoding="utf-8")):
+        (recipe.folder / f"{name}.py").write_text(code)
+    return recipe
+
+
+@pytest.mark.parametrize("config", ["varying", "pooled"])
+def test_training_on_varying_lengths_learns(mine, capsys, config):
+    outcome = mine.call(capsys, config)
+    assert outcome.status == 0, outcome.output
+    said = re.search(r"of up to 4 s: (\d+) to (\d+) utterances, (\d+) in epoch 1", outcome.output)
+    least, most, count = map(int, said.groups())
+    assert 1 <= least < most <= 4 and count > 26 / 4
+    losses = step_losses(mine.system(config))
+    assert len(losses) == 2 * count or len(losses) > count
+
+
+def test_a_dry_run_tries_the_network_on_padded_recordings(mine, capsys):
+    outcome = mine.call(capsys, "varying", "--dry-run")
+    assert outcome.status == 0, outcome.output
+    assert "minibatches of up to 4 s and 4 utterances x 1 process" in outcome.output
+    path = mine.folder / "my_varying.py"
+    path.write_text(path.read_text().replace("lengths.clamp(min=400)", "lengths.clump(min=400)"))
+    outcome = mine.call(capsys, "varying", "--dry-run")
+    assert outcome.status == 1 and "clump" in outcome.output, outcome.output
+
+
+def test_accumulated_minibatches_are_those_of_two_processes(mine):
+    """One process with two minibatches a step, and two with one each."""
+    common = ("pooled", "network.max_epochs=1", "recipe.end_stage=1", "network.ema_decay=0.9")
+    alone = mine.run(*common, "network.optimizer_step_interval=2", "paths.system_folder=one")
+    both = mine.run(*common, "paths.system_folder=two", processes=2)
+    assert alone.status == 0 and both.status == 0, alone.output + both.output
+    one, two = mine.system("one"), mine.system("two")
+    assert step_losses(one) == pytest.approx(step_losses(two), rel=1e-5)
+    first, second = (weights(system / "networks" / "epoch.1.pt") for system in (one, two))
+    for name, value in first.items():
+        torch.testing.assert_close(value, second[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config, processes", [("varying", 1), ("varying", 2), ("pooled", 2)])
+def test_a_killed_run_ends_as_one_never_killed(mine, config, processes):
+    whole = mine.run(config, "paths.system_folder=whole", processes=processes)
+    assert whole.status == 0, whole.output
+    killed = (config, "paths.system_folder=killed")
+    assert mine.run(*killed, processes=processes, TEST_END="5").status != 0
+    resumed = mine.run(*killed, processes=processes)
+    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    assert_equal_runs(mine.system("whole"), mine.system("killed"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("network.network_class=asdf.networks.SSL_AASIST_L", "AASISTLBackEnd masks no padding"),
+        ("network.network_class=asdf.networks.AASIST_L", "does not take the lengths"),
+        ("network.network_class=asdf.networks.SSL_SLS", "takes clips of back_end.sls_samples"),
+        ("network.global_minibatch_size=8", "is for clips of one length and contradicts"),
+        ("computing.compile=True", "is for clips of one length and contradicts"),
+        ("augmentation.mixup_probability=0.5", "is for clips of one length and contradicts"),
+        ("rawboost.on_device=True", "is for clips of one length and contradicts"),
+        ("lengths.max_crop_s=5", "lengths.max_crop_s = 5.0 (command line) is above"),
+        ("lengths.min_crop_s=2", "lengths.min_crop_s = 2.0 (command line) is above"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_training(mine, capsys, words, said):
+    outcome = mine.call(capsys, "pooled", words)
+    assert outcome.status != 0 and said in outcome.output, outcome.output
+    assert "Traceback" not in outcome.output
+    assert not list(mine.output.rglob("epoch.*.pt"))
+
+
+def test_any_network_trains_where_padding_is_silence(mine, capsys):
+    outcome = mine.call(
+        capsys,
+        "pooled",
+        "network.network_class=asdf.networks.SSL_AASIST_L",
+        "lengths.masks=False",
+        "recipe.end_stage=1",
+        "network.max_epochs=1",
+    )
+    assert outcome.status == 0, outcome.output
+    lines = (mine.system("pooled") / "metrics.jsonl").read_text().splitlines()
+    assert any(json.loads(line)["kind"] == "step" for line in lines)

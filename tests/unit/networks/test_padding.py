@@ -1,0 +1,118 @@
+"""Padded recordings: an utterance's outputs and gradients are those that it has alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from asdf.errors import UsageError
+from asdf.networks.build import build_network
+from asdf.networks.front_ends.architectures import KNOWN
+from asdf.settings import Sections
+
+LENGTHS = (8000, 5300, 200, 7999)
+BACK_ENDS = ("linear", "asp", "mhfa", "mlp")
+TINY = "tiny"
+WAVLM = replace(KNOWN[TINY], relative_positions=(32, 64)).to_text()
+GROUP = replace(KNOWN[TINY], extractor_mode="group_norm").to_text()
+
+
+def network_of(front_end=None, back_end="linear", masks=True, **front_end_settings):
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.ComposedDetector"
+    settings.front_end.front_end_class = front_end
+    settings.front_end.architecture = TINY
+    settings.back_end.back_end_class = back_end
+    for name, value in front_end_settings.items():
+        setattr(settings.front_end, name, value)
+    torch.manual_seed(0)
+    network = build_network(settings).eval()
+    network.masks_padding = masks
+    return network
+
+
+def padded_batch():
+    noise = torch.Generator().manual_seed(1)
+    waveforms_BT = torch.zeros(len(LENGTHS), max(LENGTHS))
+    for row, length in enumerate(LENGTHS):
+        waveforms_BT[row, :length] = 0.1 * torch.randn(length, generator=noise)
+    return waveforms_BT, torch.tensor(LENGTHS)
+
+
+def alone(network, waveforms_BT):
+    outputs = [network(waveforms_BT[row : row + 1, :n]) for row, n in enumerate(LENGTHS)]
+    return torch.cat([each[0] for each in outputs]), torch.cat([each[1] for each in outputs])
+
+
+CASES = [
+    *[(None, back_end, {}) for back_end in BACK_ENDS],
+    (None, "linear", {"normalize_waveforms": True}),
+    (None, "linear", {"layer": "weighted"}),
+    (None, "linear", {"repeat_last_frame": True}),
+    (None, "asp", {"architecture": WAVLM}),
+    (None, "asp", {"architecture": GROUP}),
+    ("log_mel", "asp", {}),
+    ("lfcc", "mlp", {}),
+]
+
+
+@pytest.mark.parametrize("front_end, back_end, settings", CASES)
+def test_outputs_are_those_of_each_recording_alone(front_end, back_end, settings):
+    network = network_of(front_end, back_end, **settings)
+    waveforms_BT, lengths = padded_batch()
+    with torch.no_grad():
+        expected = alone(network, waveforms_BT)
+        embeddings_BE, logits_B2 = network(waveforms_BT, lengths=lengths)
+    torch.testing.assert_close(embeddings_BE, expected[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(logits_B2, expected[1], rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_are_those_of_each_recording_alone():
+    network = network_of(back_end="asp").train()
+    waveforms_BT, lengths = padded_batch()
+    gradients = []
+    for inputs in ({"lengths": lengths}, {}):
+        network.zero_grad()
+        if inputs:
+            network(waveforms_BT, **inputs)[1].square().sum().backward()
+        else:
+            alone(network, waveforms_BT)[1].square().sum().backward()
+        parameters = network.named_parameters()
+        gradients.append({name: p.grad.clone() for name, p in parameters if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    # The gradient of the keys' biases is 0 but for rounding.
+    scale = max(float(value.abs().max()) for value in gradients[1].values())
+    for name, value in gradients[0].items():
+        torch.testing.assert_close(value, gradients[1][name], rtol=1e-3, atol=1e-6 * scale)
+
+
+def test_without_masks_padding_is_silence_behind_normalised_recordings():
+    network = network_of(masks=False, normalize_waveforms=True)
+    plain = network_of()
+    plain.load_state_dict(network.state_dict())
+    waveforms_BT, lengths = padded_batch()
+    silent_BT = torch.zeros_like(waveforms_BT)
+    for row, count in enumerate(LENGTHS):
+        recording = waveforms_BT[row, :count]
+        if count < plain.shortest_input:
+            times = plain.shortest_input // count + 1
+            recording = recording.repeat(times)[: plain.shortest_input]
+        normalised = torch.nn.functional.layer_norm(recording, recording.shape)
+        silent_BT[row, : len(recording)] = normalised
+    with torch.no_grad():
+        expected = plain(silent_BT)[1]
+        masked = network_of(normalize_waveforms=True)
+        masked.load_state_dict(network.state_dict())
+        given = network(waveforms_BT, lengths=lengths)[1]
+        other = masked(waveforms_BT, lengths=lengths)[1]
+    torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(given[1:3], other[1:3], atol=1e-4)
+
+
+def test_a_back_end_that_masks_nothing_says_so():
+    network = network_of(back_end="aasist_l")
+    waveforms_BT, lengths = padded_batch()
+    with pytest.raises(UsageError, match=r"AASISTLBackEnd.* masks no padding"):
+        network(waveforms_BT, lengths=lengths)
