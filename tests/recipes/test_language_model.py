@@ -152,12 +152,17 @@ def test_recordings_of_varying_length_are_heard_without_their_padding(recipe, ca
 
 
 @pytest.mark.slow
-def test_two_processes_resume_exactly(recipe):
+def test_two_processes_resume_exactly_and_may_divide_it(recipe):
     recipe.add_configs(CONFIG)
     for system, words in (("whole", ()), ("part", ("network.max_steps=1",)), ("part", ())):
         outcome = recipe.run("spoken", f"paths.system_folder={system}", *words, processes=2)
         assert outcome.status == 0, outcome.output
     assert_same(network_of(recipe, "whole"), network_of(recipe, "part"))
+    divided = ("paths.system_folder=divided", "computing.shard_network=True")
+    outcome = recipe.run("spoken", *divided, processes=2)
+    assert outcome.status == 0, outcome.output
+    whole = network_of(recipe, "whole")["model_state_dict"]
+    torch.testing.assert_close(network_of(recipe, "divided")["model_state_dict"], whole)
     # As many utterances per step, in the same order.
     words = ("paths.system_folder=alone", "network.optimizer_step_interval=2")
     outcome = recipe.run("spoken", *words)

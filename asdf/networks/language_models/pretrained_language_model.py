@@ -26,6 +26,7 @@ from asdf.networks.front_ends.transformers_front_end import make_config
 from asdf.networks.interface import repeat_short
 from asdf.networks.language_models.families import FRAMES_PER_POSITION, find_family
 from asdf.networks.language_models.words import byte_words
+from asdf.networks.traced_sizes import is_traced
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import LanguageModel
 
@@ -85,10 +86,9 @@ class PretrainedLanguageModel(FrontEnd):
         return model
 
     @property
-    def tower(self) -> nn.Module:
+    def tower(self) -> Any:
         """The audio tower, which hears."""
-        tower: nn.Module = self.model.model.audio_tower
-        return tower
+        return self.model.model.audio_tower
 
     def hear(
         self, waveforms_BT: Tensor, lengths_B: Tensor | None = None
@@ -100,7 +100,15 @@ class PretrainedLanguageModel(FrontEnd):
 
         Returns:
             States (B, S, H), and which of them are heard, (B, S) bool; None: all.
+
+        Raises:
+            UsageError: the network is to become a graph.
         """
+        if is_traced():
+            raise UsageError(
+                "an audio language model cannot be exported as a graph, which would have one "
+                "length. Export it as safetensors, or serve the network file."
+            )
         self.check_loaded()
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         utterances, samples = waveforms_BT.shape
