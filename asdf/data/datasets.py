@@ -20,6 +20,7 @@ from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
 from asdf.data.clip_frames import CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
+from asdf.data.references import ReferenceClips
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -39,6 +40,7 @@ class TrainingClips(Dataset[Clip]):
         position: Position at which an utterance is cut: 'random', or always its 'start'.
         augmentation: Changes that are made to a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
+        references: Clips of the references of the utterances; None: they have none.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
     """
 
@@ -52,6 +54,7 @@ class TrainingClips(Dataset[Clip]):
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
+    references: ReferenceClips | None = None
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -62,6 +65,11 @@ class TrainingClips(Dataset[Clip]):
 
     def __getitem__(self, key: tuple[int, ...]) -> Clip:
         clip = self._read(key)
+        if self.references is not None and clip.samples is not None:
+            try:
+                clip = replace(clip, references=self.references.read((key[0], key[1])))
+            except AsdfError as error:
+                return Clip(error=error)
         mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
         if mixture is None or clip.samples is None:
             return clip

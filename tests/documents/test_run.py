@@ -26,9 +26,11 @@ PAGES = [
 # Their commands train or start processes; the others' take seconds together.
 PAGES_OF_MINUTES = (
     "README.md",
+    "CONTRIBUTING.md",
     *(
         f"docs/{name}.md"
         for name in (
+            *("audit", "augmentation", "newsroom", "training"),
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
             *(
                 "judging",
