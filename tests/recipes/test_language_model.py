@@ -15,7 +15,10 @@ import asdf
 from asdf.__main__ import main
 from asdf.networks.language_models.rationale import NOTE
 from tests.conftest import ROOT
+from tests.test_your_own import EXAMPLES
 from tests.unit.conftest import write_small_network
+from tests.unit.networks.test_language_models import network_of as language_model
+from tests.unit.networks.test_language_models import write_folder
 
 CONFIG = """
 spoken < debug
@@ -126,6 +129,37 @@ def test_a_dry_run_describes_it(recipe, capsys):
     assert outcome.status == 2 and "'{audio}' 0 times" in outcome.output, outcome.output
     refused = recipe.call(capsys, "spoken", "--dry-run", "front_end.layer=1")
     assert refused.status == 2 and "front_end.layer is not of" in refused.output
+
+
+def test_a_dry_run_tries_steps_and_reads_weights(recipe, capsys, tmp_path):
+    example = EXAMPLES["my_sam"]
+    (recipe.folder / "my_sam.py").write_text(example.code)
+    recipe.add_configs(CONFIG)
+    tried = recipe.call(capsys, "spoken", "--dry-run", "network.training_step=my_sam.SAM")
+    assert tried.status == 0, tried.output
+    folder = write_folder(tmp_path / "model", language_model())
+    named = f"front_end.weights={folder}"
+    outcome = recipe.call(capsys, "spoken", "--dry-run", named)
+    assert outcome.status == 0 and "parameters" in outcome.output, outcome.output
+    # The words of the model show what the settings cannot.
+    answer = "language_model.spoof_answer=forged"
+    refused = recipe.call(capsys, "spoken", "--dry-run", named, answer)
+    assert refused.status != 0 and "is 6 tokens of this model" in refused.output, refused.output
+
+
+def test_a_run_of_updates_on_weights_is_small_and_goes_on(recipe, capsys, tmp_path):
+    folder = write_folder(tmp_path / "model", language_model())
+    recipe.add_configs(f"{CONFIG}front_end.weights = '{folder}'\n")
+    words = ("spoken", "paths.system_folder=whole", "recipe.end_stage=2")
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 0, outcome.output
+    file = network_of(recipe, "whole")
+    assert file["base"]["weights"] == str(folder)
+    assert all("lora_" in name for name in file["model_state_dict"])
+    part = ("spoken", "paths.system_folder=part")
+    assert recipe.call(capsys, *part, "network.max_steps=2").status == 0
+    assert recipe.call(capsys, *part).status == 0
+    assert_same(file, network_of(recipe, "part"))
 
 
 def test_the_config_of_the_page(recipe, capsys):

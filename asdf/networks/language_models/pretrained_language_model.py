@@ -43,7 +43,8 @@ class PretrainedLanguageModel(FrontEnd):
     Attributes:
         family: How it hears.
         inputs: Computes what its audio tower takes, of waveforms.
-        own_words: Text of the tokenizer of a tiny one; '' of others, whose weights bring it.
+        own_words: Text of the tokenizer of one of random numbers; '' of others, whose weights
+            bring it.
     """
 
     model: Any
@@ -58,12 +59,12 @@ class PretrainedLanguageModel(FrontEnd):
                 front ends.
         """
         self._refuse_others(settings)
+        # Of random numbers, such as those of a dry run, which files of networks replace.
         self.own_words = ""
-        if settings.architecture == TINY:
-            values = tiny_config()
+        if settings.weights is None:
             self.own_words = tiny_words(self.sections.language_model)
-        else:
-            values = read_config(settings.architecture)
+        is_tiny = settings.architecture == TINY
+        values = tiny_config() if is_tiny else read_config(settings.architecture)
         self.family = find_family(values["model_type"])
         self.architecture_setting = config_text(values)
         self._config = make_config(values)
@@ -242,6 +243,6 @@ def tiny_config() -> dict[str, Any]:
 
 
 def tiny_words(settings: LanguageModel) -> str:
-    """Return the tokenizer of the tiny model: bytes, and the words that the settings need."""
+    """Return a tokenizer of bytes, and of the words that the settings need."""
     answers = (settings.bona_fide_answer, settings.spoof_answer)
     return byte_words((*_SPECIAL, settings.end, *answers))

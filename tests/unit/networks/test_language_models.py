@@ -85,8 +85,6 @@ def network_of(kind: str = "tiny", **language_model) -> AudioLanguageModel:
     torch.manual_seed(0)
     network = build_network(settings)
     assert isinstance(network, AudioLanguageModel)
-    if kind != "tiny":
-        network.read_words(tiny_words(settings.language_model))
     # Random embeddings are so small that every answer would be as likely as the other.
     for parameter in network.parameters():
         if parameter.requires_grad and parameter.dim() > 1:
@@ -428,10 +426,12 @@ def test_a_folder_without_a_tokenizer_or_of_another_model_is_refused(tmp_path):
 
 def test_without_its_weights_it_says_so():
     settings = settings_of()
-    settings.front_end.architecture = json.dumps(tiny_config())
+    settings.front_end.weights = "model"
     network = build_network(settings)
-    with pytest.raises(AsdfError, match="words of the language model are not loaded"):
+    with pytest.raises(AsdfError, match=r"front_end\.weights = 'model' are not loaded"):
         network(noise(1, 8000))
+    with pytest.raises(AsdfError, match="words of the language model are not loaded"):
+        network.words.encode("real")
 
 
 def test_the_task_of_texts_refuses_what_it_cannot_learn():
