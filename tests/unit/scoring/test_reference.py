@@ -93,7 +93,7 @@ def test_a_pair_network_without_a_reference_says_what_to_give(folder):
 
 
 def test_a_detector_takes_no_reference(folder):
-    with pytest.raises(UsageError, match="would not hear a reference|takes no reference"):
+    with pytest.raises(UsageError, match="would not hear a reference"):
         Detector(device="cpu").score(folder / "0.wav", reference=folder / "1.wav")
 
 
