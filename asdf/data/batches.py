@@ -39,6 +39,7 @@ class Clip:
         partner: the clip that this one is mixed with, where that happens with its batch.
         weight: Weight of this clip in the sum of the two.
         varies: Whether clips of a batch may have other lengths: they are padded to the longest.
+        references: (R, T) float32, waveforms of the trial's references; None: it has none.
     """
 
     samples: np.ndarray | None = None
@@ -48,6 +49,7 @@ class Clip:
     partner: Clip | None = None
     weight: float = 1.0
     varies: bool = False
+    references: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,24 @@ def collate(clips: Sequence[Clip]) -> Batch:
         draws.append(clip.draws)
     if clips[0].varies:
         lengths = torch.tensor([len(array) for array in arrays])
-        return Batch(pad_sequence(arrays, batch_first=True), further={LENGTHS: lengths})
+        further = {LENGTHS: lengths, **_further_of(clips)}
+        return Batch(pad_sequence(arrays, batch_first=True), further=further)
     # A worker makes the tensor in shared memory, so that it need not be copied there.
     samples: Tensor = default_collate(arrays)
     rawboost = clips[0].rawboost
+    further = _further_of(clips)
     if rawboost is None:
-        return Batch(samples)
-    return Batch(unboosted=prepare(samples, draws, rawboost), mixing=_mixing_of(clips))
+        return Batch(samples, further=further)
+    unboosted = prepare(samples, draws, rawboost)
+    return Batch(unboosted=unboosted, mixing=_mixing_of(clips), further=further)
+
+
+def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
+    """Return the further inputs of a batch of `clips`, by name."""
+    references = [clip.references for clip in clips if clip.references is not None]
+    if not references:
+        return {}
+    return {REFERENCES: default_collate([torch.from_numpy(each) for each in references])}
 
 
 def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:

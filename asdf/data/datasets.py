@@ -21,6 +21,7 @@ from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
 from asdf.data.clip_frames import CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
+from asdf.data.references import ReferenceClips
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity
@@ -40,6 +41,7 @@ class TrainingClips(Dataset[Clip]):
         position: Position at which an utterance is cut: 'random', or always its 'start'.
         augmentation: Changes that are made to a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
+        references: Clips of the references of the utterances; None: they have none.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
         audio: Rate and channels that recordings are read as; of all channels a clip is (channels,
             samples).
@@ -56,6 +58,7 @@ class TrainingClips(Dataset[Clip]):
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
+    references: ReferenceClips | None = None
     audio: Audio = field(default_factory=Audio)
     channels: int | None = None
 
@@ -68,6 +71,11 @@ class TrainingClips(Dataset[Clip]):
 
     def __getitem__(self, key: tuple[int, ...]) -> Clip:
         clip = self._read(key)
+        if self.references is not None and clip.samples is not None:
+            try:
+                clip = replace(clip, references=self.references.read((key[0], key[1])))
+            except AsdfError as error:
+                return Clip(error=error)
         mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
         if mixture is None or clip.samples is None:
             return clip

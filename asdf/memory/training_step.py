@@ -21,7 +21,7 @@ from asdf.memory.case import Case, ScoringMemory
 from asdf.memory.fake_gpu import block_bytes, fake_gpu
 from asdf.networks import fixed_samples, summary
 from asdf.networks.autocast import norms_shortened
-from asdf.networks.interface import Outputs, as_outputs, waveform_shape
+from asdf.networks.interface import Outputs, as_outputs, inputs_on_noise, waveform_shape
 from asdf.networks.split import FromFeatures
 from asdf.networks.trained_loss import loss_of
 from asdf.networks.units import check_divisible, encoder_units
@@ -230,7 +230,7 @@ def _run_minibatch(
 
 def _run_forward(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) -> Outputs:
     with torch.autocast("cpu", dtype) if dtype else nullcontext():
-        return as_outputs(model(inputs))
+        return as_outputs(model(inputs, **inputs_on_noise(model, inputs)))
 
 
 def _differentiate_window(

@@ -106,6 +106,12 @@ if TYPE_CHECKING:
     )
     from asdf.networks.language_models.audio_language_model import AudioLanguageModel
     from asdf.networks.language_models.words import Words
+    from asdf.networks.pair_network import (
+        ComposedPairNetwork,
+        CosinePairNetwork,
+        MLPPairNetwork,
+        PairNetwork,
+    )
     from asdf.networks.rawgat_st import RawGAT_ST
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector

@@ -119,9 +119,10 @@ class DetectorNetwork(nn.Module, ABC):
         waveform_channels: Number of channels of the waveforms (batch, channels, samples) that it
             takes with `audio.channels = 'all'`; None: it takes (batch, samples).
         further_inputs: Names of what training hands to `forward` by keyword besides the waveforms:
-            'lengths' (B,), samples of each recording before it was padded; 'references' (B, R),
+            'lengths' (B,), samples of each recording before it was padded; 'references' (B, R, T),
             waveforms of the trials' references; 'columns', texts of the utterances by the names of
-            columns. `forward` computes without them, too: their defaults are None.
+            columns. `forward` computes without them, too: their defaults are None. Networks that
+            take references derive from `PairNetwork`, and need them.
         input_columns: Columns of the training list that 'columns' holds.
 
     Examples:
@@ -256,6 +257,23 @@ def further_inputs(network: nn.Module) -> tuple[str, ...]:
             f"{', '.join(FURTHER_INPUTS)}."
         )
     return names
+
+
+def takes_references(network: nn.Module | type[nn.Module]) -> bool:
+    """Return whether a network, or a class of networks, compares recordings with references."""
+    if isinstance(network, nn.Module):
+        return REFERENCES in further_inputs(network)
+    return REFERENCES in tuple(getattr(network, "further_inputs", ()))
+
+
+def inputs_on_noise(network: nn.Module, waveforms_BT: Tensor) -> dict[str, Tensor]:
+    """Return the inputs without which `network` computes nothing, for waveforms of noise.
+
+    References are the waveforms from their end to their start: other than these, and no other rows.
+    """
+    if REFERENCES not in further_inputs(network):
+        return {}
+    return {REFERENCES: waveforms_BT.flip(-1)[:, None]}
 
 
 def input_columns(network: nn.Module) -> tuple[str, ...]:

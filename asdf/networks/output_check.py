@@ -19,7 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.networks.interface import Outputs, as_outputs, fixed_samples, frame_hop, waveform_shape
+from asdf.networks.interface import (
+    Outputs,
+    as_outputs,
+    fixed_samples,
+    frame_hop,
+    inputs_on_noise,
+    waveform_shape,
+)
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
 
@@ -139,7 +146,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
 
 def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:
     try:
-        return network(clips_BT.clone())
+        return network(clips_BT.clone(), **inputs_on_noise(network, clips_BT))
     except AsdfError:
         raise
     except Exception as error:

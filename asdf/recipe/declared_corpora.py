@@ -40,8 +40,16 @@ from asdf.trials.lists import (
     read_asvspoof2019_protocol,
     read_list,
 )
+from asdf.trials.making_pairs import make_pairs
+from asdf.trials.references import REFERENCE, read_models
 from asdf.trials.trees import open_tree
-from asdf.trials.trial_list import UNLABELLED, TrialList, join, same_recording
+from asdf.trials.trial_list import (
+    UNLABELLED,
+    TrialList,
+    join,
+    same_recording,
+    with_references,
+)
 
 _SHOWN = 5
 # Readers of data whose columns or folders may have any name.
@@ -83,6 +91,11 @@ class Corpus:
         unlabelled: True for recordings of which nobody says whether they are genuine: lines of the
             list are paths, and labels, there or of a reader, are left out. Training steps
             that take such recordings learn from them (docs/training_steps.md); nothing else does.
+        references: List of enrolled models, relative to `folder`, whose names the column
+            `reference` may have: 'MODEL RECORDING,RECORDING' per line (docs/pairs.md).
+        pairs: Way in which trials of two recordings are made of it: 'genuine:speaker' pairs each
+            recording with a genuine one of its speaker, 'same:attack' with one of the same attack
+            (label 1) and with one of another (label 0); '': trials are as the list has them.
         part: Part of it that is read; None: all of it. A name such as 'mine~0.1' states it.
 
     Examples:
@@ -107,6 +120,8 @@ class Corpus:
     bona_fide: str | int = ""
     part: StatedPart | None = None
     unlabelled: bool = False
+    references: str = ""
+    pairs: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
@@ -139,15 +154,41 @@ class Corpus:
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, and what the user should know of them; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
+        reading = self._with_references(reading, database_folder / self.folder)
         if self.unlabelled:
             whole = reading.utterances
             labels = np.full(len(whole), UNLABELLED, np.int8)
             reading = CorpusReading(replace(whole, labels=labels), reading.notes)
+        if self.pairs:
+            made = make_pairs(replace(reading.utterances, name=name), self.pairs)
+            notes = list(reading.notes)
+            if made.left_out:
+                notes.append(
+                    f"{name}: {made.left_out:,} of {len(reading.utterances):,} recordings have no "
+                    f"other to be paired with ({self.pairs})"
+                )
+            reading = CorpusReading(made.trials, notes)
         if self.part is None:
             return reading
         part = self.part.of(reading.utterances)
         note = f"{name}: {len(part):,} of {len(reading.utterances):,} utterances, as its name says"
         return CorpusReading(part, [*reading.notes, note])
+
+    def _with_references(self, reading: CorpusReading, folder: Path) -> CorpusReading:
+        """Return the reading with the references of its trials, of models too if there are any."""
+        if not self.references:
+            if reading.utterances.references is not None:
+                return reading
+            # Of a protocol, or of a table that others read.
+            return CorpusReading(with_references(reading.utterances), reading.notes)
+        if REFERENCE not in reading.utterances.columns:
+            raise UsageError(
+                f"{self}: references names models, and the list has no column {REFERENCE!r}, which "
+                "says whose model each trial is of. Fix it at the top of run.py."
+            )
+        models = read_models(folder / self.references)
+        utterances = with_references(reading.utterances, models)
+        return CorpusReading(utterances, reading.notes)
 
     def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:
         folder = database_folder / self.folder
@@ -369,10 +410,10 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
 def count_shared(first: TrialList, second: TrialList) -> int:
     """Count the recordings that two lists have in common, in whatever way they are spelled."""
     # Paths with '..' may lead from one folder into another.
-    climbs = any(".." in utterance for utterance in chain(first.ids, second.ids))
+    climbs = any(".." in path for path in chain(first.recordings(), second.recordings()))
     if first.folder == second.folder and not climbs:
-        known = set(map(same_recording, first.ids))
-        return len(known.intersection(map(same_recording, second.ids)))
+        known = set(map(same_recording, first.recordings()))
+        return len(known.intersection(map(same_recording, second.recordings())))
     first_inside = first.folder.is_relative_to(second.folder)
     second_inside = second.folder.is_relative_to(first.folder)
     if not (first_inside or second_inside or climbs):
@@ -383,7 +424,7 @@ def count_shared(first: TrialList, second: TrialList) -> int:
 
 def _paths(utterances: TrialList) -> Iterator[str]:
     """Yield the paths of a list's recordings, each spelled in one way."""
-    for utterance in utterances.ids:
+    for utterance in utterances.recordings():
         yield same_recording(f"{utterances.folder}/{utterance}")
 
 

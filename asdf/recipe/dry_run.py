@@ -48,6 +48,7 @@ from asdf.settings.sections import Sections
 from asdf.text import lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
+from asdf.trials.reference_files import check_references, distinct_references
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
 # A launch may have hundreds of processes, one line each.
@@ -149,6 +150,8 @@ def _checks(
         partial(check_classes, lists, settings),
         partial(check_files, lists),
     ]
+    if lists and (recipe.execute_stage(1) or recipe.execute_stage(2)):
+        checks.append(partial(_check_references, settings, folders.recipe, lists))
     if recipe.execute_stage(1) and not scores_only(settings.network):
         if settings.augmentation.chain:
             checks.append(partial(open_chain, settings, folders.database, folders.recipe))
@@ -228,6 +231,9 @@ def _describe_corpus(
     if not corpus.list:
         path = utterances.folder
     yield f"  {name}: {path}: {describe_labels(utterances)}"
+    if utterances.references is not None:
+        count = len(distinct_references(utterances).recordings)
+        yield f"    trials name {count} distinct reference recordings"
     for note in reading.notes:
         yield f"    warning: {note}"
 
@@ -352,6 +358,18 @@ def _check_training_step(settings: Sections, recipe_folder: Path) -> None:
     from asdf.training.steps.training_step import find_training_step
 
     find_training_step(settings, recipe_folder)
+
+
+def _check_references(settings: Sections, recipe_folder: Path, lists: list[TrialList]) -> None:
+    from asdf.networks.build import find_network_class
+    from asdf.networks.interface import takes_references
+
+    network_class = find_network_class(settings.network.network_class, recipe_folder)
+    if takes_references(network_class):
+        from asdf.networks.pair_network import check_pair_class
+
+        check_pair_class(network_class, NETWORK_CLASS)
+        check_references(lists)
 
 
 def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:

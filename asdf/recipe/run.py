@@ -39,6 +39,7 @@ from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
 from asdf.trials.lists import check_both_classes, check_files
+from asdf.trials.reference_files import check_references
 from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from asdf.audio.augmentation import Chain
     from asdf.audio.vocoding import Vocoders
+    from asdf.data.references import MeasuredReferences
     from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
     from asdf.training.callback_group import CallbackGroup
@@ -200,6 +202,45 @@ class Run:
         )
         self._measured[utterances.name] = _Measured(utterances, lengths)
         return lengths
+
+    def references(self, utterances: TrialList) -> MeasuredReferences | None:
+        """Return the references of a list with their lengths, measured as by `lengths`.
+
+        None where the network takes none; a line of the log says so of a list that has some.
+        """
+        from asdf.data.lengths import measure_lengths
+        from asdf.data.references import MeasuredReferences
+        from asdf.trials.reference_files import distinct_references
+
+        if utterances.references is None:
+            return None
+        if not self.takes_references:
+            LOG.info(
+                "%s names reference recordings, which %s does not hear: it scores each recording "
+                "by itself",
+                utterances.name,
+                self.settings.network.network_class,
+            )
+            return None
+        distinct = distinct_references(utterances)
+        lengths = measure_lengths(
+            distinct.recordings,
+            self.settings.sad,
+            self.folders.sad,
+            self.world,
+            self.stop,
+            audio=self.settings.audio,
+        )
+        return MeasuredReferences(distinct, lengths)
+
+    @property
+    def takes_references(self) -> bool:
+        """Whether the network compares each recording with a reference."""
+        from asdf.networks.build import find_network_class
+        from asdf.networks.interface import takes_references
+
+        name = self.settings.network.network_class
+        return takes_references(find_network_class(name, self.recipe_folder))
 
     def augmentation(self) -> Chain:
         """Return the augmentation of training examples; the main rank finds its recordings, once.
@@ -438,6 +479,10 @@ class Run:
         parts = [part for name in names for part in set_parts(name, self.corpora)]
         whole = [self.utterances(part) for part in dict.fromkeys(parts)]
         self.world.run_on_main(partial(check_files, whole))
+        stages = self.settings.recipe
+        computes = stages.execute_stage(1) or stages.execute_stage(2)
+        if names and computes and self.takes_references:
+            self.world.run_on_main(partial(check_references, whole))
         check_classes(lists, self.settings)
         self.world.run_on_main(partial(self._warn_of_overlaps, lists))
         self._record_overlaps(lists)
@@ -463,6 +508,10 @@ class Run:
         front_end = self.settings.front_end
         front_end_class = find_front_end_class(front_end, self.recipe_folder)
         check_audio(self.settings.audio, network_class, front_end_class, front_end)
+        if self.takes_references:
+            from asdf.networks.pair_network import check_pair_class
+
+            check_pair_class(network_class, "network.network_class")
         if front_end.cache_features:
             check_split(network_class, front_end_class)
         find_loss_class(self.settings, self.recipe_folder)

@@ -96,6 +96,7 @@ def score_lists(
         corpus = utterances.name
         path = run.folders.scores(name, corpus)
         run.scored.append(path)
+        scorer.list_references = run.references(utterances)
         scores = score_with_extras(
             scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )

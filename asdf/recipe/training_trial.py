@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from asdf.checkpoint.attached_parts import describe_heads, describe_loss
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import LENGTHS, Batch
@@ -24,7 +25,7 @@ from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
-from asdf.networks.interface import frame_hop, waveform_shape
+from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import find_loss_class, list_of_two
@@ -105,11 +106,15 @@ def _train(
     for number in range(steps):
         # A list may be shorter than two steps.
         window = next(order, None) or next(iter(plan.windows(1)))
-        batches = _noise_batches(network, window, settings, noise)
+        batches = _noise_batches(window, settings, network, noise)
         if number >= progress.step:
             step.take(window, iter(batches), progress, [])
+    heads = describe_heads(step.network)
     return NetworkFile(
         state=step.network.state_dict(),
+        loss=describe_loss(step.network),
+        sources=heads.pop("sources", None),
+        heads=heads or None,
         optimiser_state=optimiser_state(step.optimiser),
         step_state=state_of(step.method),
         progress=progress.state(),
@@ -117,7 +122,7 @@ def _train(
 
 
 def _noise_batches(
-    network: nn.Module, window: Window, settings: Sections, noise: torch.Generator
+    window: Window, settings: Sections, network: nn.Module, noise: torch.Generator
 ) -> list[Batch]:
     """Return minibatches of noise for a window, half of it shorter where lengths vary."""
     samples = settings.network.train_clip_size
@@ -125,13 +130,14 @@ def _noise_batches(
     for share in window.shares:
         shape = waveform_shape(network, len(share.utterances), samples)
         clips = _LEVEL * torch.randn(shape, generator=noise)
+        further = inputs_on_noise(network, clips)
         if settings.lengths.minibatch_s is None:
-            batches.append(Batch(clips))
+            batches.append(Batch(clips, further=further))
             continue
         lengths_B = torch.full((len(clips),), samples)
         lengths_B[1::2] -= samples // 4
         padded = torch.where(torch.arange(samples) < lengths_B[:, None], clips, 0.0)
-        batches.append(Batch(padded, further={LENGTHS: lengths_B}))
+        batches.append(Batch(padded, further={**further, LENGTHS: lengths_B}))
     return batches
 
 

@@ -46,7 +46,11 @@ def work_of(
         division = hashlib.sha256()
         for batch in batches:
             division.update(batch.trials.tobytes() + b"%d " % batch.samples)
+        described: dict[str, Any] = {}
+        if scorer.list_references is not None:
+            described["references"] = scorer.list_references.digest()
         return {
+            **described,
             "version": f"{VERSION}, torch {torch.__version__}",
             "network": scorer.network_state(),
             "list": [utterances.name, utterances.digest()],

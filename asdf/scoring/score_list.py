@@ -28,6 +28,7 @@ from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
 from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
+from asdf.scoring.reference_embeddings import embed_references
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
 from asdf.settings.sections import Network
@@ -112,7 +113,8 @@ def score_with_extras(
     """Score all trials, with what else the network gives, on the main rank; None on the others.
 
     Args:
-        scorer: as `build_list_scorer` makes it.
+        scorer: as `build_list_scorer` makes it; of a network that takes references, with those of
+            the trials, each of which is embedded once.
         lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
         wanted: Keys of the extras on request that are computed too.
         output: the file that the scores are for: what has been scored is saved next to it from time
@@ -137,18 +139,17 @@ def score_with_extras(
             parts = open_parts(output, key, work)
             over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
     progress = _Progress(rows, over_time)
-    local = progress.take_up(batches, world, what)[world.rank :: world.size]
+    remaining = progress.take_up(batches, world, what)
+    local = remaining[world.rank :: world.size]
+    references = embed_references(scorer, bool(remaining), settings, world, stop)
     workers = settings.computing.network_dataloader_workers
     whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels)
     loader = BatchLoader(whole, workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
-            computed = scorer.compute(waveforms, wanted)
-            losses = {}
-            if scorer.trial_loss is not None:
-                losses[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)
-            progress.add(batch, computed, losses)
+            compared = None if references is None else references.of(batch.trials)
+            progress.add(batch, scorer.compute(waveforms, wanted, compared), scorer, utterances)
             if stop:
                 break
         for timed in over_time.values():
@@ -185,9 +186,13 @@ class _Progress:
         LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
         return remaining
 
-    def add(self, batch: ScoringBatch, computed: Computed, losses: Mapping[str, Tensor]) -> None:
-        """Add what was computed of a batch."""
-        columns = {SCORES: computed.scores_B, **losses}
+    def add(
+        self, batch: ScoringBatch, computed: Computed, scorer: Scorer, utterances: TrialList
+    ) -> None:
+        """Add what was computed of a batch, and the scorer's loss of it."""
+        columns = {SCORES: computed.scores_B}
+        if scorer.trial_loss is not None:
+            columns[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)
         for key, values in computed.extras.items():
             if key in self.over_time:
                 self.over_time[key].add(batch, values)

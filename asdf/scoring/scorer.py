@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from copy import copy
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -18,14 +19,16 @@ from torch import Tensor, nn
 
 from asdf.audio import repeat_to
 from asdf.audio.reading import channels_first, check_count
+from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
-from asdf.networks.interface import as_outputs, waveform_channels
+from asdf.networks.interface import as_outputs, takes_references, waveform_channels
 from asdf.networks.packed import PackedNetwork
+from asdf.networks.pair_network import EMBEDDED, no_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.computing import (
@@ -96,9 +99,13 @@ class Scorer(WaveformScorer):
 
     Attributes:
         trial_loss: Loss of the trials of lists, next to their scores; None: no loss is computed.
+        takes_references: Whether the network compares each recording with a reference.
+        list_references: References of the list that is scored next; None: it has none, or the
+            network takes none.
     """
 
     trial_loss: TrialLoss | None = None
+    list_references: MeasuredReferences | None = None
     absent: ClassVar[Mapping[str, str]] = {
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
         "Windows, which are coarser, are scored by any network: `score --window`, "
@@ -140,6 +147,8 @@ class Scorer(WaveformScorer):
             self._packed = PackedNetwork(self._network, owns_network, dtype)
         self.extras: dict[str, Extra] = extras_of(network)
         self.name = type(network).__name__
+        self.takes_references = takes_references(network)
+        self._reference_E: Tensor | None = None
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = new_computing_lock()
         self._threads: int | None = None
@@ -197,7 +206,12 @@ class Scorer(WaveformScorer):
     def batch_size(self, scored_samples: int) -> int:
         return max(1, self._plan.max_batch_samples // scored_samples)
 
-    def compute(self, waveforms_BT: Tensor, wanted: Collection[str] = ()) -> Computed:
+    def compute(
+        self,
+        waveforms_BT: Tensor,
+        wanted: Collection[str] = (),
+        references: Tensor | None = None,
+    ) -> Computed:
         """Compute what the network gives for one batch, on the device; the host does not wait.
 
         The network is in evaluation mode for it, and as it was afterwards, also after a failure.
@@ -205,12 +219,31 @@ class Scorer(WaveformScorer):
         Args:
             waveforms_BT: Waveforms on the device, or on the host, from where they are sent.
             wanted: Keys of the extras on request that are computed too.
+            references: (batch, ...), embeddings of the references of the waveforms, of a network
+                that takes references; None: that of `with_reference`.
 
         Raises:
             AsdfError: the batch does not fit into the device's memory.
-            UsageError: the network gives no such extra.
+            UsageError: the network gives no such extra, or takes references, and there is none.
         """
         self.require(wanted)
+        with self._computing(waveforms_BT):
+            if waveforms_BT.device.type != self.device.type:
+                waveforms_BT = send(waveforms_BT, self.device)
+            inputs = self._reference_inputs(len(waveforms_BT), references)
+            with self._requested(wanted):
+                outputs = as_outputs(self._network(waveforms_BT, **inputs))
+            logits_B2 = outputs.logits_B2.float()
+            scores_B = self._score_of(logits_B2)
+            extras = {}
+            for key, extra in self.extras.items():
+                if not extra.on_request or key in wanted:
+                    extras[key] = extra.of_outputs(outputs)
+            return Computed(outputs.embeddings, logits_B2, scores_B, extras)
+
+    @contextmanager
+    def _computing(self, waveforms_BT: Tensor) -> Iterator[None]:
+        """Let the network compute in the block as scores are computed."""
         with (
             self._lock,
             self._computing_threads(),
@@ -219,17 +252,54 @@ class Scorer(WaveformScorer):
             self._packed.in_use() if self._packed is not None else nullcontext(),
             memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
         ):
+            yield
+
+    def embed(self, waveforms_BT: Tensor) -> Tensor:
+        """Return the embeddings of references, (batch, ...) float32 on the device.
+
+        Args:
+            waveforms_BT: Waveforms of equal length, on the device or on the host.
+
+        Raises:
+            AsdfError: the batch does not fit into the device's memory.
+            UsageError: the network takes no references.
+        """
+        if not self.takes_references:
+            raise UsageError(
+                f"{self.name} scores each recording by itself, and would not hear a reference: "
+                "leave it out, or take a network that compares (docs/pairs.md)."
+            )
+        with self._computing(waveforms_BT):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
-            with self._requested(wanted):
-                outputs = as_outputs(self._network(waveforms_BT))
-            logits_B2 = outputs.logits_B2.float()
-            scores_B = self._score_of(logits_B2)
-            extras = {}
-            for key, extra in self.extras.items():
-                if not extra.on_request or key in wanted:
-                    extras[key] = extra.of_outputs(outputs)
-            return Computed(outputs.embeddings, logits_B2, scores_B, extras)
+            embed: Any = self._network.embed
+            embeddings: Tensor = embed(waveforms_BT)
+            return embeddings.float()
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.takes_references and self._reference_E is None
+
+    def with_reference(self, waveforms: Sequence[np.ndarray]) -> Scorer:
+        embeddings = []
+        for waveform in waveforms:
+            samples = self.scored_samples(len(waveform))
+            check_count(waveform, self.channels, "the reference")
+            heard = channels_first(repeat_to(waveform[:samples], samples))
+            embeddings.append(self.embed(torch.from_numpy(heard)[None]))
+        bound = copy(self)
+        bound._reference_E = torch.cat(embeddings).mean(dim=0)
+        return bound
+
+    def _reference_inputs(self, count: int, references: Tensor | None = None) -> dict[str, Tensor]:
+        """Return what the network gets besides `count` waveforms."""
+        if not self.takes_references:
+            return {}
+        if references is None:
+            if self._reference_E is None:
+                raise no_reference(self.name)
+            references = self._reference_E.expand(count, *self._reference_E.shape)
+        return {EMBEDDED: references.to(self.device)}
 
     @contextmanager
     def _requested(self, wanted: Collection[str]) -> Iterator[None]:
@@ -260,7 +330,9 @@ class Scorer(WaveformScorer):
             torch.backends.cudnn.flags(enabled=False),
             memory_errors_as(partial(self._explain_no_memory, heard_BT)),
         ):
-            scores_B = self._score_of(as_outputs(self._network(heard_BT)).logits_B2.float())
+            inputs = self._reference_inputs(len(heard_BT))
+            outputs = as_outputs(self._network(heard_BT, **inputs))
+            scores_B = self._score_of(outputs.logits_B2.float())
         if waveforms_BT.requires_grad and not scores_B.requires_grad:
             raise AsdfError(
                 f"{type(self._network).__name__} cuts gradients off between the waveform and "

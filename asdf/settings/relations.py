@@ -104,6 +104,7 @@ CHAIN_NEEDS = {
 # Networks whose ends settings choose, and those that have no front end; their classes know it as
 # well.
 COMPOSED = "asdf.networks.ComposedDetector"
+_OF_ANY_BACK_END = (COMPOSED, "asdf.networks.CosinePairNetwork", "asdf.networks.MLPPairNetwork")
 WITHOUT_FRONT_END = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
@@ -424,7 +425,7 @@ def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterat
     if network_class in WITHOUT_FRONT_END and front_end.front_end_class is not None:
         relation = "has no front end, and so cannot have that of"
         yield Contradiction("network.network_class", relation, "front_end.front_end_class")
-    if network_class == COMPOSED:
+    if network_class in _OF_ANY_BACK_END:
         if back_end.back_end_class is None:
             relation = "has the back end that is named in another setting, which names none:"
             yield Contradiction("network.network_class", relation, "back_end.back_end_class")

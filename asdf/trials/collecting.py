@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from asdf.errors import AsdfError
+from asdf.trials.references import REFERENCE, References, pair_name
 from asdf.trials.trial_list import Repeats, TrialList, find_repeats, same_recording
 
 
@@ -55,9 +57,31 @@ class TrialCollector:
         # Another spelling of a path is the same recording, which would then count twice.
         recordings = [same_recording(utterance) for utterance in self._ids]
         repeats = find_repeats(recordings)
+        references = self._references()
+        if repeats is not None and references is not None:
+            # Trials are pairs, of a list that tests a recording again.
+            words = self._columns[REFERENCE]
+            self._ids = list(map(pair_name, self._ids, words))
+            ends = np.array([1 + len(of_trial) for of_trial in words], np.int32)
+            references = replace(references, ends=ends)
+            repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
             raise AsdfError(self._describe(repeats))
-        return TrialList(self._ids, np.array(self._labels, np.int8), columns=self._columns)
+        labels = np.array(self._labels, np.int8)
+        return TrialList(self._ids, labels, columns=self._columns, references=references)
+
+    def _references(self) -> References | None:
+        """Return what the column of references names; None without one."""
+        words = self._columns.get(REFERENCE)
+        if words is None:
+            return None
+        lines = np.array(self._lines, np.uint32)
+        ends = []
+        for utterance, of_trial in zip(self._ids, words, strict=True):
+            # A table that a run wrote names pairs already.
+            is_pair = of_trial and pair_name(utterance, of_trial) == utterance
+            ends.append(1 + len(of_trial) if is_pair else 0)
+        return References(words, lines, np.array(ends, np.int32))
 
     def _describe(self, repeats: Repeats) -> str:
         index = repeats.indices[0]

@@ -20,7 +20,7 @@ from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
 from asdf.trials.label_words import Columns
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
-from asdf.trials.trial_list import UNLABELLED, TrialList
+from asdf.trials.trial_list import UNLABELLED, TrialList, with_references
 
 _SHOWN = 10
 
@@ -38,6 +38,9 @@ def read_list(
     `path,label` or `file_name,label`, or any table of recordings and labels (see
     `asdf.trials.any_table`); their columns come with them.
 
+    The column `reference` of a table names the reference recordings of its trials
+    (`asdf.trials.references`).
+
     Args:
         folder: the folder that the paths in the list are relative to.
         columns: Names of columns, and values that mean bona fide, of a table of others.
@@ -49,11 +52,11 @@ def read_list(
     """
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
-        return replace(parse_table(lines, path), name=name, folder=folder)
+        return _named(parse_table(lines, path), name, folder)
     if columns is None and is_csv_list(first):
-        return replace(parse_protocol(lines, path), name=name, folder=folder)
+        return _named(parse_protocol(lines, path), name, folder)
     if columns is not None or (is_any_table(first) and not unlabelled):
-        return replace(parse_any_table(lines, path, columns), name=name, folder=folder)
+        return _named(parse_any_table(lines, path, columns), name, folder)
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()
@@ -72,6 +75,10 @@ def read_list(
             )
         collector.add(number, utterance.strip(), int(label))
     return replace(collector.trials(), name=name, folder=folder)
+
+
+def _named(trials: TrialList, name: str, folder: Path) -> TrialList:
+    return replace(with_references(trials), name=name, folder=folder)
 
 
 def is_any_table(first_line: str) -> bool:
@@ -155,16 +162,16 @@ def _missing_files(utterances: TrialList) -> list[str]:
     """Return the ids whose recordings are not in their folders."""
     present: dict[str, set[str]] = {}
     missing = []
-    for utterance in utterances.ids:
+    for utterance in utterances.recordings():
         folder, name = os.path.split(utterance)
         if folder not in present:
-            present[folder] = _names_in(utterances.folder / folder)
+            present[folder] = names_in(utterances.folder / folder)
         if name not in present[folder]:
             missing.append(utterance)
     return missing
 
 
-def _names_in(folder: Path) -> set[str]:
+def names_in(folder: Path) -> set[str]:
     """Return the names of a folder's files, or of one in a tar; none where it does not exist."""
     try:
         return {entry.name for entry in os.scandir(folder)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,13 @@ import numpy.typing as npt
 from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.trials.packed_names import Names
+from asdf.trials.references import (
+    PAIR,
+    REFERENCE,
+    References,
+    join_references,
+    resolve_words,
+)
 
 UNLABELLED = -1
 """Label of a recording of which nobody says whether it is genuine."""
@@ -60,6 +67,8 @@ class TrialList:
         origins: Origins of a joined list, the origins of its parts.
         origin: (trials,) int16, the index in `origins` of each trial of a joined list. A path per
             trial would take more memory than everything else.
+        references: Reference recordings of the trials (`asdf.trials.references`); None: the list
+            names none.
 
     Examples:
         >>> from pathlib import Path
@@ -77,6 +86,7 @@ class TrialList:
     folder: Path = field(default=Path(), kw_only=True)
     origins: tuple[Origin, ...] = field(default=(), kw_only=True)
     origin: npt.NDArray[np.int16] | None = field(default=None, kw_only=True)
+    references: References | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         # Callers may pass labels of any integer type, although what they make is frozen.
@@ -97,10 +107,24 @@ class TrialList:
 
     def path(self, index: int) -> Path:
         """Return the path of the recording of a trial."""
+        recording = self.recording(index)
         if self.origin is None:
-            return self.folder / self.ids[index]
+            return self.folder / recording
         origin = self.origins[int(self.origin[index])]
-        return origin.folder / self.ids[index][origin.prefix :]
+        return origin.folder / recording[origin.prefix :]
+
+    def recording(self, index: int) -> str:
+        """Return the id of a trial without what names its references."""
+        name = self.ids[index]
+        if self.references is None:
+            return name
+        return name[: len(name) - int(self.references.ends[index])]
+
+    def recordings(self) -> Iterable[str]:
+        """Return the ids of all trials without what names their references."""
+        if self.references is None or not self.references.ends.any():
+            return self.ids
+        return map(self.recording, range(len(self)))
 
     def vocoder(self, index: int) -> str:
         """Return the vocoder through which the recording of a trial is copied; '' for none."""
@@ -131,6 +155,9 @@ class TrialList:
         origin = self.origin
         if origin is not None:
             origin = origin[indices]
+        references = self.references
+        if references is not None:
+            references = references.select(indices)
         return TrialList(
             ids,
             self.labels[indices],
@@ -139,6 +166,7 @@ class TrialList:
             folder=self.folder,
             origins=self.origins,
             origin=origin,
+            references=references,
         )
 
     def corpora(self) -> list[str]:
@@ -153,7 +181,8 @@ class TrialList:
         See `asdf.trials.packed_names` for what it saves.
         """
         ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
-        return replace(self, ids=ids, columns={})
+        references = None if self.references is None else self.references.packed()
+        return replace(self, ids=ids, columns={}, references=references)
 
     def digest(self) -> str:
         """Return a name for the content of the list.
@@ -229,6 +258,9 @@ def join(lists: Sequence[TrialList]) -> TrialList:
             for inner in part.origins:
                 moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
                 origins.append(moved)
+    references = None
+    if any(part.references is not None for part in lists):
+        references = join_references([part.references for part in lists], list(map(len, lists)))
     return TrialList(
         # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
         Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
@@ -237,7 +269,35 @@ def join(lists: Sequence[TrialList]) -> TrialList:
         name="+".join(names),
         origins=tuple(origins),
         origin=np.concatenate(origin),
+        references=references,
     )
+
+
+def with_references(trials: TrialList, models: Mapping[str, str] | None = None) -> TrialList:
+    """Return a list with the recordings that its column `reference` names; itself without one.
+
+    A value is the name of a model, the name of a recording of the list (with or without folder and
+    suffix), or a path relative to the list's folder; or several of them with semicolons between.
+
+    Args:
+        models: Paths of the recordings of models, by name, as `read_models` returns them.
+    """
+    words = trials.columns.get(REFERENCE)
+    if words is None:
+        return trials
+    known: dict[str, str] = {}
+    ambiguous = set()
+    for recording in trials.recordings():
+        name = bare_name(recording)
+        if known.setdefault(name, recording) != recording:
+            ambiguous.add(name)
+    for name in ambiguous:
+        del known[name]
+    # Trials share references: each value is looked up once.
+    resolved = {word: resolve_words(word, models or {}, known) for word in set(words)}
+    paths = [resolved[word] for word in words]
+    references = trials.references or References.without_lines(words)
+    return replace(trials, references=replace(references, paths=paths))
 
 
 def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
@@ -254,6 +314,8 @@ def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
 
 def bare_name(utterance: str) -> str:
     """Return `LA_0001` of `flac/LA_0001.flac`; only suffixes of recordings are taken off."""
+    if PAIR in utterance:
+        return PAIR.join(map(bare_name, utterance.split(PAIR)))
     name = utterance.rsplit("/", 1)[-1]
     # Three times as fast as a Path, a million times over.
     stem, suffix = os.path.splitext(name)  # noqa: PTH122

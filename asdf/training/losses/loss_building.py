@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.interface import as_outputs
+from asdf.networks.interface import as_outputs, inputs_on_noise, takes_references
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
@@ -84,6 +84,7 @@ def build_loss(
         AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
     """
     kind = find_loss_class(settings, folder)
+    _check_pairs(kind, network, settings)
     missing = [name for name in kind.columns if name not in utterances.columns]
     if missing:
         raise UsageError(
@@ -120,6 +121,21 @@ def build_loss(
     return loss
 
 
+def _check_pairs(kind: type[Loss], network: nn.Module, settings: TrainingSections) -> None:
+    """Refuse a loss that scores embeddings for a network that compares recordings.
+
+    Raises:
+        UsageError: its scores would not depend on the references.
+    """
+    scores_embeddings = kind.needs_embeddings and kind.logits is not Loss.logits
+    if scores_embeddings and takes_references(network):
+        raise UsageError(
+            f"{SETTING} = {settings.network.loss!r} scores the embedding of a recording, and "
+            f"{settings.network.network_class} compares it with a reference, which would count for "
+            f"nothing. Choose a loss of logits, such as {SETTING} = 'cross_entropy'."
+        )
+
+
 def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:
     """Compute the loss of two clips of noise in `train()` mode, and its gradient.
 
@@ -153,11 +169,12 @@ def outline_loss(
         UsageError, AsdfError: as `build_loss`, but for the values of the loss.
     """
     kind = find_loss_class(settings, folder)
+    _check_pairs(kind, network, settings)
     if not (kind.needs_embeddings or kind.is_joint):
         loss = _construct(kind, settings, 0, list_of_two(kind))
         _attach_if_needed(network, loss)
         return loss
-    outputs = as_outputs(network(waveforms_BT))
+    outputs = as_outputs(network(waveforms_BT, **inputs_on_noise(network, waveforms_BT)))
     embeddings_BE, logits_B2 = outputs
     dimension = _dimension_of(embeddings_BE, settings.network)
     loss = _construct(kind, settings, dimension, list_of_two(kind))

@@ -13,11 +13,13 @@ import torch
 from torchaudio.functional import resample
 
 import asdf
+from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
+from asdf.evaluation import write_scores
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings import Sections
@@ -192,3 +194,46 @@ def test_what_knows_16_khz_alone_refuses_by_name(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"An explanation of a score is made for .* 16 kHz"):
         explain(detector, speech(24_000), 24_000, options=Options())
+
+
+def test_full_length_is_as_many_seconds_at_any_rate(tmp_path: Path) -> None:
+    saved(tmp_path / "network.pt", sections(48_000))
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu", full_length=True)
+    assert detector.length.record() == {
+        "min_samples": 48_000,
+        "max_samples": 3_000_000,
+        "sample_rate": 48_000,
+    }
+    assert detector.length.describe() == "whole, up to 62.5 s"
+
+
+def test_speakers_are_heard_at_the_network_s_rate(tmp_path: Path) -> None:
+    """Each as a recording of what is said alone: from 0 to 2 s, and from 3 to 5 s."""
+    saved(tmp_path / "network.pt", sections(24_000))
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+    waveform = speech(24_000, 5.0)
+    (tmp_path / "x.rttm").write_text(
+        "SPEAKER x 1 0.0 2.0 <NA> <NA> a <NA> <NA>\nSPEAKER x 1 3.0 2.0 <NA> <NA> b <NA> <NA>\n"
+    )
+    soundfile.write(tmp_path / "x.wav", waveform, 24_000, subtype="FLOAT")
+    results = detector.score_speakers(tmp_path / "x.wav", tmp_path / "x.rttm")
+    for result, first in zip(results, (0, 72_000), strict=True):
+        alone = detector.score_whole(waveform[first : first + 48_000], 24_000)
+        assert result.result.score == pytest.approx(alone.score, abs=1e-5)
+        assert result.result.seconds == pytest.approx(2.0)
+
+
+def test_networks_that_hear_otherwise_are_not_fused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    words = ["fuse"]
+    for rate in (16_000, 24_000):
+        saved(tmp_path / f"{rate}.pt", sections(rate))
+        scores = tmp_path / f"{rate}.txt"
+        write_scores(scores, list(map(str, range(60))), labels, rng.normal(size=60) + labels)
+        words.append(str(scores))
+    words += ["--replicates", "0", "--out", str(tmp_path / "fused.json")]
+    networks = [str(tmp_path / "16000.pt"), str(tmp_path / "24000.pt")]
+    assert main([*words, "--networks", *networks]) == 0
+    with pytest.raises(AsdfError, match=r"do not hear the same .* at 24,000 Hz"):
+        asdf.Detector(tmp_path / "fused.json", "cpu")

@@ -1,0 +1,195 @@
+"""Networks that compare each recording with a reference recording.
+
+Invariant: a reference reaches the comparison through `embed` alone, as one embedding per recording,
+and several references of a trial as the mean of theirs. So scoring embeds each distinct reference
+once, however many trials name it, and a score is what `forward` gives for the waveforms.
+
+Shapes: B trials, R references of a trial, T samples, E embedding values, 2 classes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from asdf.data.batches import REFERENCES
+from asdf.errors import UsageError
+from asdf.networks.autocast import without_autocast
+from asdf.networks.composed import ComposedDetector
+from asdf.networks.interface import DetectorNetwork
+from asdf.networks.views import NetworkSections
+
+EMBEDDED = "reference_embeddings"
+"""Name of the input of networks that scoring embeds references for."""
+
+_HIDDEN = 16
+
+
+class PairNetwork(DetectorNetwork):
+    """A network that compares a recording with a reference: the base class of yours.
+
+    It embeds each of them, and compares two embeddings. Label 1 and the higher score mean what the
+    training list says they mean: bona fide speech of the reference's speaker, or two recordings of
+    one generator.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import PairNetwork, Wav2Vec2FrontEnd
+        >>> from asdf.settings import Sections
+        >>> class MyPairs(PairNetwork):
+        ...     def __init__(self, settings):
+        ...         super().__init__(settings)
+        ...         self.front_end = Wav2Vec2FrontEnd(settings.front_end)
+        ...         self.output = torch.nn.Linear(self.front_end.dimension, 2)
+        ...
+        ...     def embed(self, waveforms_BT):
+        ...         return self.front_end(waveforms_BT).mean(dim=1)
+        ...
+        ...     def compare(self, tests_BE, references_BE):
+        ...         return self.output((tests_BE - references_BE).abs())
+        >>> settings = Sections()
+        >>> settings.front_end.architecture = "tiny"
+        >>> tests_BT, references_BRT = torch.zeros(3, 8000), torch.zeros(3, 1, 8000)
+        >>> embeddings_BE, logits_B2 = MyPairs(settings)(tests_BT, references_BRT)
+        >>> logits_B2.shape
+        torch.Size([3, 2])
+    """
+
+    further_inputs: tuple[str, ...] = (REFERENCES,)
+
+    @abstractmethod
+    def embed(self, waveforms_BT: Tensor) -> Tensor:
+        """Return the embeddings of recordings of equal length, (batch, anything).
+
+        In `eval()` mode a row must not depend on the other rows.
+
+        Args:
+            waveforms_BT: (batch, samples) float32, of recordings that are tested, or of references.
+        """
+
+    @abstractmethod
+    def compare(self, tests_BE: Tensor, references_BE: Tensor) -> Tensor:
+        """Return logits (batch, 2), column 1 for what the list labels 1.
+
+        Args:
+            tests_BE: Embeddings of the recordings that are tested, as `embed` returns them.
+            references_BE: Embeddings of the references, means where trials have several.
+        """
+
+    def forward(
+        self,
+        waveforms_BT: Tensor,
+        references: Tensor | None = None,
+        reference_embeddings: Tensor | None = None,
+    ) -> Any:
+        """Return the embeddings of the tested recordings, and the logits of the comparison.
+
+        Args:
+            waveforms_BT: (batch, samples), of the recordings that are tested.
+            references: (batch, references, samples), of their references.
+            reference_embeddings: (batch, ...), means of the references' embeddings, instead.
+
+        Raises:
+            UsageError: neither is there.
+        """
+        if reference_embeddings is None:
+            if references is None:
+                raise no_reference(type(self).__name__)
+            reference_embeddings = self.embed_references(references)
+        tests_BE = self.embed(waveforms_BT)
+        return tests_BE, self.compare(tests_BE, reference_embeddings)
+
+    def embed_references(self, references_BRT: Tensor) -> Tensor:
+        """Return the means of the references' embeddings, (batch, anything)."""
+        count = references_BRT.shape[1]
+        embeddings = self.embed(references_BRT.flatten(0, 1))
+        means: Tensor = embeddings.unflatten(0, (-1, count)).mean(dim=1)
+        return means
+
+
+def no_reference(network: str) -> UsageError:
+    """Return the error on a recording that comes without the reference that a network needs."""
+    return UsageError(
+        f"{network} compares each recording with a reference recording, and got none. Give one: "
+        "Detector.score(recording, reference=...), `python -m asdf score NETWORK FILE --reference "
+        "REF`, or a list with the column 'reference' (docs/pairs.md)."
+    )
+
+
+def check_pair_class(network_class: type[nn.Module], setting: str) -> None:
+    """Refuse a class that takes references where they could not be embedded once.
+
+    Raises:
+        UsageError: it is no `PairNetwork`.
+    """
+    if not issubclass(network_class, PairNetwork):
+        raise UsageError(
+            f"{setting}: {network_class.__qualname__} takes references (further_inputs) and is not "
+            "derived from asdf.networks.PairNetwork, whose embed and compare scoring needs: each "
+            "reference is embedded once, for all trials that name it."
+        )
+
+
+class ComposedPairNetwork(PairNetwork):
+    """The front end and the back end of the settings on both sides, then a small comparison.
+
+    The comparison sees five numbers: the cosine of the two embeddings, and the logits that the
+    back end gives either recording by itself. So whatever part the spoof alone betrays counts as
+    well as how far it is from the reference.
+    """
+
+    def __init__(self, settings: NetworkSections) -> None:
+        super().__init__(settings)
+        self.detector = ComposedDetector(settings)
+        self.fixed_samples = self.detector.fixed_samples
+        self.comparison = self.make_comparison(5)
+
+    def make_comparison(self, inputs: int) -> nn.Module:
+        """Return the module from the numbers of a comparison, (batch, inputs), to two logits."""
+        raise NotImplementedError
+
+    def embed(self, waveforms_BT: Tensor) -> Tensor:
+        """Return the back end's embeddings with its two logits behind them, (batch, E + 2)."""
+        embeddings, logits_B2 = self.detector(waveforms_BT)
+        return torch.cat([embeddings.flatten(1).float(), logits_B2.float()], dim=1)
+
+    def compare(self, tests_BE: Tensor, references_BE: Tensor) -> Tensor:
+        """Return the logits of the comparison, (batch, 2)."""
+        cosines_B = cosine_similarity(tests_BE[:, :-2], references_BE[:, :-2], dim=1)
+        parts = [cosines_B[:, None], tests_BE[:, -2:], references_BE[:, -2:]]
+        with without_autocast(tests_BE):
+            logits_B2: Tensor = self.comparison(torch.cat(parts, dim=1).float())
+        return logits_B2
+
+    def scoring_length(self, samples: int) -> int:
+        """Return the samples that the detector uses of as many."""
+        return self.detector.scoring_length(samples)
+
+    def front_end_parameters(self) -> Iterable[nn.Parameter]:
+        """Return all parameters of the front end."""
+        return self.detector.front_end_parameters()
+
+
+class CosinePairNetwork(ComposedPairNetwork):
+    """Recordings and references compared by a weighted sum of the cosine and of their logits."""
+
+    paper: ClassVar[str] = ""
+
+    def make_comparison(self, inputs: int) -> nn.Module:
+        """Return a linear layer."""
+        return nn.Linear(inputs, 2)
+
+
+class MLPPairNetwork(ComposedPairNetwork):
+    """The same with a hidden layer of 16 values, for relations that no weighted sum has."""
+
+    paper: ClassVar[str] = ""
+
+    def make_comparison(self, inputs: int) -> nn.Module:
+        """Return two linear layers with a ReLU between them."""
+        return nn.Sequential(nn.Linear(inputs, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, 2))

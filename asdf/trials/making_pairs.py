@@ -1,0 +1,131 @@
+"""Trials of two recordings made of a list whose recordings say whose they are, or what made them.
+
+Invariant: the pairs follow from the list alone (its ids, its labels and the column), so that every
+process, every run and every machine has the same trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.seeds import generator
+from asdf.trials.references import REFERENCE, References, pair_name
+from asdf.trials.trial_list import TrialList
+
+_UNKNOWN = ("", "-")
+
+
+@dataclass(frozen=True)
+class MadePairs:
+    """Pairs of a list, and how many of its recordings are in none."""
+
+    trials: TrialList
+    left_out: int
+
+
+def make_pairs(trials: TrialList, how: str) -> MadePairs:
+    """Return the pairs of a list that `how` names.
+
+    'genuine:COLUMN': each recording with a genuine one of the same value, such as its speaker;
+    labels stay. 'same:COLUMN': each recording that has a value, such as its generator, with another
+    of this value (label 1) and with one of another value (label 0). Recordings for which there is
+    no such other one are left out.
+
+    Raises:
+        UsageError: `how` is neither, the list has no such column, or names references already.
+        AsdfError: no pair can be made.
+    """
+    kind, _, column = how.partition(":")
+    if kind not in _KINDS or not column:
+        raise UsageError(f"pairs = {how!r}: give 'genuine:COLUMN' or 'same:COLUMN'.")
+    if column not in trials.columns:
+        raise UsageError(
+            f"pairs = {how!r}: {trials.name or 'the list'} has no column {column!r}. It has "
+            f"{', '.join(trials.columns) or 'none'}."
+        )
+    if trials.references is not None:
+        raise UsageError(
+            f"pairs = {how!r}: {trials.name or 'the list'} has a column {REFERENCE!r}, which names "
+            "the pairs already. Leave one of them out."
+        )
+    draws = generator(0, f"pairs {how} {trials.digest()}")
+    made = _KINDS[kind](trials, column, draws)
+    if not len(made):
+        raise AsdfError(
+            f"pairs = {how!r}: no recording of {trials.name or 'the list'} has another one to be "
+            f"paired with: look at the values of {column!r}."
+        )
+    return MadePairs(made, len(trials) - len(set(made.recordings())))
+
+
+def _genuine(trials: TrialList, column: str, draws: Generator) -> TrialList:
+    values = trials.columns[column]
+    genuine: dict[str, list[int]] = {}
+    for index in np.flatnonzero(trials.labels == 1).tolist():
+        genuine.setdefault(values[index], []).append(index)
+    tested = []
+    references = []
+    for index, value in enumerate(values):
+        chosen = _draw_other(genuine.get(value, []), index, draws)
+        if value not in _UNKNOWN and chosen is not None:
+            tested.append(index)
+            references.append(trials.ids[chosen])
+    return _with_references(trials.select(np.array(tested, np.int64)), references)
+
+
+def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
+    values = trials.columns[column]
+    known = [index for index, value in enumerate(values) if value not in _UNKNOWN]
+    of_value: dict[str, list[int]] = {}
+    for index in known:
+        of_value.setdefault(values[index], []).append(index)
+    tested = []
+    references = []
+    labels = []
+    for index in known:
+        alike = _draw_other(of_value[values[index]], index, draws)
+        others = sorted(of_value.keys() - {values[index]})
+        if alike is None or not others:
+            continue
+        # All other values alike, however many recordings each has.
+        unlike = of_value[others[int(draws.integers(len(others)))]]
+        other = unlike[int(draws.integers(len(unlike)))]
+        tested += [index, index]
+        references += [trials.ids[alike], trials.ids[other]]
+        labels += [1, 0]
+    chosen = trials.select(np.array(tested, np.int64))
+    relabelled = replace(chosen, labels=np.array(labels, np.int8))
+    names = list(map(pair_name, relabelled.ids, references))
+    ends = np.array([1 + len(reference) for reference in references], np.int32)
+    return _with_references(replace(relabelled, ids=names), references, ends)
+
+
+def _draw_other(candidates: Sequence[int], index: int, draws: Generator) -> int | None:
+    """Draw one of the candidates that is not `index`; None where there is none."""
+    if not candidates or list(candidates) == [index]:
+        return None
+    while True:
+        drawn = candidates[int(draws.integers(len(candidates)))]
+        if drawn != index:
+            return drawn
+
+
+def _with_references(
+    trials: TrialList, references: list[str], ends: np.ndarray | None = None
+) -> TrialList:
+    columns = {**trials.columns, REFERENCE: references}
+    named = References.without_lines(references)
+    if ends is not None:
+        named = replace(named, ends=ends)
+    return replace(trials, columns=columns, references=named)
+
+
+_KINDS: dict[str, Callable[[TrialList, str, Generator], TrialList]] = {
+    "genuine": _genuine,
+    "same": _same,
+}
