@@ -42,16 +42,12 @@ from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Network, Sections
 from asdf.shipped import is_shipped, shipped_detector
-from asdf.text import AnyPath, quoted_and_more
+from asdf.text import AnyPath
 
 DEMO_REMARK = (
     "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
     "real recordings"
 )
-
-
-# Networks that a message names.
-_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -209,9 +205,10 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
             "files instead: python -m asdf fuse ... --apply ... --output OUT"
         )
     if any(settings.audio != first.audio for settings in all_settings):
-        rates = quoted_and_more([settings.audio.describe() for settings in all_settings], _SHOWN)
+        heard = dict.fromkeys(settings.audio.describe() for settings in all_settings)
         raise AsdfError(
-            f"the networks of {path} do not hear the same of a recording: {rates}. They cannot be "
+            f"the networks of {path} do not hear the same of a recording: {'; '.join(heard)}. "
+            "They cannot be "
             "scored together. Fuse their score files instead: python -m asdf fuse ... --apply ... "
             "--output OUT"
         )

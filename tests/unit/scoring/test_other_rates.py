@@ -235,5 +235,5 @@ def test_networks_that_hear_otherwise_are_not_fused(tmp_path: Path) -> None:
     words += ["--replicates", "0", "--out", str(tmp_path / "fused.json")]
     networks = [str(tmp_path / "16000.pt"), str(tmp_path / "24000.pt")]
     assert main([*words, "--networks", *networks]) == 0
-    with pytest.raises(AsdfError, match=r"do not hear the same .* at 24,000 Hz"):
+    with pytest.raises(AsdfError, match=r"do not hear the same .*; at 24,000 Hz"):
         asdf.Detector(tmp_path / "fused.json", "cpu")
