@@ -43,6 +43,7 @@ PUBLISHED = {
     "paper-xlsr-mamba-df": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
     "paper-mhfa-asvspoof5": ("SSL_MHFA", 5e-5, 32, 5, 48000, "random", 0, "eer"),
     "paper-wavlm-nes2net-asvspoof5": ("SSL_Nes2NetX", 1e-6, 64, 100, CLIP, "random", 0, "eer"),
+    "paper-wavlm-aasist-asvspoof5": ("SSL_AASIST", 1e-6, 64, 100, CLIP, "random", 0, "eer"),
     "paper-lfcc-lcnn": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "cllr"),
     "paper-lfcc-lcnn-p2sgrad": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "eer"),
     "paper-antideepfake": ("SSL_Linear", 1e-7, 10_000, 30, CLIP, "random", 5, "eer"),

@@ -591,6 +591,15 @@ augmentation.noise_snr_max_db = 20.0
 augmentation.reverberation_folders = ('RIRS_NOISES',)
 augmentation.reverberation_probability = 0.25
 
+# WavLM Large + AASIST, to which they compare it (Liu et al., IEEE TIFS 2025; the same branch's
+# config/WavLM_AASIST_ASVspoof5.conf): AASIST's graphs in the sizes of SSL_AASIST, and all else alike.
+#
+# Differs: only as paper-wavlm-nes2net-asvspoof5.
+#     python run.py paper-wavlm-aasist-asvspoof5
+paper-wavlm-aasist-asvspoof5 < paper-wavlm-nes2net-asvspoof5
+paths.system_folder = 'paper-wavlm-aasist-asvspoof5'
+network.network_class = 'asdf.networks.SSL_AASIST'
+
 # AntiDeepfake's post-training of MMS-300M with RawBoost (Ge et al., "Post-training for Deepfake Speech
 # Detection", 2025; nii-yamagishilab/AntiDeepfake, hparams/mms_300m.yaml, dataio/dataio.py, main.py).
 # Minibatches of up to 100 s, padded without masks; recordings above 13 s cropped to 10 to 13 s.
