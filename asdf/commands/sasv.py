@@ -9,8 +9,9 @@
 A score file has the columns 'spk filename cm-score asv-score sasv-score' with this header and '-'
 in a column that is not there, or lines 'SPK UTT SCORE KEY' or 'SPK UTT SCORE' of SASV scores. Keys
 are target, nontarget and spoof: files of ASVspoof 5, SASV 2022 and WildSpoof are known by their
-columns. --cm are scores of utterances, --asv 'SPK UTT SCORE'. The a-DCF is that of ASVspoof 5
-unless its costs are set.
+columns. A network that compares recordings with enrolments has an ASDF score file, and its list of
+trials is the keys, with columns 'reference' and 'asv_label'. --cm are scores of utterances, --asv
+'SPK UTT SCORE'. The a-DCF is that of ASVspoof 5 unless its costs are set.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.sasv.combining import FUSIONS, fit_fusion
+from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
@@ -191,13 +193,7 @@ def main(arguments: list[str]) -> int:
     cost = _read_cost(args)
     _check(args)
     screen = text_stream(_outputs(args))
-    keys = read_sasv_keys(args.keys) if args.keys else None
-    if keys is not None and args.cm and args.asv:
-        systems = [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
-    else:
-        systems = []
-        for system in named_systems(args.scores):
-            systems.append(_Scored(system.name, _read_scores(system.path, keys)))
+    systems = _read_systems(args)
     if args.fuse:
         systems = _fuse(args, systems[0], cost)
     summaries = [_summarise(args, scored, cost) for scored in systems]
@@ -223,6 +219,31 @@ def main(arguments: list[str]) -> int:
     if args.output:
         show(f"written to {output_name(args.output)}: {len(scores.trials)} trials", screen)
     return 0
+
+
+def _read_systems(args: SasvOptions) -> list[_Scored]:
+    """Read the scores of all systems, with the kinds of their trials.
+
+    Raises:
+        UsageError, AsdfError: as `main`.
+    """
+    if args.keys is not None and is_pair_list(args.keys):
+        if args.cm or args.fuse:
+            raise UsageError(
+                f"{input_name(args.keys)} is a list of pairs, whose scores are of one network: "
+                "--cm, --asv and --fuse are of two systems. Give score files alone."
+            )
+        systems = []
+        for system in named_systems(args.scores):
+            systems.append(_Scored(system.name, read_pair_scores(system.path, args.keys)))
+        return systems
+    keys = read_sasv_keys(args.keys) if args.keys else None
+    if keys is not None and args.cm and args.asv:
+        return [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
+    systems = []
+    for system in named_systems(args.scores):
+        systems.append(_Scored(system.name, _read_scores(system.path, keys)))
+    return systems
 
 
 def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:

@@ -10,6 +10,7 @@
     python -m asdf score alm.pt call.mp3 --rationale                  # what a language model says
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
+    python -m asdf score pairs.pt call.mp3 --reference known.wav      # compared with a recording
     python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # of one class
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
@@ -66,6 +67,7 @@ from asdf.commands.score_options import (
     window_option,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import digest_of
 from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def score_into_outputs(
     from asdf.trials.how_scored import HowScored
     from asdf.watermarks import open_search
 
-    detector = open_detector(args, window)
+    detector = open_detector(args, window, are_compared=recordings.are_compared)
     segments = segment_outputs(args, detector)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
@@ -217,6 +219,9 @@ def _heading(
         # Refused of other networks before anything is scored or written.
         detector.score_many([], rationale=True)
         heading = replace(heading, rationales=NOTE)
+    if args.reference:
+        names = ", ".join(map(str, args.reference))
+        heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     _show_heading(heading, args.network, detector)
     if not args.json:
         return heading
@@ -261,19 +266,30 @@ def _describe_work(
         work["rationale"] = True
     if heading.watermarks is not None:
         work["watermarks"] = heading.watermarks["asked"]
+    if args.reference:
+        work["reference"] = [digest_of(path) for path in args.reference]
     if args.json is not None:
         # The same of digests.
         work["sha256"] = True
     return work
 
 
-def open_detector(args: DetectorOptions, window: tuple[float, float] | None = None) -> Detector:
-    """Build the detector that a command line names.
+def open_detector(
+    args: DetectorOptions,
+    window: tuple[float, float] | None = None,
+    are_compared: bool = False,
+) -> Detector:
+    """Build the detector that a command line names, with its reference if it names one.
+
+    Args:
+        are_compared: Whether each recording has a reference of its own.
 
     Raises:
-        UsageError: the network does not hear windows of that length whole.
+        UsageError: the network does not hear windows of that length whole, takes no reference, or
+            needs one.
         AsdfError: the network cannot be read.
     """
+    from asdf.networks.pair_network import no_reference
     from asdf.scoring.computing import set_threads
     from asdf.scoring.detector import Detector
     from asdf.scoring.windows import in_samples
@@ -296,6 +312,11 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
     if window:
         # A window that is longer than the network's input is refused before anything is scored.
         in_samples(*window, detector.window_samples)
+    references = list(getattr(args, "reference", ()))
+    if references:
+        return detector.with_reference(references)
+    if detector.needs_reference and not are_compared:
+        raise no_reference(args.network)
     return detector
 
 
@@ -313,14 +334,7 @@ def _score_all(
 
     results.put_out()
     remaining = len(recordings) - results.done
-    scored = detector.score_many(
-        recordings.sources,
-        whole,
-        progress=True,
-        is_known=results.is_known,
-        frames=results.needs_frames,
-        rationale=results.needs_rationales,
-    )
+    scored = _score_groups(detector, recordings, results, whole)
     with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
         for result in tracked:
             over_time: list[WindowScore] = []
@@ -328,11 +342,48 @@ def _score_all(
             if speaker is not None:
                 result = conclude_speaker(result, speaker)
             if window and not result.error:
-                result, over_time = _over_time(detector, result, window)
+                heard_by = _compared(detector, recordings.references(result.index))
+                result, over_time = _over_time(heard_by, result, window)
             marks: list[Watermark] = []
             if watermarks is not None and not result.error:
                 marks = read_marks(watermarks, str(result.path))
             results.add(result.index, result, over_time, marks)
+
+
+def _score_groups(
+    detector: Detector, recordings: Recordings, results: Results, whole: bool
+) -> Iterator[Scored]:
+    """Score recordings, those of the same references together, which are embedded once."""
+    groups: dict[tuple[str, ...], Sequence[int]] = {(): range(len(recordings))}
+    if detector.needs_reference:
+        groups.clear()
+        groups.update(recordings.by_references())
+    for references, indices in groups.items():
+        sources = recordings.sources
+        if references:
+            sources = [sources[index] for index in indices]
+
+        def is_known(position: int, indices: Sequence[int] = indices) -> bool:
+            return results.is_known(indices[position])
+
+        compared = _compared(detector, references)
+        scored = compared.score_many(
+            sources,
+            whole,
+            progress=True,
+            is_known=is_known,
+            frames=results.needs_frames,
+            rationale=results.needs_rationales,
+        )
+        for result in scored:
+            yield replace(result, index=indices[result.index])
+
+
+def _compared(detector: Detector, references: tuple[str, ...]) -> Detector:
+    """Return the detector with the references of a recording, if it needs some."""
+    if not references or not detector.needs_reference:
+        return detector
+    return detector.with_reference(list(references))
 
 
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:

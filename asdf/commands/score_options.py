@@ -93,6 +93,13 @@ class ScoreOptions(DetectorOptions):
         "labels for --scores",
         choices=("bona-fide", "spoof"),
     )
+    reference: tuple[Path, ...] = option(
+        "recording that all are compared with, by a network that compares; may be given several "
+        "times, the mean of their embeddings counts; lists may have a column of references instead",
+        "REF",
+        default=(),
+        repeated=True,
+    )
     trial: bool = flag(
         "trial scores, of as much as the network's protocol hears, also without labels"
     )

@@ -30,11 +30,15 @@ _TABLES = frozenset({".csv", ".tsv"})
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording to score; `name` and `label` (1 bona fide) come from a list in ASDF's format."""
+    """A recording to score; `name` and `label` (1 bona fide) come from a list in ASDF's format.
+
+    So do the paths of `references` that it is compared with.
+    """
 
     path: Path
     name: str = ""
     label: int | None = None
+    references: tuple[str, ...] = ()
 
 
 class Recordings(Sequence[Recording]):
@@ -45,14 +49,19 @@ class Recordings(Sequence[Recording]):
         self._names: list[str] = []
         self._labels = array("b")
         # As text: a million `Path` objects take several times the memory.
-        self._known: set[str] = set()
+        self._known: set[str | tuple[str, ...]] = set()
+        # Of recordings that have some: few lists do.
+        self._references: dict[int, tuple[str, ...]] = {}
 
     def add(self, recording: Recording) -> None:
         """Append a recording, unless its path was added before."""
         path = str(recording.path)
-        if path in self._known:
+        key = (path, *recording.references) if recording.references else path
+        if key in self._known:
             return
-        self._known.add(path)
+        self._known.add(key)
+        if recording.references:
+            self._references[len(self.paths)] = recording.references
         self._append(path, recording)
 
     def _append(self, path: str, recording: Recording) -> None:
@@ -98,6 +107,22 @@ class Recordings(Sequence[Recording]):
         return None
 
     @property
+    def are_compared(self) -> bool:
+        """Whether each recording has references that it is compared with."""
+        return 0 < len(self._references) == len(self)
+
+    def references(self, index: int) -> tuple[str, ...]:
+        """Return the paths of the references of a recording; () for none."""
+        return self._references.get(index, ())
+
+    def by_references(self) -> dict[tuple[str, ...], list[int]]:
+        """Return the indices of recordings by the paths of their references, () for none."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for index in range(len(self)):
+            groups.setdefault(self.references(index), []).append(index)
+        return groups
+
+    @property
     def are_labelled(self) -> bool:
         """Whether each recording has a label."""
         return -1 not in self._labels
@@ -117,6 +142,8 @@ class Recordings(Sequence[Recording]):
         digest = hashlib.sha256(self._labels.tobytes())
         for text in chain(self.paths, self._names):
             digest.update(os.fsencode(text) + b"\0")
+        for index, references in self._references.items():
+            digest.update(os.fsencode("\0".join((str(index), *references))))
         return digest.hexdigest()
 
 
@@ -211,4 +238,8 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
             advice = " To score without labels, write one path per line into a .txt."
         raise UsageError(f"{error}{advice}") from None
     for index, name in enumerate(utterances.ids):
-        yield Recording(utterances.path(index), name, int(utterances.labels[index]))
+        references: tuple[str, ...] = ()
+        if utterances.references is not None:
+            references = tuple(str(folder / each) for each in utterances.references.of(index))
+        label = int(utterances.labels[index])
+        yield Recording(utterances.path(index), name, label, references)

@@ -80,6 +80,8 @@ class Layout:
     generalisation_json = _Below("results", "generalisation.json")
     """Results over the sets of several corpora, where other ones than the training's are."""
     generalisation_text = _Below("results", "generalisation.txt")
+    sasv_json = _Below("results", "sasv.json")
+    """Results of verification under attack, of sets whose trials name enrolments and kinds."""
     report = _Below("results", "report.html")
     sources_json = _Below("results", "sources.json")
     """How well sources are traced."""

@@ -21,7 +21,7 @@ import torch
 from asdf.audio import cut_to_speech
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_check import speech_finder
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.home import read_home
 from asdf.networks.extras import EMBEDDING
@@ -201,6 +201,7 @@ class Detector:
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
         self._watermarks: WatermarkSearch | None = None
+        self._has_reference = False
 
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
         search = None
@@ -236,6 +237,43 @@ class Detector:
         """Return the trial score of one recording. Arguments and errors as of `score`."""
         return self.score(recording, sample_rate)
 
+    def with_reference(self, reference: Any, sample_rate: int | None = None) -> Detector:
+        """Return a detector of the same network that compares all that it hears with a reference.
+
+        Whatever a detector scores is then compared with it: recordings, windows, streams, speakers.
+        The reference is embedded once, here, from as much of it as a trial score hears.
+
+        Args:
+            reference: Recording, as of `score`; or a list of several of one speaker, or generator,
+                the mean of whose embeddings counts.
+            sample_rate: Sampling rate of samples, in Hz; a file states its own.
+
+        Raises:
+            UsageError: it is no recording, or the network takes no reference.
+            AsdfError: it cannot be read, is beyond the limits, or has no speech in it.
+        """
+        several = reference if isinstance(reference, list) else [reference]
+        if not several:
+            raise UsageError("the list of references is empty: give one recording or more.")
+        waveforms = []
+        for each in several:
+            named = self._take(each, sample_rate)
+            heard = named.read_beginning(self.settings.sad, self._trial_samples)
+            waveforms.append(heard.waveform)
+        scorer = self._scorer.with_reference(waveforms)
+        # Not by copy(), which reads the network's file again.
+        compared = object.__new__(type(self))
+        compared.__dict__.update(self.__dict__)
+        compared._scorer = scorer
+        compared._hearing = replace(self._hearing, scorer=scorer)
+        compared._has_reference = True
+        return compared
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the network compares recordings with a reference, and has none yet."""
+        return self._scorer.needs_reference
+
     @property
     def hearing(self) -> Hearing:
         """What scores recordings that are in memory in whatever batches a service forms."""
@@ -244,6 +282,11 @@ class Detector:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, and how the detector was made."""
+        if self._has_reference:
+            raise AsdfError(
+                "a detector with a reference cannot be copied: copy the one that it was made of, "
+                "and call with_reference on the copy."
+            )
         return restore, (type(self), self._origin.pickled())
 
     def warm_up(self, seconds: float = 4.0) -> Detector:
@@ -262,9 +305,12 @@ class Detector:
         rng = generator(0, "warm up")
         noise = rng.normal(0, 0.1, round(seconds * _WARMING_RATE) or 1)
         waveform = as_waveform(noise, _WARMING_RATE)
+        scorer = self._scorer
+        if scorer.needs_reference:
+            scorer = scorer.with_reference([waveform])
         for _ in range(_WARMING_PASSES):
             heard = cut_to_speech(waveform, self.settings.sad)
-            self._scorer.score_waveforms([heard])
+            scorer.score_waveforms([heard])
         return self
 
     def stream(self, sample_rate: int, window_s: float = 4.0, hop_s: float = 1.0) -> Stream:
@@ -290,6 +336,7 @@ class Detector:
         embedding: bool = False,
         frames: bool = False,
         rationale: bool = False,
+        reference: Any = None,
     ) -> Score:
         """Return the trial score of one recording: a number, with what is known of it.
 
@@ -307,12 +354,20 @@ class Detector:
                 (`FrameScores`), of a network with a frame-level head.
             rationale: the result has a text that the network generates, of an audio language model:
                 what a model says, and not evidence.
+            reference: Recording that it is compared with, or a list of several, for a network that
+                compares recordings (docs/pairs.md); see `with_reference`.
 
         Raises:
-            UsageError: it is no recording, or the network returns no embeddings or frames.
+            UsageError: it is no recording, or the network returns no embeddings or frames; or it
+                takes no reference, or needs one.
             AsdfError: the recording cannot be read, is beyond the limits, or its score is not a
                 finite number.
         """
+        if reference is not None:
+            compared = self.with_reference(reference)
+            return compared.score(
+                recording, sample_rate, embedding=embedding, frames=frames, rationale=rationale
+            )
         named = self._take(recording, sample_rate)
         score = self._hearing_for(embedding, frames, rationale).score_trial(named)
         if score.remark:

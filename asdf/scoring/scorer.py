@@ -268,15 +268,11 @@ class Scorer(WaveformScorer):
             embeddings: Tensor = embed(waveforms_BT)
             return embeddings.float()
 
+    @property
+    def needs_reference(self) -> bool:
+        return self.takes_references and self._reference_E is None
+
     def with_reference(self, waveforms: Sequence[np.ndarray]) -> Scorer:
-        """Return a scorer of the same network that compares all that it scores with a reference.
-
-        Args:
-            waveforms: Waveforms of the reference, (T,) each; the mean of their embeddings counts.
-
-        Raises:
-            AsdfError, UsageError: as `embed`.
-        """
         embeddings = []
         for waveform in waveforms:
             samples = self.scored_samples(len(waveform))

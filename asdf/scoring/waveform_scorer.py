@@ -63,6 +63,7 @@ class WaveformScorer(ABC):
         extras: What is given besides scores, by key.
         name: Name of what scores, in messages.
         absent: Rest of the message on an extra that is not given, by key.
+        needs_reference: Whether it compares recordings with a reference, and has none.
     """
 
     device: torch.device
@@ -73,6 +74,25 @@ class WaveformScorer(ABC):
     extras: Mapping[str, Extra]
     name: str
     absent: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def needs_reference(self) -> bool:
+        return False
+
+    def with_reference(self, waveforms: Sequence[np.ndarray]) -> WaveformScorer:
+        """Return a scorer of the same networks that compares all that it scores with a reference.
+
+        Args:
+            waveforms: Waveforms of the reference, (T,) each; the mean of their embeddings counts.
+
+        Raises:
+            UsageError: no network takes references.
+            AsdfError: a waveform does not fit into the device's memory.
+        """
+        raise UsageError(
+            f"{self.name} takes no reference: it scores each recording by itself. Leave the "
+            "reference out, or score with a network that compares (docs/pairs.md)."
+        )
 
     @property
     def window_samples(self) -> int:

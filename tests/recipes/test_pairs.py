@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.evaluation import read_scores
+from asdf.evaluation import min_a_dcf, read_scores
 from tests.distributed.test_exactness import assert_equal_runs
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "pairs.md").read_text(encoding="utf-8")
@@ -173,3 +175,41 @@ def test_references_without_embeddings_are_refused(pairs, capsys) -> None:
         outcome = pairs.call(capsys, "my_reference", *words)
         assert "is not derived from asdf.networks.PairNetwork" in outcome.output, outcome.output
         assert outcome.status != 0 and "Traceback" not in outcome.output
+
+
+def test_a_joint_network_has_an_a_dcf(pairs, capsys, corpus) -> None:
+    """Trials of made-up enrolments: what is reported is what the command makes of the files."""
+    lines = (corpus / "dev_list.txt").read_text().split()
+    genuine = [name for name, label in zip(lines[::2], lines[1::2], strict=True) if label == "1"]
+    spoofs = [name for name, label in zip(lines[::2], lines[1::2], strict=True) if label == "0"]
+    rows = ["path,label,reference,asv_label"]
+    for first, second in itertools.pairwise(genuine):
+        rows += [f"{first},1,anna,target", f"{second},0,{first},nontarget"]
+    rows += [f"{name},0,anna,spoof" for name in spoofs]
+    (pairs.folder / "joint.csv").write_text("\n".join(rows))
+    (pairs.folder / "models.txt").write_text(f"anna {genuine[-1]},{genuine[-2]}\n")
+    run = pairs.folder / "run.py"
+    entry = f"""    "joint": Corpus(
+        {str(pairs.folder / "joint.csv")!r}, references={str(pairs.folder / "models.txt")!r}
+    ),
+"""
+    run.write_text(run.read_text().replace("CORPORA = {\n", "CORPORA = {\n" + entry))
+    words = (
+        "network.max_epochs=1",
+        "recipe.validation_sets=()",
+        "recipe.evaluation_sets=('joint',)",
+    )
+    outcome = pairs.call(capsys, "my_reference", *words)
+    assert outcome.status == 0, outcome.output
+    assert "min a-DCF" in outcome.output and "EER" in outcome.output
+    system = pairs.system("my_reference")
+    (record,) = json.loads((system / "results" / "sasv.json").read_text())
+    scores = read_scores(system / "scores" / "epoch.1" / "joint.txt")
+    kind_of = dict(line.rsplit(",", 1) for line in rows[1:])
+    kinds = {}
+    for name, score in zip(scores.ids, scores.scores.tolist(), strict=True):
+        path, _, reference = name.partition("|")
+        label = int(kind_of.get(f"{path},1,{reference}") == "target")
+        kinds.setdefault(kind_of[f"{path},{label},{reference}"], []).append(score)
+    parts = [np.array(kinds[kind]) for kind in ("target", "nontarget", "spoof")]
+    assert record["a_dcf"] == pytest.approx(min_a_dcf(*parts)[0])

@@ -43,7 +43,7 @@ KINDS = ("target", "nontarget", "spoof")
 SYSTEMS = ("cm", "asv", "sasv")
 """The scores that a trial may have."""
 
-_KEYS = {"target": TARGET, "nontarget": NONTARGET, "non": NONTARGET, "spoof": SPOOF}
+KEYS = {"target": TARGET, "nontarget": NONTARGET, "non": NONTARGET, "spoof": SPOOF}
 # Other names that columns of headers have.
 _ALIASES = {
     "tar_spk_anon": "spk",
@@ -288,7 +288,7 @@ class _Rows:
             return None
         kinds = []
         for line, word in zip(self.lines, words, strict=True):
-            kind = _KEYS.get(word.lower())
+            kind = KEYS.get(word.lower())
             if kind is None:
                 raise AsdfError(
                     f"{self.path}, line {line}: the key '{word[:40]}' is not one of target, "
@@ -326,7 +326,7 @@ def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
     """Return the names of the columns of a file without a header, by its first line."""
     for position, cell in enumerate(cells):
         layout = _LAYOUTS.get((len(cells), position))
-        if cell.lower() not in _KEYS or layout is None:
+        if cell.lower() not in KEYS or layout is None:
             continue
         # A number before the key is a score, and not an attack.
         if position == 3 and _is_number(cells[2]):
