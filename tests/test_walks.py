@@ -47,4 +47,4 @@ def test_the_metrics_of_a_score_file(tmp_path) -> None:
 def test_the_plan_of_a_run(recipe) -> None:
     files = entered("plan", recipe.folder, "debug")
     assert "recipe/dry_run.py" in files
-    assert len(files) <= 69, files
+    assert len(files) <= 70, files

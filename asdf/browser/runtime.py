@@ -103,7 +103,9 @@ def find_runtime(folder: Path | None) -> Runtime:
         AsdfError: npm cannot fetch the package, or fetched something else.
     """
     if folder is not None:
-        folder = _find_folder(folder)
+        # The files lie in the folder itself, or in the one that a package or a page has.
+        places = (folder, folder / "dist", folder / "runtime")
+        folder = next((place for place in places if (place / SCRIPT).is_file()), folder)
     files = _fetch_files() if folder is None else _read_files(folder)
     match = _VERSION_LINE.search(files[SCRIPT][:1000])
     version = match.group(1).decode() if match else "of unknown version"
@@ -116,14 +118,6 @@ def find_runtime(folder: Path | None) -> Runtime:
                 )
     licences = {"LICENSE": _LICENCE.encode(), **_notices_of(folder)}
     return Runtime(version, {**files, **licences})
-
-
-def _find_folder(folder: Path) -> Path:
-    """Return where the files lie: in the folder, or in the one that a package or a page has."""
-    for inner in (folder, folder / "dist", folder / "runtime"):
-        if (inner / SCRIPT).is_file():
-            return inner
-    return folder
 
 
 def _read_files(folder: Path) -> dict[str, bytes]:

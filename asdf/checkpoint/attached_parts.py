@@ -219,7 +219,11 @@ def add_heads(network: nn.Module, entries: Mapping[str, Any], described: Describ
         head = _kind_of_head(key).build(entry["head"], restore, described)
         if head.key != key:
             raise damaged
-        attach_head(network, head)
+        if any(type(part) is type(head) and part.key == key for part in heads_of(network)):
+            # Its class makes one, which the file's replaces.
+            network.add_module(module_name(key), head)
+        else:
+            attach_head(network, head)
 
 
 def name_heads(entries: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ FORMAT = "asdf"
 VERSION = 1
 NETWORK_SECTIONS = (
     *("front_end", "spectrum", "cqt", "sinc", "moments"),
-    *("back_end", "lora", "adapter", "prompt", "localisation"),
+    *("back_end", "lora", "adapter", "prompt", "language_model", "localisation"),
 )
 """The sections of settings that say how the project's classes are built."""
 

@@ -7,6 +7,7 @@
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
     python -m asdf score network.pt call.mp3 --why call               # what the score rests on
+    python -m asdf score alm.pt call.mp3 --rationale                  # what a language model says
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     python -m asdf score pairs.pt call.mp3 --reference known.wav      # compared with a recording
@@ -205,6 +206,7 @@ def _heading(
     command: str,
 ) -> Heading:
     """Return what the scores are, which is shown, for JSON with what makes them."""
+    from asdf.networks.language_models.rationale import NOTE
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
     from asdf.scoring.speakers import SPEAKERS_NOTE
@@ -216,6 +218,10 @@ def _heading(
     if args.reference:
         names = ", ".join(map(str, args.reference))
         heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
+    if args.rationale:
+        # Refused of other networks before anything is scored or written.
+        detector.score_many([], rationale=True)
+        heading = replace(heading, rationales=NOTE)
     _show_heading(heading, args.network, detector)
     if not args.json:
         return heading
@@ -256,6 +262,8 @@ def _describe_work(
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
+    if args.rationale:
+        work["rationale"] = True
     if heading.watermarks is not None:
         work["watermarks"] = heading.watermarks["asked"]
     if args.reference:
@@ -360,7 +368,12 @@ def _score_groups(
 
         compared = _compared(detector, references)
         scored = compared.score_many(
-            sources, whole, progress=True, is_known=is_known, frames=results.needs_frames
+            sources,
+            whole,
+            progress=True,
+            is_known=is_known,
+            frames=results.needs_frames,
+            rationale=results.needs_rationales,
         )
         for result in scored:
             yield replace(result, index=indices[result.index])
@@ -434,6 +447,8 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
     if detector.panel is not None:
         show(detector.panel.describe(), sys.stderr)
+    if heading.rationales:
+        show(f"rationales: {heading.rationales}", sys.stderr)
     if heading.part_search is not None:
         show(heading.part_search.describe_search(), sys.stderr)
 

@@ -140,6 +140,10 @@ class ScoreOptions(DetectorOptions):
         "search for watermarks too, by those of audioseal, perth and silentcipher that are "
         "installed; they are reported apart from the score, and do not change it"
     )
+    rationale: bool = flag(
+        "the text that an audio language model generates too: in --json, --csv, and in "
+        "OUT.rationales.csv next to a score file; it is a model's words, and not evidence"
+    )
     rttm: Path | None = option(
         "score each speaker of a conversation by the turns in this RTTM", "TURNS"
     )
@@ -172,6 +176,7 @@ def check_speaker_options(args: ScoreOptions) -> None:
         "--segments": args.segments,
         "--why": args.why,
         "--watermarks": args.watermarks or None,
+        "--rationale": args.rationale or None,
     }
     for name, value in others.items():
         if value is not None:

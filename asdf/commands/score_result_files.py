@@ -16,7 +16,8 @@ from typing import IO, Any
 
 from asdf.commands.score_pictures import svg_plot
 from asdf.metrics.verbal_scale import log10_llr
-from asdf.runs.files import write_text
+from asdf.networks.language_models.rationale import NOTE
+from asdf.runs.files import atomic_write, write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.speakers import speaker_entry
@@ -46,6 +47,7 @@ _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_wo
 _COLUMNS_OF_HOMES = ("unlike", "distance")
 # After these, for panels, and then the LLR of each member.
 _COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
+_RATIONALE = "generated_text"
 _COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
 
 
@@ -92,6 +94,7 @@ class CsvTable:
         self._has_home = "home" in (heading.calibration or {})
         self._members = heading.members
         self._has_speakers = heading.of_speakers
+        self._has_rationales = bool(heading.rationales)
         self._watermarks = (heading.watermarks or {}).get("asked", [])
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
@@ -107,6 +110,8 @@ class CsvTable:
             columns += [f"member_{name}" for name in self._members]
         if self._has_speakers:
             columns += _COLUMNS_OF_SPEAKERS
+        if self._has_rationales:
+            columns += [_RATIONALE]
         for name in self._watermarks:
             columns += [f"watermark_{name}", f"watermark_{name}_strength"]
         self._width = len(columns)
@@ -138,18 +143,25 @@ class CsvTable:
         if self._has_home:
             after += ["" if result.unlike is None else str(result.unlike).lower()]
             after += [_cell(result.distance)]
-        if self._members:
-            after += _agreement_cells(result, len(self._members))
-        if line.speaker is not None:
-            after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
-        if self._watermarks:
-            after += _watermark_cells(line, self._watermarks)
-        self._rows.writerow([path, "", "", _cell(result.score), *after])
+        self._rows.writerow([path, "", "", _cell(result.score), *after, *self._last_cells(line)])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
             row += [""] * (len(_COLUMNS_AFTER) - 1) + [self._precision]
             row += [""] * (self._width - len(row))
             self._rows.writerow(row)
+
+    def _last_cells(self, line: Line) -> list[str]:
+        """Return the cells of what few tables have."""
+        after: list[str] = []
+        if self._members:
+            after += _agreement_cells(line.result, len(self._members))
+        if line.speaker is not None:
+            after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
+        if self._has_rationales:
+            after += [_said(line.result)]
+        if self._watermarks:
+            after += _watermark_cells(line, self._watermarks)
+        return after
 
     def end(self, complete: bool) -> None:
         """Do nothing: a CSV table has no place for what is missing in it."""
@@ -196,6 +208,26 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
         picture = svg_plot(line.windows, line.result.name, kind, heading.threshold)
         write_text(table.parent / f"{name}.svg", picture)
     return len(names)
+
+
+def rationales_path(scores: Path) -> Path:
+    """Return the path of the generated texts, which lie next to a score file."""
+    return scores.with_name(f"{scores.stem}.rationales.csv")
+
+
+def write_rationales(path: Path, lines: Iterable[Line]) -> None:
+    """Write path, score and generated text of recordings, and that it is no evidence."""
+    with atomic_write(path) as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["path", "score", _RATIONALE, "note"])
+        for line in lines:
+            result = line.result
+            rows.writerow([csv_text(result.name), _cell(result.score), _said(result), NOTE])
+
+
+def _said(result: Scored) -> str:
+    """Return the text that the network has generated, as a cell."""
+    return "" if result.rationale is None else csv_text(result.rationale.text)
 
 
 def picture_name(output: str, line: Line, names: set[str]) -> str:

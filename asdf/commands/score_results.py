@@ -16,11 +16,19 @@ from typing import IO, Any, TextIO
 
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
 from asdf.commands.score_recordings import Recordings
-from asdf.commands.score_result_files import CsvTable, JsonTable, Line, write_pictures
+from asdf.commands.score_result_files import (
+    CsvTable,
+    JsonTable,
+    Line,
+    rationales_path,
+    write_pictures,
+    write_rationales,
+)
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
+from asdf.networks.language_models.rationale import read_rationale
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading
@@ -176,6 +184,11 @@ class Results:
         """Whether results must have the scores of frames."""
         return self._outputs.segments is not None
 
+    @property
+    def needs_rationales(self) -> bool:
+        """Whether results must have the texts that the network generates."""
+        return bool(self._heading.rationales)
+
     def is_known(self, index: int) -> bool:
         """Whether the recording at `index` has a result already."""
         return index in self._entries
@@ -209,6 +222,8 @@ class Results:
             entry["watermarks"] = [mark.entry() for mark in watermarks]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
+        if result.rationale is not None:
+            entry["rationale"] = result.rationale.entry()
         if self._outputs.json is not None:
             entry["sha256"] = _digest(self._recordings.paths[index])
         entry["stamp"] = stamp_of(self._recordings.paths[index])
@@ -264,6 +279,10 @@ class Results:
         if isinstance(self._entries, Journal):
             tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
             count = 0
+            if self._heading.rationales and self._outputs.scores:
+                path = rationales_path(self._outputs.scores)
+                write_rationales(path, self._known_lines())
+                self._screen.say(f"{path} is written: {self._heading.rationales}")
             if tables:
                 count = write_pictures(tables[0], self._heading, self._known_lines())
             if count:
@@ -390,6 +409,7 @@ def _extras_of(entry: Entry) -> dict[str, Any]:
         "sources": Sources(**sources) if sources else None,
         "frames": frames_of(entry.get("frames")),
         MEMBERS: read_agreement(entry.get("agreement")),
+        "rationale": read_rationale(entry.get("rationale")),
     }
 
 

@@ -56,6 +56,7 @@ class Screen:
             _describe_spoofed(line),
             _describe_source(line),
             describe_watermarks(line.watermarks),
+            result.rationale.describe() if result.rationale else "",
             result.remark,
         ]
         text = "; ".join(note for note in notes if note)

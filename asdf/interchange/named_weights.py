@@ -8,6 +8,7 @@ state it.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from asdf.checkpoint.safetensors_network import CONFIG
@@ -41,8 +42,11 @@ def pin_weights(weights: str) -> str:
     return weights if name is None else str(look_up(name).name)
 
 
-def fetch_weights(weights: str) -> str:
+def fetch_weights(weights: str, further: Collection[str] = ()) -> str:
     """Return the path of what `front_end.weights` names, after a download where it is of the hub.
+
+    Args:
+        further: Names of files that are downloaded too, where the repository has them.
 
     Raises:
         UsageError, AsdfError: the hub has no such repository, it holds no weights, or it cannot be
@@ -53,6 +57,7 @@ def fetch_weights(weights: str) -> str:
         return weights
     contents = look_up(name)
     files = _choose_files(contents)
+    files += tuple(name for name in further if name in contents.sizes)
     folder = download_folder(contents.name, files)
     return str(folder if CONFIG in files else folder / files[0])
 

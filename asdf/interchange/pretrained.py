@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -28,6 +29,7 @@ from asdf.interchange.front_end_weights import (
     log_normalization,
     read_front_end_weights,
 )
+from asdf.interchange.language_model_weights import fill_language_model
 from asdf.interchange.named_weights import fetch_weights, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
 from asdf.networks.build import build_network, find_network_class
@@ -38,6 +40,8 @@ from asdf.networks.front_ends.eat import EATFrontEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.networks.language_models.audio_language_model import AudioLanguageModel
+from asdf.networks.language_models.pretrained_language_model import PretrainedLanguageModel
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
@@ -48,6 +52,13 @@ _UNKNOWN = object()
 _STATED: dict[type[FrontEnd], Callable[[str], str]] = {
     EATFrontEnd: eat_architecture,
     DashengFrontEnd: dasheng_architecture,
+}
+# Front ends with weights of their own kind, with what loads these.
+_FILLED: dict[type[FrontEnd], Callable[[Any, str], None]] = {
+    TransformersFrontEnd: fill_from_folder,
+    BEATsFrontEnd: fill_from_beats,
+    EATFrontEnd: fill_from_eat,
+    DashengFrontEnd: fill_from_dasheng,
 }
 
 
@@ -114,14 +125,12 @@ def load_pretrained(
         if not isinstance(module, FrontEnd) or module.unloaded_weights is None:
             continue
         source = module.unloaded_weights
-        if isinstance(module, TransformersFrontEnd):
-            fill_from_folder(module, source)
-        elif isinstance(module, BEATsFrontEnd):
-            fill_from_beats(module, source)
-        elif isinstance(module, EATFrontEnd):
-            fill_from_eat(module, source)
-        elif isinstance(module, DashengFrontEnd):
-            fill_from_dasheng(module, source)
+        if isinstance(module, PretrainedLanguageModel):
+            assert isinstance(network, AudioLanguageModel)
+            fill_language_model(network, source)
+        elif isinstance(module, tuple(_FILLED)):
+            fill = next(each for kind, each in _FILLED.items() if isinstance(module, kind))
+            fill(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
             module.load_weights(fetch_weights(source))
         else:
@@ -152,7 +161,7 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     """Read the weights, or only their architecture, if there is a front end that takes them."""
     unread = _Start(settings.architecture, settings.weights, {})
     kind = front_end_class if isinstance(front_end_class, type) else type(None)
-    if issubclass(kind, TransformersFrontEnd):
+    if issubclass(kind, TransformersFrontEnd | PretrainedLanguageModel):
         return _name_architecture(settings)
     if settings.weights is None:
         return unread

@@ -54,7 +54,7 @@ def read_architecture_text(weights: str) -> str:
     Raises:
         AsdfError: there is no such folder, or its configuration is of no known kind.
     """
-    return architecture_text_of(_find_folder(fetch_configuration(weights)))
+    return architecture_text_of(find_folder(fetch_configuration(weights)))
 
 
 def architecture_text_of(folder: Path) -> str:
@@ -80,7 +80,7 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
         AsdfError: there is no such folder, its files cannot be read, or they do not fit.
     """
     path = Path(fetch_weights(weights))
-    folder = _find_folder(str(path))
+    folder = find_folder(str(path))
     if read_architecture_text(weights) != front_end.architecture_setting:
         raise AsdfError(
             f"weights {weights} are of another configuration than the front end was built as. "
@@ -99,7 +99,12 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
         front_end.masking.load_embedding(layers.mask_embedding)
 
 
-def _find_folder(weights: str) -> Path:
+def find_folder(weights: str) -> Path:
+    """Return the folder of a model, given it or its weights.
+
+    Raises:
+        AsdfError: there is none, or it has no configuration.
+    """
     path = Path(weights)
     if not path.exists():
         raise AsdfError(missing_weights(path))
@@ -125,7 +130,7 @@ def choose_layers(
         AsdfError: they hold no such encoder, or several.
     """
     names = front_end.model.state_dict().keys()
-    renamings = _find_renamings(front_end.model)
+    renamings = find_renamings(front_end.model)
     prefix = _find_prefix(state, next(iter(names)), weights)
     built = len(front_end.layer_modules())
     in_layer = re.compile(rf"{re.escape(front_end.outline.layers)}\.(\d+)\.")
@@ -161,7 +166,7 @@ def _find_prefix(state: Mapping[str, Tensor], first: str, weights: str) -> str:
     )
 
 
-def _find_renamings(model: Any) -> list[Any]:
+def find_renamings(model: Any) -> list[Any]:
     """Return transformers' own rules for the names in files that are not a network's any more."""
     try:
         from transformers.conversion_mapping import get_model_conversion_mapping

@@ -10,10 +10,11 @@ Shapes: B utterances of a batch, F frames.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.interface import Outputs
@@ -29,11 +30,18 @@ class Extra(ABC):
         hop: Samples per row, of an extra that follows the time of a recording; None: it is one row
             per recording. Over the windows of a long recording, the latter are averaged.
         on_request: Whether it is computed only where it is requested.
+        of_lowest: Whether windows of a long recording have the row of the one with the lowest
+            score, instead of the mean of their rows.
     """
 
     key: str
     hop: int | None = None
     on_request: bool = False
+    of_lowest: bool = False
+
+    def requested(self, network: nn.Module) -> AbstractContextManager[None]:
+        """Return the block in which `network` computes what the extra on request is made of."""
+        return nullcontext()
 
     @abstractmethod
     def of_outputs(self, outputs: Outputs) -> Tensor:

@@ -14,6 +14,7 @@ from asdf.settings.sections import (
     BackEnd,
     ConstantQ,
     FrontEnd,
+    LanguageModel,
     Localisation,
     Lora,
     Moments,
@@ -49,3 +50,5 @@ class NetworkSections(Protocol):
     def adapter(self) -> Adapter: ...
     @property
     def prompt(self) -> Prompt: ...
+    @property
+    def language_model(self) -> LanguageModel: ...

@@ -335,6 +335,7 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
+        rationale: bool = False,
         reference: Any = None,
     ) -> Score:
         """Return the trial score of one recording: a number, with what is known of it.
@@ -351,6 +352,8 @@ class Detector:
             embedding: the result has the network's embedding too.
             frames: the result has the scores of the frames of all of the recording too
                 (`FrameScores`), of a network with a frame-level head.
+            rationale: the result has a text that the network generates, of an audio language model:
+                what a model says, and not evidence.
             reference: Recording that it is compared with, or a list of several, for a network that
                 compares recordings (docs/pairs.md); see `with_reference`.
 
@@ -362,9 +365,10 @@ class Detector:
         """
         if reference is not None:
             compared = self.with_reference(reference)
-            return compared.score(recording, sample_rate, embedding=embedding, frames=frames)
+            wanted = {"embedding": embedding, "frames": frames, "rationale": rationale}
+            return compared.score(recording, sample_rate, **wanted)
         named = self._take(recording, sample_rate)
-        score = self._hearing_for(embedding, frames).score_trial(named)
+        score = self._hearing_for(embedding, frames, rationale).score_trial(named)
         if score.remark:
             LOG.warning("%s: %s", named.name, score.remark)
         return score
@@ -376,6 +380,7 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
+        rationale: bool = False,
     ) -> Scored:
         """Return the score of all of a recording, however long, with what was heard of it.
 
@@ -396,12 +401,13 @@ class Detector:
             embedding: the result has the mean of the windows' embeddings too.
             frames: as in `score`; they are of windows that overlap, so that none is scored without
                 what surrounds it.
+            rationale: as in `score`; of the window with the lowest score.
 
         Raises:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._hearing_for(embedding, frames).score_whole(named))
+        return as_result(named, self._hearing_for(embedding, frames, rationale).score_whole(named))
 
     def score_many(
         self,
@@ -412,6 +418,7 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
+        rationale: bool = False,
     ) -> Iterator[Scored]:
         """Score recordings, those of equal length together; results come as they are ready.
 
@@ -429,12 +436,13 @@ class Detector:
                 last digits.
             embedding: results have the networks' embeddings too.
             frames: results have the scores of frames too, as in `score`.
+            rationale: results have the text that the network generates, as in `score`.
 
         Raises:
             UsageError: one of them is nothing that can be scored; names its index and type.
         """
         check_process(self._process)
-        hearing = self._hearing_for(embedding, frames)
+        hearing = self._hearing_for(embedding, frames, rationale)
         hearing.check()
         if is_known is None:
             is_known = set[int]().__contains__
@@ -527,8 +535,8 @@ class Detector:
             windows = track_windows(windows, named, count)
         return [self._hearing.summary.describe_window(window) for window in windows]
 
-    def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
-        requested = {EMBEDDING: embedding, "frames": frames}
+    def _hearing_for(self, embedding: bool, frames: bool, rationale: bool) -> Hearing:
+        requested = {EMBEDDING: embedding, "frames": frames, "rationale": rationale}
         wanted = tuple(key for key, is_requested in requested.items() if is_requested)
         summary = self._hearing.summary
         hidden = tuple(key for key in summary.hidden if key not in wanted)

@@ -39,6 +39,7 @@ class Heading:
         panel: Members and candidates of a panel (`Panel.summary`); None: it is no panel.
         watermarks: Packages that were asked for watermarks, and those that were not; None: none.
         of_speakers: Whether a score is of a speaker of a conversation.
+        rationales: Sentence on the texts that the network generates; '' where it generates none.
     """
 
     scores: str
@@ -55,6 +56,7 @@ class Heading:
     panel: dict[str, Any] | None = None
     watermarks: dict[str, Any] | None = None
     of_speakers: bool = False
+    rationales: str = ""
 
     @property
     def members(self) -> list[str]:
@@ -74,8 +76,9 @@ class Heading:
         for name in ("made_by", "calibration", "panel", "watermarks"):
             if entries[name] is None:
                 del entries[name]
-        if not self.remark:
-            del entries["remark"]
+        for name in ("remark", "rationales"):
+            if not entries[name]:
+                del entries[name]
         return entries
 
 

@@ -136,8 +136,8 @@ class Known:
         remark: Sentence that one should know of the score; ''.
         judged: False where the score says nothing about the recording, as of silence; `remark` says
             why.
-        extras: What else the network gives, by key: 'embedding', 'frames', 'sources', or that of a
-            task of your own.
+        extras: What else the network gives, by key: 'embedding', 'frames', 'sources', 'rationale',
+            or that of a task of your own.
     """
 
     verdict: str | None = None
@@ -185,6 +185,11 @@ class Known:
     def sources(self) -> Any:
         """Classes with their probabilities (`Sources`), where the network traces sources."""
         return self.extras.get("sources")
+
+    @property
+    def rationale(self) -> Any:
+        """Text that an audio language model generated (`Rationale`), if requested: no evidence."""
+        return self.extras.get("rationale")
 
     @property
     def agreement(self) -> Agreement | None:
@@ -237,6 +242,8 @@ class Scored(Known):
             entry["agreement"] = self.agreement.entry()
         if self.sources:
             entry |= self.sources.entry()
+        if self.rationale:
+            entry["rationale"] = self.rationale.entry()
         if self.lowest:
             entry["lowest"] = self.lowest.entry()
         if self.searched:

@@ -38,6 +38,7 @@ OURS = (
     "asdf.tasks.tracing.task.SourceTracing",
     "asdf.tasks.localisation.task.Localisation",
     "asdf.tasks.distillation.task.Distillation",
+    "asdf.tasks.rationales.task.Rationales",
 )
 """Class paths of the tasks of ASDF, in the order of their terms."""
 

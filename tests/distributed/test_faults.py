@@ -222,6 +222,7 @@ def test_a_kill_while_the_thread_writes_leaves_the_file_before_and_loses_no_bit(
         torch.testing.assert_close(first[part], other[part], rtol=0, atol=0)
 
 
+@pytest.mark.slow_but("1-SIGTERM", "1-SIGUSR2")
 @pytest.mark.parametrize(
     ("processes", "how"),
     # Other signals do what SIGTERM does; that each is a request has a test of its own.

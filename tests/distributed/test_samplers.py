@@ -32,7 +32,7 @@ def samplers(recipe):
     return recipe
 
 
-@pytest.mark.slow_but("balanced_attacks-1-0:5")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "processes", "kill"),
     [

@@ -65,7 +65,7 @@ MASKS = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proporti
 WAVLM = {"front_end.architecture": "wavlm_base", "front_end.layer": 1}
 
 
-@pytest.mark.slow_but("2-cases1")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "cases"),
     [

@@ -45,6 +45,7 @@ def neighbour(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_safe_name_leads_to_asdf_whatever_was_installed_last(installed, neighbour, wheel):
     site = installed.site.resolve()
     alone = installed.call(PRINT_BOTH, "-W", "error")
@@ -85,6 +86,7 @@ def check_copy_is_used(installed, what_happened: str) -> None:
         assert what_happened in reached.stderr
 
 
+@pytest.mark.slow
 def test_one_process_cannot_have_both(installed, neighbour):
     installed.install(str(neighbour))
     ended = installed.call("import asdf, asdf_antispoofing")

@@ -148,6 +148,7 @@ def write_m4a(path: Path) -> None:
             container.mux(packet)
 
 
+@pytest.mark.slow
 def test_type_checkers_see_the_types_of_an_installed_asdf(environment, wheel, tmp_path):
     pytest.importorskip("mypy")
     # Without torch: reading its types would take a minute.
@@ -174,6 +175,7 @@ def test_type_checkers_see_the_types_of_an_installed_asdf(environment, wheel, tm
     assert "missing library stubs or py.typed" not in ended.stdout
 
 
+@pytest.mark.slow
 def test_an_editable_installation_uses_the_checkouts_recipes(environment, tmp_path):
     source = copy_sources(tmp_path / "checkout")
     environment.install("--no-build-isolation", "--editable", str(source))

@@ -50,8 +50,9 @@ class End(Callback):
 def mine(recipe):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_end.py").write_text(END)
-    for name, code in FILE.findall(PAGE.read_text(encoding="utf-8")):
-        (recipe.folder / f"{name}.py").write_text(code)
+    for page in (PAGE, PAGE.with_name("training_steps.md")):
+        for name, code in FILE.findall(page.read_text(encoding="utf-8")):
+            (recipe.folder / f"{name}.py").write_text(code)
     return recipe
 
 
@@ -76,17 +77,29 @@ def test_a_dry_run_tries_the_network_on_padded_recordings(mine, capsys):
     assert outcome.status == 1 and "clump" in outcome.output, outcome.output
 
 
-def test_accumulated_minibatches_are_those_of_two_processes(mine):
+COMBINED = {
+    "plain": (),
+    "sam": ("network.training_step=my_sam.SAM",),
+    "joint": ("network.loss=supervised_contrastive",),
+    "divided": ("computing.shard_network=True",),
+    "recomputed": ("front_end.gradient_checkpointing=True", "lora.rank=2", "lora.dropout=0.0"),
+}
+
+
+@pytest.mark.slow_but("plain")
+@pytest.mark.parametrize("name", COMBINED)
+def test_accumulated_minibatches_are_those_of_two_processes(mine, name):
     """One process with two minibatches a step, and two with one each."""
-    common = ("pooled", "network.max_epochs=1", "recipe.end_stage=1", "network.ema_decay=0.9")
+    words = ("network.max_epochs=1", "recipe.end_stage=1", "network.ema_decay=0.9")
+    common = ("pooled", *words, *COMBINED[name])
     alone = mine.run(*common, "network.optimizer_step_interval=2", "paths.system_folder=one")
     both = mine.run(*common, "paths.system_folder=two", processes=2)
     assert alone.status == 0 and both.status == 0, alone.output + both.output
     one, two = mine.system("one"), mine.system("two")
-    assert step_losses(one) == pytest.approx(step_losses(two), rel=1e-5)
+    assert step_losses(one) == pytest.approx(step_losses(two), rel=1e-4)
     first, second = (weights(system / "networks" / "epoch.1.pt") for system in (one, two))
-    for name, value in first.items():
-        torch.testing.assert_close(value, second[name], rtol=1e-3, atol=1e-5)
+    for key, value in first.items():
+        torch.testing.assert_close(value, second[key], rtol=1e-2, atol=1e-4)
 
 
 @pytest.mark.slow

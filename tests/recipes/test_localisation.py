@@ -123,6 +123,7 @@ def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
     assert outside_s < 0.05
 
 
+@pytest.mark.slow
 def test_frame_scores_do_not_depend_on_the_number_of_processes(located, capsys):
     assert located.call(capsys, "framed", "network.max_epochs=1").status == 0
     folder = located.system("framed") / "scores" / "epoch.1"

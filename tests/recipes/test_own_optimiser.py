@@ -53,7 +53,7 @@ def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
     assert all(list(moments) == ["mean"] for moments in state["state"].values())
 
 
-@pytest.mark.slow_but("my_optimiser.Lion-0:5-1")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimiser", "kill", "processes"),
     [("my_optimiser.Lion", "0:5", 1), ("torch.optim.NAdam", "1:5", 2)],

@@ -85,7 +85,7 @@ class TransformersFrontEnd(FrontEnd):
         """
         values = read_config(settings.architecture)
         self.architecture_setting = config_text(values)
-        config = _make_config(values)
+        config = make_config(values)
         _set_dropout(config, settings.dropout)
         # Of its own, where the memory of the network is measured.
         with outside_modes():
@@ -308,7 +308,7 @@ def _run_layer(layer: nn.Module, x_BLC: Tensor, is_dropped: bool) -> Tensor:
     return output_BLC
 
 
-def _make_config(values: dict[str, Any]) -> Any:
+def make_config(values: dict[str, Any]) -> Any:
     try:
         from transformers import CONFIG_MAPPING, AutoConfig
     except ImportError as error:

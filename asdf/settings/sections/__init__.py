@@ -55,6 +55,7 @@ from asdf.settings.sections.front_ends import (
     Sinc,
     Spectrum,
 )
+from asdf.settings.sections.language_models import LanguageModel
 from asdf.settings.sections.runs import (
     SAMPLERS,
     Computing,
@@ -98,6 +99,7 @@ class Sections(KnownNames):
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
     prompt: Prompt = field(default_factory=Prompt)
+    language_model: LanguageModel = field(default_factory=LanguageModel)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
     lengths: Lengths = field(default_factory=Lengths)

@@ -546,6 +546,51 @@ network.score = 'llr'
 network.validation_metric = 'eer'
 network.average_best_networks = 2
 
+# WavLM Large + Nes2Net-X on ASVspoof 5 (Liu et al., IEEE TIFS 2025; Liu-Tianchi/Nes2Net_ASVspoof_ITW,
+# branch asvspoof5: config/WavLM_Nes2Net_ASVspoof5.conf, main.py, data_utils.py). Half of the examples
+# are augmented, by noise or by a room. It needs MUSAN and RIRS_NOISES in the database's folder.
+#
+# Differs: a noise is a recording of MUSAN at 5 to 20 dB; there at 0 to 15 dB of its noise, 5 to 25 of
+# its music, 13 to 20 of 3 to 8 of its voices together. One example in 16 has noise and a room, and
+# 9 in 16 have neither; there none has both, and half have neither.
+#
+# Differs: noises and rooms are put on the clip; there on the whole utterance, before the cut.
+#
+# Differs: the first 10 epochs are validated as well; there they are not, and cannot be the best.
+#
+# Differs: no dropout or layer drop in WavLM; there what the configuration in its checkpoint says.
+#     python run.py paper-wavlm-nes2net-asvspoof5
+paper-wavlm-nes2net-asvspoof5 < paper
+paths.system_folder = 'paper-wavlm-nes2net-asvspoof5'
+recipe.training_sets = ('asvspoof5:train',)
+recipe.validation_sets = ('asvspoof5:dev',)
+recipe.evaluation_sets = ('asvspoof5:dev', 'asvspoof5:eval')
+network.network_class = 'asdf.networks.SSL_Nes2NetX'
+front_end.architecture = 'wavlm_large'
+front_end.weights = 'torchaudio:WAVLM_LARGE'
+front_end.frozen = False
+back_end.nes2net_splits = (8, 8)
+back_end.nes2net_dilation = 1
+back_end.nes2net_squeeze = 1
+back_end.nes2net_pooling = 'mean'
+network.clip_position = 'random'
+network.minibatch_size = 64
+network.initial_learning_rate = 0.000001
+# By step, over all 100 epochs.
+network.schedule = 'cosine'
+network.min_learning_rate = 0.0000001
+network.max_epochs = 100
+network.early_stop_evaluations = 5
+network.score = 'bona_fide'
+network.validation_metric = 'eer'
+augmentation.chain = ('noise', 'reverberation')
+augmentation.noise_folders = ('musan/noise', 'musan/music', 'musan/speech')
+augmentation.noise_probability = 0.25
+augmentation.noise_snr_min_db = 5.0
+augmentation.noise_snr_max_db = 20.0
+augmentation.reverberation_folders = ('RIRS_NOISES',)
+augmentation.reverberation_probability = 0.25
+
 # AntiDeepfake's post-training of MMS-300M with RawBoost (Ge et al., "Post-training for Deepfake Speech
 # Detection", 2025; nii-yamagishilab/AntiDeepfake, hparams/mms_300m.yaml, dataio/dataio.py, main.py).
 # Minibatches of up to 100 s, padded without masks; recordings above 13 s cropped to 10 to 13 s.

@@ -56,7 +56,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.slow_but("leading_silence", "level", "bandwidth", "bits")
+@pytest.mark.slow_but("level", "bits")
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_planted_shortcut_is_found(tmp_path, key) -> None:
     audit = audit_of(write_corpus(tmp_path / "corpus", CHANGES[key]))

@@ -62,6 +62,7 @@ def outputs(network):
         return network(waveforms)
 
 
+@pytest.mark.slow_but("oc_softmax")
 @pytest.mark.parametrize("loss", ["oc_softmax", "am_softmax", "aam_softmax", "p2sgrad"])
 def test_every_layout_gives_the_cosines(tmp_path, loss) -> None:
     network, settings = make(loss)

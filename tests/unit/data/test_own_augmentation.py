@@ -71,6 +71,7 @@ def start_method(request: pytest.FixtureRequest) -> Iterator[str]:
     multiprocessing.set_start_method(before, force=True)
 
 
+@pytest.mark.slow_but("fork", "forkserver")
 @pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"], indirect=True)
 def test_workers_import_what_lies_next_to_the_recipe(
     clips: TrainingClips, start_method: str

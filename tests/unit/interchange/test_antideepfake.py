@@ -237,6 +237,7 @@ def test_counting_by_hand_gives_fairseqs_published_numbers():
     assert parameters_of_published(1024, 24, 768) == 317_390_592
 
 
+@pytest.mark.slow_but("mms_300m", "w2v_small", "w2v_large", "xlsr_1b")
 @pytest.mark.parametrize("size", PUBLISHED)
 def test_published_sizes_are_known_by_their_shapes(size):
     """On torch's meta device: no memory is taken for the numbers."""

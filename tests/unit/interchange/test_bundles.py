@@ -209,6 +209,7 @@ def flipped(whole: bytes) -> bytes:
     return whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
 
 
+@pytest.mark.slow_but("flipped", "cut")
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -262,7 +262,7 @@ def bona_fide_minus_spoof(name: str, logits: Tensor) -> Tensor:
     return -difference if first_is_bona_fide else difference
 
 
-@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "rawgat_st", "spoof_superb")
+@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "spoof_superb")
 @pytest.mark.parametrize("name", CASES)
 def test_it_scores_as_the_authors_program(name, tmp_path, capsys):
     case = CASES[name]
@@ -381,7 +381,7 @@ def test_it_is_given_back(name, tmp_path, capsys):
 
 
 # The three networks of RawGAT-ST learn alike, and slowly, and so do those on Whisper's features.
-@pytest.mark.slow_but("wedefense_mhfa", "lfcc_lcnn", "spoof_superb", "whisper_mesonet")
+@pytest.mark.slow_but("lfcc_lcnn", "spoof_superb")
 @pytest.mark.parametrize("name", [name for name in CASES if "add" not in name])
 def test_it_is_trained_further(name, tmp_path):
     """After a training the layout is the same, and so are scores."""

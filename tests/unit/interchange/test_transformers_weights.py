@@ -81,6 +81,7 @@ def test_a_lower_layer_is_loaded_without_those_above(model_type, layer, waveform
         )
 
 
+@pytest.mark.slow_but("hubert")
 @pytest.mark.parametrize("model_type", ["wav2vec2", "hubert", "wavlm"])
 def test_it_is_the_projects_front_end_on_the_same_folder(model_type, waveforms, tmp_path):
     save_encoder(tmp_path, model_type)

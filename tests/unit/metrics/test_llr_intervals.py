@@ -41,6 +41,7 @@ def test_speakers_are_drawn_with_all_of_their_trials():
         assert fitted == fit_map("regularised", again_bona_fide, again_spoof, units=9)
 
 
+@pytest.mark.slow_but("regularised", "logistic")
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interval_has_the_percentiles_of_the_maps(method):
     bona_fide, spoof = drawn()

@@ -42,6 +42,7 @@ def gradients(network: nn.Module, waveforms: torch.Tensor) -> dict[str, torch.Te
     return {"logits": logits.detach(), **result}
 
 
+@pytest.mark.slow_but("gradient_checkpointing", "plain", "frozen")
 @pytest.mark.parametrize(
     "choices",
     [

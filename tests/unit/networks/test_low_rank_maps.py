@@ -54,6 +54,7 @@ def test_layers_that_are_not_computed_are_left_out(tiny):
     assert names and all(name.startswith(f"{LAYERS}.0.") for name in names)
 
 
+@pytest.mark.slow_but("True-tiny", "False-tiny")
 @pytest.mark.parametrize("architecture", ["tiny", "wavlm_base"])
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_a_network_begins_as_without_updates_and_only_they_and_the_back_end_learn(

@@ -111,6 +111,7 @@ def test_it_goes_before_back_ends_that_take_layers(model_type, network, waveform
     check_outputs(model, settings.network, torch.device("cpu"))
 
 
+@pytest.mark.slow_but("whisper", "wavlm")
 @pytest.mark.parametrize("model_type", (*KINDS, "parakeet_encoder"))
 def test_frozen_it_does_not_change_and_its_features_can_be_cached(model_type, waveforms):
     model = detector(model_type, frozen=True, dropout=0.5, layer_drop=0.5).train()
@@ -177,6 +178,7 @@ def test_parts_that_learn_are_named(waveforms):
     assert {name.split(".")[1] for name in trainable_names(model)} == {"conv1", "conv2"}
 
 
+@pytest.mark.slow_but("whisper")
 @pytest.mark.parametrize("model_type", ["hubert", "wav2vec2-bert", "whisper"])
 def test_it_is_exported_as_a_graph(model_type, tmp_path):
     # Whisper's graphs take what it hears at once: here half a second, and 5 s in the second.

@@ -139,6 +139,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         pass
 
 
+@pytest.mark.slow_but("5", "{")
 @pytest.mark.parametrize(
     "left", ["[1]", "5", '"text"', "{", "[" * 100_000, '{"host": "%s", "process": [1]}']
 )

@@ -1,0 +1,1 @@
+"""Networks that are audio language models: `audio_language_model` has the network."""

@@ -1,0 +1,153 @@
+"""The words of a language model: its tokenizer, as a part of the network and of its file.
+
+Invariant: a tokenizer is data, the text of a tokenizer.json, which the package tokenizers reads;
+no code of a model's folder runs. A network file has the text, so that it needs no other file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.extras import Extra
+from asdf.networks.heads import Head
+from asdf.networks.interface import Outputs
+from asdf.networks.language_models.rationale import KEY, RationaleExtra
+from asdf.settings.sections import Sections
+from asdf.text import quoted_and_more, shorten
+
+INSTALL = (
+    "asdf.networks.AudioLanguageModel needs the package transformers: pip install "
+    "'asdf-antispoofing[transformers]'"
+)
+_SHOWN = 8
+
+
+class Words(Head):
+    """The tokenizer of the language model of a network.
+
+    Attributes:
+        text: Text of its tokenizer.json; '' before the weights of the model are loaded.
+    """
+
+    key = KEY
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self.text = text
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text, to which none is added.
+
+        Raises:
+            AsdfError: the weights of the model, and with them its words, are not loaded.
+        """
+        if not self.text:
+            raise AsdfError(
+                "the words of the language model are not loaded: its weights are random numbers. "
+                "Build the network with asdf.interchange.build_pretrained(settings)."
+            )
+        tokens: list[int] = _open(self.text).encode(text, add_special_tokens=False).ids
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, without the model's special ones."""
+        text: str = _open(self.text).decode(list(tokens), skip_special_tokens=True)
+        return text
+
+    def token(self, setting: str, word: str) -> int:
+        """Return the one token of a word.
+
+        Args:
+            setting: Setting that has the word, for messages.
+
+        Raises:
+            UsageError: it has several tokens, or none.
+        """
+        tokens = self.encode(word)
+        if len(tokens) == 1:
+            return tokens[0]
+        opened = _open(self.text)
+        names = [str(opened.id_to_token(token)) for token in tokens]
+        raise UsageError(
+            f"language_model.{setting} = {word!r} is {len(tokens)} tokens of this model: "
+            f"{quoted_and_more(names, _SHOWN)}. Choose a word that is one token."
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of tokens."""
+        size: int = _open(self.text).get_vocab_size()
+        return size
+
+    def values(self, outputs: Outputs) -> Any:
+        """Return the tokens that the network has generated."""
+        return outputs.extras[KEY]
+
+    def complete(self, outputs: Any) -> Any:
+        """Return the outputs as they are: a text is generated on request."""
+        return outputs
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of a network file."""
+        return {"tokenizer": self.text}
+
+    @classmethod
+    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> Words:
+        """Return the words of a network file."""
+        text = entry.get("tokenizer")
+        if not isinstance(text, str):
+            raise ValueError("it has no tokenizer")
+        if text:
+            check_tokenizer(text)
+        return cls(text)
+
+    def extra(self) -> Extra:
+        """Return what results have: the text of generated tokens."""
+        return RationaleExtra(self.decode)
+
+
+def byte_words(tokens: Sequence[str]) -> str:
+    """Return the text of a tokenizer of single bytes, and of `tokens` that are whole."""
+    from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+    from tokenizers.models import BPE
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(BPE({letter: number for number, letter in enumerate(letters)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    whole = []
+    for token in dict.fromkeys(tokens):
+        if token not in letters:
+            # Special ones are left out of texts.
+            whole.append(AddedToken(token, normalized=False, special=token.startswith("<|")))
+    made.add_tokens(whole)
+    text: str = made.to_str()
+    return text
+
+
+def check_tokenizer(text: str) -> None:
+    """Raise a ValueError where a text is no tokenizer.json."""
+    _open(text)
+
+
+@lru_cache(maxsize=4)
+def _open(text: str) -> Any:
+    """Return the tokenizer of a text.
+
+    Raises:
+        ValueError: it is none.
+        UsageError: the package tokenizers is missing.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise UsageError(f"{INSTALL} ({error}).") from error
+    try:
+        json.loads(text)
+        return Tokenizer.from_str(text)
+    except Exception as error:
+        raise ValueError(f"it is no tokenizer.json ({shorten(str(error))})") from error

@@ -1,0 +1,1 @@
+"""Texts that an audio language model learns to say besides its answer."""
