@@ -91,7 +91,8 @@ class SharedPasses:
     ) -> Future[Result]:
         """Score a recording, together with others that are heard alike.
 
-        Its future may be cancelled; the rest of its pieces is then left out. The future raises an AsdfError where the network has no score for it.
+        Its future may be cancelled; the rest of its pieces is then left out. The future raises an
+        AsdfError where the network has no score for it.
 
         Args:
             hearing: What hears it, where it is compared with a reference; None: the service's.
