@@ -215,13 +215,13 @@ def _heading(
     if args.rttm is not None or args.diarise is not None:
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
-    if args.reference:
-        names = ", ".join(map(str, args.reference))
-        heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     if args.rationale:
         # Refused of other networks before anything is scored or written.
         detector.score_many([], rationale=True)
         heading = replace(heading, rationales=NOTE)
+    if args.reference:
+        names = ", ".join(map(str, args.reference))
+        heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     _show_heading(heading, args.network, detector)
     if not args.json:
         return heading

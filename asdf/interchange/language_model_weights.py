@@ -75,7 +75,7 @@ def _read_tokenizer(path: Path) -> str:
 
 
 def _renamed(state: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
-    """Return the layers of files by the names of the model's, with those that it shares."""
+    """Return the layers of files by the names of the model's."""
     names = model.state_dict().keys()
     renamings = find_renamings(model)
     layers = {}
@@ -85,8 +85,4 @@ def _renamed(state: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
             for renaming in renamings:
                 name, _ = renaming.rename_source_key(name)
         layers[name] = tensor
-    # A layer that is another one as well is in files once.
-    for name, source in getattr(model, "all_tied_weights_keys", {}).items():
-        if name not in layers and source in layers:
-            layers[name] = layers[source]
     return layers

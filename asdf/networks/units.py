@@ -16,11 +16,13 @@ from torchaudio.models.wav2vec2.components import Transformer
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.build import build_network
+from asdf.networks.language_models.pretrained_language_model import PretrainedLanguageModel
 from asdf.settings.sections import Sections
 
 
 def encoder_units(network: nn.Module) -> list[nn.Module]:
-    """Return the encoder layers of the network's front ends of the wav2vec 2.0 family.
+    """Return the encoder layers of the network's front ends of the wav2vec 2.0 family, and those of
+    language models with their audio towers.
 
     Those of a user's own networks as well. Not the convolutional stem, which recomputes its
     utterances in groups where memory is to be saved, and processes may have different numbers of
@@ -28,6 +30,8 @@ def encoder_units(network: nn.Module) -> list[nn.Module]:
     """
     units: list[nn.Module] = []
     for module in network.modules():
+        if isinstance(module, PretrainedLanguageModel):
+            units += [*module.tower.layers, *module.layer_modules()]
         if not isinstance(module, Transformer):
             continue
         for layer in module.layers:

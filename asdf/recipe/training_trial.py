@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from asdf.checkpoint.attached_parts import describe_heads, describe_loss
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import LENGTHS, Batch
@@ -108,8 +109,12 @@ def _train(
         batches = _noise_batches(window, settings, network, noise)
         if number >= progress.step:
             step.take(window, iter(batches), progress, [])
+    heads = describe_heads(step.network)
     return NetworkFile(
         state=step.network.state_dict(),
+        loss=describe_loss(step.network),
+        sources=heads.pop("sources", None),
+        heads=heads or None,
         optimiser_state=optimiser_state(step.optimiser),
         step_state=state_of(step.method),
         progress=progress.state(),

@@ -365,8 +365,9 @@ class Detector:
         """
         if reference is not None:
             compared = self.with_reference(reference)
-            wanted = {"embedding": embedding, "frames": frames, "rationale": rationale}
-            return compared.score(recording, sample_rate, **wanted)
+            return compared.score(
+                recording, sample_rate, embedding=embedding, frames=frames, rationale=rationale
+            )
         named = self._take(recording, sample_rate)
         score = self._hearing_for(embedding, frames, rationale).score_trial(named)
         if score.remark:

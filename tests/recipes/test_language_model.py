@@ -15,7 +15,10 @@ import asdf
 from asdf.__main__ import main
 from asdf.networks.language_models.rationale import NOTE
 from tests.conftest import ROOT
+from tests.test_your_own import EXAMPLES
 from tests.unit.conftest import write_small_network
+from tests.unit.networks.test_language_models import network_of as language_model
+from tests.unit.networks.test_language_models import write_folder
 
 CONFIG = """
 spoken < debug
@@ -128,6 +131,37 @@ def test_a_dry_run_describes_it(recipe, capsys):
     assert refused.status == 2 and "front_end.layer is not of" in refused.output
 
 
+def test_a_dry_run_tries_steps_and_reads_weights(recipe, capsys, tmp_path):
+    example = EXAMPLES["my_sam"]
+    (recipe.folder / "my_sam.py").write_text(example.code)
+    recipe.add_configs(CONFIG)
+    tried = recipe.call(capsys, "spoken", "--dry-run", "network.training_step=my_sam.SAM")
+    assert tried.status == 0, tried.output
+    folder = write_folder(tmp_path / "model", language_model())
+    named = f"front_end.weights={folder}"
+    outcome = recipe.call(capsys, "spoken", "--dry-run", named)
+    assert outcome.status == 0 and "parameters" in outcome.output, outcome.output
+    # The words of the model show what the settings cannot.
+    answer = "language_model.spoof_answer=forged"
+    refused = recipe.call(capsys, "spoken", "--dry-run", named, answer)
+    assert refused.status != 0 and "is 6 tokens of this model" in refused.output, refused.output
+
+
+def test_a_run_of_updates_on_weights_is_small_and_goes_on(recipe, capsys, tmp_path):
+    folder = write_folder(tmp_path / "model", language_model())
+    recipe.add_configs(f"{CONFIG}front_end.weights = '{folder}'\n")
+    words = ("spoken", "paths.system_folder=whole", "recipe.end_stage=2")
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 0, outcome.output
+    file = network_of(recipe, "whole")
+    assert file["base"]["weights"] == str(folder)
+    assert all("lora_" in name for name in file["model_state_dict"])
+    part = ("spoken", "paths.system_folder=part")
+    assert recipe.call(capsys, *part, "network.max_steps=2").status == 0
+    assert recipe.call(capsys, *part).status == 0
+    assert_same(file, network_of(recipe, "part"))
+
+
 def test_the_config_of_the_page(recipe, capsys):
     page = (ROOT / "docs" / "language_models.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\n(spoken < .*?)```", page, re.DOTALL)
@@ -152,12 +186,17 @@ def test_recordings_of_varying_length_are_heard_without_their_padding(recipe, ca
 
 
 @pytest.mark.slow
-def test_two_processes_resume_exactly(recipe):
+def test_two_processes_resume_exactly_and_may_divide_it(recipe):
     recipe.add_configs(CONFIG)
     for system, words in (("whole", ()), ("part", ("network.max_steps=1",)), ("part", ())):
         outcome = recipe.run("spoken", f"paths.system_folder={system}", *words, processes=2)
         assert outcome.status == 0, outcome.output
     assert_same(network_of(recipe, "whole"), network_of(recipe, "part"))
+    divided = ("paths.system_folder=divided", "computing.shard_network=True")
+    outcome = recipe.run("spoken", *divided, processes=2)
+    assert outcome.status == 0, outcome.output
+    whole = network_of(recipe, "whole")["model_state_dict"]
+    torch.testing.assert_close(network_of(recipe, "divided")["model_state_dict"], whole)
     # As many utterances per step, in the same order.
     words = ("paths.system_folder=alone", "network.optimizer_step_interval=2")
     outcome = recipe.run("spoken", *words)

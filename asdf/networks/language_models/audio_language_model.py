@@ -154,8 +154,8 @@ class AudioLanguageModel(DetectorNetwork):
         return outputs
 
     def front_end_parameters(self) -> Iterator[nn.Parameter]:
-        """Return the parameters of the audio tower."""
-        return self.front_end.tower.parameters()
+        """Yield the parameters of the audio tower."""
+        yield from self.front_end.tower.parameters()
 
     def _read(self, text: str, like_BSH: Tensor) -> Tensor:
         """Return the embedded tokens of a part of the prompt, (B, tokens, H)."""

@@ -26,6 +26,7 @@ from asdf.networks.front_ends.transformers_front_end import make_config
 from asdf.networks.interface import repeat_short
 from asdf.networks.language_models.families import FRAMES_PER_POSITION, find_family
 from asdf.networks.language_models.words import byte_words
+from asdf.networks.traced_sizes import is_traced
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import LanguageModel
 
@@ -42,7 +43,8 @@ class PretrainedLanguageModel(FrontEnd):
     Attributes:
         family: How it hears.
         inputs: Computes what its audio tower takes, of waveforms.
-        own_words: Text of the tokenizer of a tiny one; '' of others, whose weights bring it.
+        own_words: Text of the tokenizer of one of random numbers; '' of others, whose weights
+            bring it.
     """
 
     model: Any
@@ -57,12 +59,12 @@ class PretrainedLanguageModel(FrontEnd):
                 front ends.
         """
         self._refuse_others(settings)
+        # Of random numbers, such as those of a dry run, which files of networks replace.
         self.own_words = ""
-        if settings.architecture == TINY:
-            values = tiny_config()
+        if settings.weights is None:
             self.own_words = tiny_words(self.sections.language_model)
-        else:
-            values = read_config(settings.architecture)
+        is_tiny = settings.architecture == TINY
+        values = tiny_config() if is_tiny else read_config(settings.architecture)
         self.family = find_family(values["model_type"])
         self.architecture_setting = config_text(values)
         self._config = make_config(values)
@@ -85,10 +87,9 @@ class PretrainedLanguageModel(FrontEnd):
         return model
 
     @property
-    def tower(self) -> nn.Module:
+    def tower(self) -> Any:
         """The audio tower, which hears."""
-        tower: nn.Module = self.model.model.audio_tower
-        return tower
+        return self.model.model.audio_tower
 
     def hear(
         self, waveforms_BT: Tensor, lengths_B: Tensor | None = None
@@ -100,7 +101,15 @@ class PretrainedLanguageModel(FrontEnd):
 
         Returns:
             States (B, S, H), and which of them are heard, (B, S) bool; None: all.
+
+        Raises:
+            UsageError: the network is to become a graph.
         """
+        if is_traced():
+            raise UsageError(
+                "an audio language model cannot be exported as a graph, which would have one "
+                "length. Export it as safetensors, or serve the network file."
+            )
         self.check_loaded()
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         utterances, samples = waveforms_BT.shape
@@ -234,6 +243,6 @@ def tiny_config() -> dict[str, Any]:
 
 
 def tiny_words(settings: LanguageModel) -> str:
-    """Return the tokenizer of the tiny model: bytes, and the words that the settings need."""
+    """Return a tokenizer of bytes, and of the words that the settings need."""
     answers = (settings.bona_fide_answer, settings.spoof_answer)
     return byte_words((*_SPECIAL, settings.end, *answers))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from safetensors.torch import save_file
 from torch import nn
 
 import asdf
+from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import build_pretrained, read_network
@@ -82,8 +85,6 @@ def network_of(kind: str = "tiny", **language_model) -> AudioLanguageModel:
     torch.manual_seed(0)
     network = build_network(settings)
     assert isinstance(network, AudioLanguageModel)
-    if kind != "tiny":
-        network.read_words(tiny_words(settings.language_model))
     # Random embeddings are so small that every answer would be as likely as the other.
     for parameter in network.parameters():
         if parameter.requires_grad and parameter.dim() > 1:
@@ -125,6 +126,15 @@ def given_to_transformers(
     if kind in MASKS:
         inputs[MASKS[kind]] = features.attention_mask
     return inputs
+
+
+@pytest.mark.parametrize("samples", [5000, 15999])
+def test_features_are_those_of_transformers(samples):
+    network = network_of()
+    waveforms = noise(2, samples)
+    theirs = given_to_transformers(network, "qwen2_audio", waveforms)["input_features"]
+    padded = nn.functional.pad(waveforms, (0, SECOND - samples))
+    torch.testing.assert_close(network.front_end.inputs(padded), theirs, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("samples", [9000, 16000])
@@ -328,6 +338,50 @@ def test_weights_and_words_are_those_of_a_folder(kind, tmp_path):
     assert read.words.text == network.words.text
 
 
+def test_the_names_of_published_files_are_known(tmp_path):
+    network = network_of()
+    folder = write_folder(tmp_path / "model", network)
+    state = network.front_end.model.state_dict()
+    published = {}
+    for name, tensor in state.items():
+        name = name.removeprefix("model.")
+        name = re.sub(r"^language_model\.", "language_model.model.", name)
+        name = name.replace("lm_head.", "language_model.lm_head.")
+        published[name] = tensor.clone().to(torch.float16)
+    assert "language_model.lm_head.weight" in published
+    (folder / "model.safetensors").unlink()
+    save_file(published, folder / "model.safetensors")
+    settings = settings_of()
+    settings.front_end.weights = str(folder)
+    built = build_pretrained(settings)
+    for name, tensor in built.front_end.model.state_dict().items():
+        assert torch.equal(tensor, state[name].half().float()), name
+    # A layer that the file lacks is no random number.
+    del published["multi_modal_projector.linear.bias"]
+    save_file(published, folder / "model.safetensors")
+    with pytest.raises(AsdfError, match=r"multi_modal_projector\.linear\.bias"):
+        build_pretrained(settings)
+
+
+def test_a_repository_of_the_hub_gives_its_words_and_no_code(hub, tmp_path):
+    network = network_of()
+    folder = write_folder(tmp_path / "model", network)
+    (folder / "modeling_own.py").write_text("raise RuntimeError('executed')")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModel": "modeling_own.Own"}
+    (folder / "config.json").write_text(json.dumps(config))
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    commit = hub.repository("org/alm").commit(files)
+    settings = settings_of()
+    settings.front_end.weights = "org/alm"
+    built = build_pretrained(settings).eval()
+    waveforms = noise(1, 8000)
+    assert torch.equal(built(waveforms)[1], network(waveforms)[1])
+    assert built.front_end.pretrained == f"hub:org/alm@{commit}"
+    fetched = " ".join(path for _, path, _ in hub.contents())
+    assert "tokenizer.json" in fetched and "modeling_own.py" not in fetched
+
+
 def test_a_network_file_needs_no_other_file(tmp_path):
     network = network_of(rationale_tokens=5)
     settings = settings_of(rationale_tokens=5)
@@ -372,10 +426,12 @@ def test_a_folder_without_a_tokenizer_or_of_another_model_is_refused(tmp_path):
 
 def test_without_its_weights_it_says_so():
     settings = settings_of()
-    settings.front_end.architecture = json.dumps(tiny_config())
+    settings.front_end.weights = "model"
     network = build_network(settings)
-    with pytest.raises(AsdfError, match="words of the language model are not loaded"):
+    with pytest.raises(AsdfError, match=r"front_end\.weights = 'model' are not loaded"):
         network(noise(1, 8000))
+    with pytest.raises(AsdfError, match="words of the language model are not loaded"):
+        network.words.encode("real")
 
 
 def test_the_task_of_texts_refuses_what_it_cannot_learn():
@@ -411,3 +467,28 @@ def test_windows_have_the_text_of_the_one_with_the_lowest_score(tmp_path):
     start = round(whole.lowest.start_s * SECOND)
     lowest = detector.score(recording[start : start + 8000], SECOND, rationale=True)
     assert whole.windows == 3 and whole.rationale == lowest.rationale
+
+
+def test_a_graph_of_it_is_refused_in_words(tmp_path, capsys):
+    network = network_of()
+    path = tmp_path / "network.pt"
+    write_network_file(path, NetworkFile.from_network(network, settings_of()))
+    assert main(["export", str(path), str(tmp_path / "out.pt"), "--format", "torchscript"]) == 1
+    assert "an audio language model cannot be exported as a graph" in capsys.readouterr().err
+    assert not (tmp_path / "out.pt").exists()
+
+
+def test_a_list_of_trials_has_the_scores_of_the_detector(tmp_path):
+    """The scores of several recordings together are those of each by itself."""
+    network = network_of(rationale_tokens=4)
+    settings = settings_of(rationale_tokens=4)
+    path = tmp_path / "network.pt"
+    write_network_file(path, NetworkFile.from_network(network, settings))
+    detector = asdf.Detector(path, "cpu")
+    recordings = [(noise(1, samples, samples)[0].numpy(), SECOND) for samples in (64600, 70000)]
+    together = sorted(detector.score_many(recordings, rationale=True), key=lambda each: each.index)
+    for result, recording in zip(together, recordings, strict=True):
+        alone = detector.score(*recording, rationale=True)
+        assert result.score == pytest.approx(float(alone), abs=1e-5)
+        assert result.rationale == alone.rationale
+        assert result.entry()["rationale"]["note"].endswith("not evidence")
