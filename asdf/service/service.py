@@ -25,7 +25,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Documents
-from asdf.scoring.hearing import Piece, Pieces
+from asdf.scoring.hearing import Hearing, Piece, Pieces
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.recordings import as_recording
 from asdf.scoring.scored import Scored, WindowScore
@@ -65,6 +65,7 @@ class _Decoded:
         sha256: Digest of the file as it was uploaded.
         heard_s: Seconds that are heard of it, by the network and by who searches for watermarks.
         speakers: Speakers of a conversation, each with his or her speech alone; None: nothing.
+        hearing: What hears it: the service's, or with the reference that came with it.
     """
 
     pieces: Pieces
@@ -72,6 +73,7 @@ class _Decoded:
     sha256: str
     heard_s: float = 0.0
     speakers: tuple[tuple[Speaker, Pieces | None], ...] = ()
+    hearing: Hearing | None = None
 
     @property
     def all_pieces(self) -> list[Piece]:
@@ -129,7 +131,10 @@ class Service:
         self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
         self._watch()
         noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP).astype(np.float32)
-        self._passes.submit(self._hearing.cut(noise))
+        hearing = self._hearing
+        if detector.needs_reference:
+            hearing = detector.with_reference(noise, SAMPLE_RATE).hearing
+        self._passes.submit(hearing.cut(noise), hearing=hearing)
 
     @property
     def in_memory(self) -> int:
@@ -210,7 +215,7 @@ class Service:
             decoded = await _wait_for(reading, gone, wait)
             self.rates.charge(client, decoded.heard_s)
             marking = self._begin_search(upload, question, wait, slot)
-            passing = self._passes.submit(decoded.pieces, upload.name or "-")
+            passing = self._passes.submit(decoded.pieces, upload.name or "-", decoded.hearing)
             result, windows = await _wait_for(passing, gone, wait)
             speakers = await self._score_speakers(decoded, upload.name or "-", gone, wait)
             if marking is not None:
@@ -227,6 +232,9 @@ class Service:
                 passing.cancel()
         document = self._conclude(result, windows, question, marking)
         document["recordings"][0]["sha256"] = decoded.sha256
+        if upload.reference:
+            digest = recording_digest(upload.reference)
+            document["recordings"][0]["reference_sha256"] = digest
         document |= speakers
         if self._audit is not None:
             await self._record(self._audit, document)
@@ -261,7 +269,7 @@ class Service:
         for speaker, pieces in decoded.speakers:
             result = Scored(0, None, error="this speaker never speaks alone", name=name)
             if pieces is not None:
-                passing = self._passes.submit(pieces, name)
+                passing = self._passes.submit(pieces, name, decoded.hearing)
                 try:
                     alone, _ = await _wait_for(passing, gone, wait)
                 finally:
@@ -306,7 +314,10 @@ class Service:
             ) from None
 
     def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
+        hearing = self._hearing
         try:
+            if upload.reference or self.detector.needs_reference:
+                hearing = self._hear_reference(upload, wait)
             waveform = decode_upload(upload, self.limits, wait)
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
@@ -316,12 +327,28 @@ class Service:
         pieces = self._hearing.cut(waveform, not question.trial, question.window)
         speakers = self._cut_speakers(waveform, upload, question)
         digest = recording_digest(upload.content)
-        decoded = _Decoded(pieces, shape, digest, speakers=speakers)
+        decoded = _Decoded(pieces, shape, digest, speakers=speakers, hearing=hearing)
         # Not by the file's size: minutes of silence are some kilobytes.
         heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
         return replace(decoded, heard_s=heard / SAMPLE_RATE)
+
+    def _hear_reference(self, upload: Upload, wait: Wait) -> Hearing:
+        """Return what hears an upload in comparison with the reference that came with it.
+
+        Raises:
+            UsageError: none came, or the network takes none.
+            AsdfError: it cannot be decoded.
+        """
+        if not upload.reference:
+            raise UsageError(
+                "the network of this service compares each recording with a reference: send it in "
+                "the form too, curl -F file=@call.mp3 -F reference=@known.wav."
+            )
+        known = replace(upload, content=upload.reference, name="the reference")
+        waveform = decode_upload(known, self.limits, wait)
+        return self.detector.with_reference(waveform, SAMPLE_RATE).hearing
 
     def _cut_speakers(
         self, waveform: np.ndarray, upload: Upload, question: Question

@@ -14,9 +14,10 @@ from asdf import Detector
 from asdf.audio import read_audio
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.commands import score
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.evaluation import read_scores
 from asdf.networks import build_network
+from asdf.scoring.detector_copies import copy_with
 from asdf.settings.sections import Sections
 from tests.unit.conftest import sound
 
@@ -88,8 +89,15 @@ def test_a_pair_network_without_a_reference_says_what_to_give(folder):
     assert detector.warm_up(0.5) is detector and detector.needs_reference
     with pytest.raises(UsageError, match="the list of references is empty"):
         detector.with_reference([])
-    with pytest.raises(AsdfError, match="a detector with a reference cannot be copied"):
-        pickle.dumps(detector.with_reference(folder / "1.wav"))
+
+
+def test_copies_have_the_reference(folder):
+    detector = Detector(folder / "pairs.pt", "cpu").with_reference(folder / "1.wav")
+    copied = pickle.loads(pickle.dumps(detector))
+    assert float(copied.score(folder / "0.wav")) == float(detector.score(folder / "0.wav"))
+    plain = copy_with(detector, engine="plain")
+    assert plain.engine == "plain"
+    assert float(plain.score(folder / "0.wav")) == pytest.approx(logit(folder, 0, [1]), abs=1e-5)
 
 
 def test_a_detector_takes_no_reference(folder):
