@@ -169,7 +169,6 @@ def score_into_outputs(
     """
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
-    from asdf.commands.score_parts import Part
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
     from asdf.commands.score_why import why_outputs
@@ -185,10 +184,8 @@ def score_into_outputs(
     heading = _heading(args, detector, are_trials, window, command)
     heading = _with_watermarks(heading, watermarks)
     work = _describe_work(args, detector, heading, window, are_trials)
-    outputs = Outputs(args.csv, args.json, args.scores, segments)
-    part = None if args.part is None else Part.parse(args.part)
-    made = Results(recordings, heading, outputs, work, screen, stdin_path, part, args.merge)
-    with closing(made) as results:
+    outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
+    with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
                 _score_all(detector, recordings, results, not are_trials, window, watermarks)

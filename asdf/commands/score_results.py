@@ -64,12 +64,19 @@ _SAVED_FIELDS = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """The paths of the requested outputs; None for those that were not requested."""
+    """The paths of the requested outputs; None for those that were not requested.
+
+    Attributes:
+        part: Part of the recordings that is scored, such as '3/40', and kept for a merge.
+        merges: Whether all parts are scored already, and are put together.
+    """
 
     csv: Path | None
     json: Path | None
     scores: Path | None
     segments: SegmentOutputs | None = None
+    part: str | None = None
+    merges: bool = False
 
     def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
         """Return paths and kinds of the tables."""
@@ -116,8 +123,6 @@ class Results:
         work: Mapping[str, Any],
         screen: TextIO | None,
         stdin_path: str = "",
-        part: Part | None = None,
-        merges: bool = False,
     ) -> None:
         """Continue from what an earlier command with the same outputs has saved.
 
@@ -125,17 +130,15 @@ class Results:
             work: Facts that the scores depend on, apart from the network's file and the recordings.
             screen: where lines are shown; None: nowhere.
             stdin_path: the path of the file that standard input was copied to.
-            part: Part of the recordings that is scored, and kept for a merge; None: all.
-            merges: Whether all parts are scored already, and are put together.
 
         Raises:
             UsageError: parts do not make a whole.
             AsdfError: an output cannot be written.
         """
         self._recordings = recordings
-        self._part = part
         self._merged: list[Path] = []
-        self._mine = range(len(recordings)) if part is None else part.indices(len(recordings))
+        self._part = None if outputs.part is None else Part.parse(outputs.part)
+        self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._heading = heading
         self._outputs = outputs
         self._screen = Screen(heading, screen)
@@ -145,7 +148,7 @@ class Results:
         # Only a score file needs all of them at the end.
         self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
         self.failed = 0
-        self._entries = self._open_entries(work, merges)
+        self._entries = self._open_entries(work)
         self._streams = ExitStack()
         self._live: list[tuple[IO[str], CsvTable | JsonTable]] = []
         for path, kind in outputs.tables():
@@ -154,10 +157,10 @@ class Results:
                 file = self._streams.enter_context(atomic_write(path))
                 self._live.append((file, kind(file, heading)))
 
-    def _open_entries(self, work: Mapping[str, Any], merges: bool) -> Journal | Passing:
+    def _open_entries(self, work: Mapping[str, Any]) -> Journal | Passing:
         output = self._outputs.first_file()
         if output is None:
-            if merges or self._part is not None:
+            if self._outputs.merges or self._part is not None:
                 raise UsageError(
                     "--part and --merge need an output, next to which parts are kept: name a file "
                     "by --scores, --csv or --json."
@@ -169,7 +172,7 @@ class Results:
             network = digest_of(Path(network))
         # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
-        if merges:
+        if self._outputs.merges:
             self._merged = merge_parts(output, work, len(self._recordings))
         part = self._part.label() if self._part is not None else ""
         journal = Journal(output, work, len(self._recordings), self._still_holds, part)

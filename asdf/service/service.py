@@ -224,17 +224,16 @@ class Service:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
             # The recording is decoded, so the network or its device is at fault.
-            status = 422 if passing is None else 500
-            raise Refusal(status, for_clients(str(error))) from None
+            raise Refusal(422 if passing is None else 500, for_clients(str(error))) from None
         finally:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
         document = self._conclude(result, windows, question, marking)
-        document["recordings"][0]["sha256"] = decoded.sha256
+        entry = document["recordings"][0]
+        entry["sha256"] = decoded.sha256
         if upload.reference:
-            digest = recording_digest(upload.reference)
-            document["recordings"][0]["reference_sha256"] = digest
+            entry["reference_sha256"] = recording_digest(upload.reference)
         document |= speakers
         if self._audit is not None:
             await self._record(self._audit, document)
