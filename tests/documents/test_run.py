@@ -53,6 +53,8 @@ PAGES_OF_MINUTES = (
 
 # What is run by other tests, or cannot run here, by its beginning; and why.
 ELSEWHERE = {
+    "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_parts.py",
+    "sbatch --array=1-40 --wrap": "the same",
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
     "pip wheel": "tests/packaging",
