@@ -181,7 +181,7 @@ def score_into_outputs(
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
     watermarks = open_search(args.device) if args.watermarks else None
-    heading = _heading(args, detector, are_trials, window, command)
+    heading = _heading(args, detector, are_trials, window, command, recordings.are_compared)
     heading = _with_watermarks(heading, watermarks)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
@@ -231,6 +231,7 @@ def _heading(
     are_trials: bool,
     window: tuple[float, float] | None,
     command: str,
+    are_compared: bool = False,
 ) -> Heading:
     """Return what the scores are, which is shown, for JSON with what makes them."""
     from asdf.networks.language_models.rationale import NOTE
@@ -250,6 +251,8 @@ def _heading(
         names = ", ".join(map(str, args.reference))
         heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     _show_heading(heading, args.network, detector)
+    if are_compared and not (detector.needs_reference or args.reference):
+        show_error(f"{args.network} hears no references: it scores each recording by itself")
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)

@@ -10,7 +10,7 @@ import asyncio
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class _Decoded:
     """A recording, cut for the network.
 
     Attributes:
-        sha256: Digest of the file as it was uploaded.
+        digests: Digests of the files as they were uploaded, by their keys in answers.
         heard_s: Seconds that are heard of it, by the network and by who searches for watermarks.
         speakers: Speakers of a conversation, each with his or her speech alone; None: nothing.
         hearing: What hears it: the service's, or with the reference that came with it.
@@ -70,7 +70,7 @@ class _Decoded:
 
     pieces: Pieces
     outline: dict[str, list[float]] | None
-    sha256: str
+    digests: Mapping[str, str]
     heard_s: float = 0.0
     speakers: tuple[tuple[Speaker, Pieces | None], ...] = ()
     hearing: Hearing | None = None
@@ -230,10 +230,7 @@ class Service:
             if passing is not None:
                 passing.cancel()
         document = self._conclude(result, windows, question, marking)
-        entry = document["recordings"][0]
-        entry["sha256"] = decoded.sha256
-        if upload.reference:
-            entry["reference_sha256"] = recording_digest(upload.reference)
+        document["recordings"][0] |= decoded.digests
         document |= speakers
         if self._audit is not None:
             await self._record(self._audit, document)
@@ -325,8 +322,10 @@ class Service:
         shape = outline(waveform, points) if points else None
         pieces = self._hearing.cut(waveform, not question.trial, question.window)
         speakers = self._cut_speakers(waveform, upload, question)
-        digest = recording_digest(upload.content)
-        decoded = _Decoded(pieces, shape, digest, speakers=speakers, hearing=hearing)
+        digests = {"sha256": recording_digest(upload.content)}
+        if upload.reference:
+            digests["reference_sha256"] = recording_digest(upload.reference)
+        decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=hearing)
         # Not by the file's size: minutes of silence are some kilobytes.
         heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:

@@ -131,3 +131,13 @@ def test_the_command_scores_lists_of_pairs(folder):
     expected = [logit(folder, *pair) for pair in ((0, [1]), (2, [3]), (0, [3]), (3, [1, 2]))]
     assert scores.scores.tolist() == pytest.approx(expected, abs=1e-5)
     assert scores.labels.tolist() == [1, 0, 0, 1]
+
+
+def test_a_detector_scores_lists_of_pairs_without_them_and_says_so(folder, capsys, network_file):
+    list_path = folder / "pairs.csv"
+    list_path.write_text("path,label,reference\n0.wav,1,1.wav\n0.wav,0,3.wav\n")
+    output = folder / "scores.txt"
+    assert score.main([str(network_file), str(list_path), "--scores", str(output)]) == 0
+    assert "hears no references" in capsys.readouterr().err
+    first, second = read_scores(output).scores
+    assert first == second
