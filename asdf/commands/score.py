@@ -10,6 +10,7 @@
     python -m asdf score alm.pt call.mp3 --rationale                  # what a language model says
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
+    python -m asdf score network.pt dev_list.txt --scores dev.txt --part 3/40    # of many machines
     python -m asdf score pairs.pt call.mp3 --reference known.wav      # compared with a recording
     python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # of one class
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
@@ -99,6 +100,7 @@ def main(arguments: list[str]) -> int:
     """
     args = name_network(COMMAND.read(arguments))
     check_speaker_options(args)
+    _check_part(args)
     if sys.stderr.isatty():
         # Before anything large is imported: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -107,7 +109,9 @@ def main(arguments: list[str]) -> int:
     screen = text_stream([args.csv, args.json, args.scores])
     # To a file: decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
-        command = f"{PROGRAM} score {shlex.join(arguments)}"
+        # What gives the same again is the command of one process.
+        repeated = [word for word in arguments if word != "--merge"]
+        command = f"{PROGRAM} score {shlex.join(repeated)}"
         # From here on torch is needed, which takes seconds to import.
         from asdf.audio import fallbacks
 
@@ -119,6 +123,29 @@ def main(arguments: list[str]) -> int:
         # Checking the recordings decoded some already; each is to be counted once.
         fallbacks.take()
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
+
+
+def _check_part(args: ScoreOptions) -> None:
+    """Refuse a part that is none, and what is of whole lists.
+
+    Raises:
+        UsageError: names it.
+    """
+    if args.part is None and not args.merge:
+        return
+    if args.part is not None and args.merge:
+        raise UsageError("--part scores a part, and --merge puts parts together: name one of them.")
+    from asdf.commands.score_parts import Part
+
+    if args.part is not None:
+        Part.parse(args.part)
+    if args.why is not None:
+        raise UsageError("--why examines recordings after they are scored: leave --part out.")
+    if not (args.scores or args.csv or args.json):
+        raise UsageError(
+            "--part and --merge need an output, next to which parts are kept: name a file by "
+            "--scores, --csv or --json."
+        )
 
 
 def score_into_outputs(
@@ -154,10 +181,10 @@ def score_into_outputs(
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
     watermarks = open_search(args.device) if args.watermarks else None
-    heading = _heading(args, detector, are_trials, window, command)
+    heading = _heading(args, detector, are_trials, window, command, recordings.are_compared)
     heading = _with_watermarks(heading, watermarks)
     work = _describe_work(args, detector, heading, window, are_trials)
-    outputs = Outputs(args.csv, args.json, args.scores, segments)
+    outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
@@ -204,6 +231,7 @@ def _heading(
     are_trials: bool,
     window: tuple[float, float] | None,
     command: str,
+    are_compared: bool = False,
 ) -> Heading:
     """Return what the scores are, which is shown, for JSON with what makes them."""
     from asdf.networks.language_models.rationale import NOTE
@@ -223,6 +251,8 @@ def _heading(
         names = ", ".join(map(str, args.reference))
         heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     _show_heading(heading, args.network, detector)
+    if are_compared and not (detector.needs_reference or args.reference):
+        show_error(f"{args.network} hears no references: it scores each recording by itself")
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)
@@ -333,7 +363,7 @@ def _score_all(
     from asdf.watermarks import read_marks
 
     results.put_out()
-    remaining = len(recordings) - results.done
+    remaining = results.remaining
     scored = _score_groups(detector, recordings, results, whole)
     with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
         for result in tracked:

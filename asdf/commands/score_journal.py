@@ -38,6 +38,7 @@ class Journal:
         work: Mapping[str, Any],
         count: int,
         is_valid: Callable[[Entry], bool],
+        part: str = "",
     ) -> None:
         """Continue the journal of `output`, or begin one.
 
@@ -45,12 +46,13 @@ class Journal:
             work: Facts that the entries depend on; plain values.
             count: the number of indices.
             is_valid: whether an entry of an earlier command still holds.
+            part: Name of the part of the work that it is of; '' for all of it.
 
         Raises:
             UsageError: another process writes the same output.
             AsdfError: it cannot be written.
         """
-        self.path = output.resolve().parent / f".{output.name}.progress"
+        self.path = journal_path(output, part)
         self.known = 0
         # One number per recording: a list may name millions.
         self._offsets = array("q", [-1]) * count
@@ -127,7 +129,7 @@ class Journal:
                 return not first
             offset = len(header)
             for line in file:
-                entry = _parse_entry(line)
+                entry = parse_entry(line)
                 if entry is None or not 0 <= entry["index"] < len(self._offsets):
                     break
                 if is_valid(entry):
@@ -138,7 +140,7 @@ class Journal:
         return True
 
 
-def _parse_entry(line: bytes) -> Entry | None:
+def parse_entry(line: bytes) -> Entry | None:
     """Return the entry of a whole line; None for a torn or damaged line."""
     # It was being written when the process was killed.
     if not line.endswith(b"\n"):
@@ -149,6 +151,12 @@ def _parse_entry(line: bytes) -> Entry | None:
         return None
     is_entry = isinstance(entry, dict) and isinstance(entry.get("index"), int)
     return entry if is_entry else None
+
+
+def journal_path(output: Path, part: str = "") -> Path:
+    """Return the path of the journal of an output, or of a part of its work."""
+    name = f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
+    return output.resolve().parent / name
 
 
 class Passing:

@@ -100,6 +100,15 @@ class ScoreOptions(DetectorOptions):
         default=(),
         repeated=True,
     )
+    part: str | None = option(
+        "score the K-th of N parts of the recordings alone, on this machine, and keep it next to "
+        "the outputs; --merge writes them",
+        "K/N",
+    )
+    merge: bool = flag(
+        "write the outputs of recordings that were scored by --part 1/N to N/N: the same bytes as "
+        "of one process"
+    )
     trial: bool = flag(
         "trial scores, of as much as the network's protocol hears, also without labels"
     )

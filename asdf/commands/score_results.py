@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
+from asdf.commands.score_parts import Part, merge_parts
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import (
     CsvTable,
@@ -26,7 +27,7 @@ from asdf.commands.score_result_files import (
 )
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.networks.language_models.rationale import read_rationale
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
@@ -63,12 +64,19 @@ _SAVED_FIELDS = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """The paths of the requested outputs; None for those that were not requested."""
+    """The paths of the requested outputs; None for those that were not requested.
+
+    Attributes:
+        part: Part of the recordings that is scored, such as '3/40', and kept for a merge.
+        merges: Whether all parts are scored already, and are put together.
+    """
 
     csv: Path | None
     json: Path | None
     scores: Path | None
     segments: SegmentOutputs | None = None
+    part: str | None = None
+    merges: bool = False
 
     def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
         """Return paths and kinds of the tables."""
@@ -124,14 +132,18 @@ class Results:
             stdin_path: the path of the file that standard input was copied to.
 
         Raises:
+            UsageError: parts do not make a whole.
             AsdfError: an output cannot be written.
         """
         self._recordings = recordings
+        self._merged: list[Path] = []
+        self._part = None if outputs.part is None else Part.parse(outputs.part)
+        self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._heading = heading
         self._outputs = outputs
         self._screen = Screen(heading, screen)
         self._stdin_path = stdin_path
-        self._next = 0
+        self._next = self._mine.start
         self._next_writing = 1
         # Only a score file needs all of them at the end.
         self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
@@ -148,6 +160,11 @@ class Results:
     def _open_entries(self, work: Mapping[str, Any]) -> Journal | Passing:
         output = self._outputs.first_file()
         if output is None:
+            if self._outputs.merges or self._part is not None:
+                raise UsageError(
+                    "--part and --merge need an output, next to which parts are kept: name a file "
+                    "by --scores, --csv or --json."
+                )
             return Passing()
         network = self._heading.network
         # A commit of the hub never changes.
@@ -155,13 +172,16 @@ class Results:
             network = digest_of(Path(network))
         # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
-        journal = Journal(output, work, len(self._recordings), self._still_holds)
+        if self._outputs.merges:
+            self._merged = merge_parts(output, work, len(self._recordings))
+        part = self._part.label() if self._part is not None else ""
+        journal = Journal(output, work, len(self._recordings), self._still_holds, part)
         for path in self._outputs.paths():
             if not is_stream(path):
                 remove_unfinished(path.resolve().parent, output=path.resolve().name)
         if journal.known:
             self._screen.say(
-                f"{journal.known} of {len(self._recordings)} recordings were scored before: "
+                f"{journal.known} of {len(self._mine)} recordings were scored before: "
                 "going on from there"
             )
         elif journal.begins_anew:
@@ -180,6 +200,11 @@ class Results:
         return self._entries.known
 
     @property
+    def remaining(self) -> int:
+        """The number of recordings that this process has still to score."""
+        return len(self._mine) - self.done
+
+    @property
     def needs_frames(self) -> bool:
         """Whether results must have the scores of frames."""
         return self._outputs.segments is not None
@@ -191,7 +216,7 @@ class Results:
 
     def is_known(self, index: int) -> bool:
         """Whether the recording at `index` has a result already."""
-        return index in self._entries
+        return index in self._entries or index not in self._mine
 
     def add(
         self,
@@ -232,7 +257,7 @@ class Results:
 
     def put_out(self) -> None:
         """Show the next results, up to the first that is not known yet."""
-        while self._next < len(self._recordings) and self._next in self._entries:
+        while self._next < self._mine.stop and self._next in self._entries:
             index = self._next
             # Read once: `Passing` gives an entry away.
             line = self._line(index)
@@ -262,7 +287,17 @@ class Results:
         return "with --csv or --json the same command would go on from there"
 
     def finish(self, scored: HowScored) -> None:
-        """Write the outputs, show the closing remarks, and remove the journal."""
+        """Write the outputs, show the closing remarks, and remove the journal.
+
+        Of a part the journal is the output.
+        """
+        if self._part is not None:
+            self._screen.end()
+            self._screen.say(
+                f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "
+                "Once all are, the same command with --merge instead of --part writes the outputs."
+            )
+            return
         self._write_tables(complete=True)
         self._end_streams(complete=True)
         if self._outputs.scores:
@@ -277,25 +312,31 @@ class Results:
                 f"{self.failed} of {len(self._recordings)} recordings could not be scored"
             )
         if isinstance(self._entries, Journal):
-            tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
-            count = 0
-            if self._heading.rationales and self._outputs.scores:
-                path = rationales_path(self._outputs.scores)
-                write_rationales(path, self._known_lines())
-                self._screen.say(f"{path} is written: {self._heading.rationales}")
-            if tables:
-                count = write_pictures(tables[0], self._heading, self._known_lines())
-            if count:
-                self._screen.say(f"pictures next to {tables[0]}: {count}")
-            segments = self._outputs.segments
-            if segments is not None:
-                segments.write(self._heading.network, self._known_lines)
-                count = segments.write_pictures(self._known_lines())
-                written = f"{segments.rttm} and {segments.json} are written"
-                self._screen.say(f"{written}, and {count} pictures")
+            self._write_beside()
             # Last: until the outputs are written it is the only copy of the scores.
             self._entries.remove()
+            for path in self._merged:
+                path.unlink(missing_ok=True)
         self._screen.summarise()
+
+    def _write_beside(self) -> None:
+        """Write what stands next to the outputs: texts, pictures, spoofed parts."""
+        tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
+        count = 0
+        if self._heading.rationales and self._outputs.scores:
+            path = rationales_path(self._outputs.scores)
+            write_rationales(path, self._known_lines())
+            self._screen.say(f"{path} is written: {self._heading.rationales}")
+        if tables:
+            count = write_pictures(tables[0], self._heading, self._known_lines())
+        if count:
+            self._screen.say(f"pictures next to {tables[0]}: {count}")
+        segments = self._outputs.segments
+        if segments is not None:
+            segments.write(self._heading.network, self._known_lines)
+            count = segments.write_pictures(self._known_lines())
+            written = f"{segments.rttm} and {segments.json} are written"
+            self._screen.say(f"{written}, and {count} pictures")
 
     def close(self) -> None:
         """Close the files; the journal stays, unless the work was finished."""
@@ -354,7 +395,7 @@ class Results:
 
     def _write_tables(self, complete: bool) -> None:
         # Without a file there is nothing to write again, and entries are gone once shown.
-        if not isinstance(self._entries, Journal):
+        if not isinstance(self._entries, Journal) or self._part is not None:
             return
         for path, kind in self._outputs.tables():
             if not is_stream(path):

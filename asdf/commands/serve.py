@@ -127,7 +127,8 @@ def main(arguments: list[str]) -> int:
     from asdf.commands.score import open_detector
     from asdf.watermarks import open_search
 
-    detector = open_detector(args)
+    # A reference comes with each recording.
+    detector = open_detector(args, are_compared=True)
     watermarks = None
     if args.watermarks:
         watermarks = open_search(args.device)

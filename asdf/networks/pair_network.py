@@ -149,9 +149,9 @@ class ComposedPairNetwork(PairNetwork):
         self.fixed_samples = self.detector.fixed_samples
         self.comparison = self.make_comparison(5)
 
+    @abstractmethod
     def make_comparison(self, inputs: int) -> nn.Module:
         """Return the module from the numbers of a comparison, (batch, inputs), to two logits."""
-        raise NotImplementedError
 
     def embed(self, waveforms_BT: Tensor) -> Tensor:
         """Return the back end's embeddings with its two logits behind them, (batch, E + 2)."""

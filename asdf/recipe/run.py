@@ -99,6 +99,9 @@ class Run:
     _validation: dict[str, _Measured] = field(default_factory=dict)
     _evaluation: dict[str, _Measured] = field(default_factory=dict)
     _recordings: dict[str, dict[str, str]] = field(default_factory=dict)
+    _references: dict[str, tuple[TrialList, MeasuredReferences | None]] = field(
+        default_factory=dict
+    )
     _augmentation: Chain | None = None
     _callbacks: CallbackGroup | None = None
     _pinned_weights: str | None = None
@@ -214,7 +217,11 @@ class Run:
 
         if utterances.references is None:
             return None
+        known = self._references.get(utterances.name)
+        if known is not None and known[0] is utterances:
+            return known[1]
         if not self.takes_references:
+            self._references[utterances.name] = utterances, None
             LOG.info(
                 "%s names reference recordings, which %s does not hear: it scores each recording "
                 "by itself",
@@ -231,7 +238,9 @@ class Run:
             self.stop,
             audio=self.settings.audio,
         )
-        return MeasuredReferences(distinct, lengths)
+        measured = MeasuredReferences(distinct, lengths)
+        self._references[utterances.name] = utterances, measured
+        return measured
 
     @property
     def takes_references(self) -> bool:

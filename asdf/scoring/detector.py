@@ -16,12 +16,13 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from asdf.audio import cut_to_speech
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_check import speech_finder
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.home import read_home
 from asdf.networks.extras import EMBEDDING
@@ -202,7 +203,7 @@ class Detector:
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
         self._watermarks: WatermarkSearch | None = None
-        self._has_reference = False
+        self._reference: list[np.ndarray] | None = None
 
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
         search = None
@@ -273,14 +274,17 @@ class Detector:
             named = self._take(each, sample_rate)
             heard = named.read_beginning(self.settings.sad, self._trial_samples)
             waveforms.append(heard.waveform)
-        scorer = self._scorer.with_reference(waveforms)
         # Not by copy(), which reads the network's file again.
         compared = object.__new__(type(self))
         compared.__dict__.update(self.__dict__)
-        compared._scorer = scorer
-        compared._hearing = replace(self._hearing, scorer=scorer)
-        compared._has_reference = True
+        compared.__setstate__(waveforms)
         return compared
+
+    def __setstate__(self, waveforms: list[np.ndarray]) -> None:
+        """Compare with a reference of these waveforms at 16 kHz from now on."""
+        self._reference = waveforms
+        self._scorer = self._scorer.with_reference(waveforms)
+        self._hearing = replace(self._hearing, scorer=self._scorer)
 
     @property
     def needs_reference(self) -> bool:
@@ -294,13 +298,9 @@ class Detector:
         return self._hearing
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the network's path and digest, and how the detector was made."""
-        if self._has_reference:
-            raise AsdfError(
-                "a detector with a reference cannot be copied: copy the one that it was made of, "
-                "and call with_reference on the copy."
-            )
-        return restore, (type(self), self._origin.pickled())
+        """Pickle the network's path and digest, how the detector was made, and its reference."""
+        made = restore, (type(self), self._origin.pickled())
+        return made if self._reference is None else (*made, self._reference)
 
     def warm_up(self, seconds: float = 4.0) -> Detector:
         """Score noise of so many seconds, as often as the first time costs more; return `self`.

@@ -82,8 +82,11 @@ def copy_with(detector: Any, **options: Any) -> Any:
     Raises:
         AsdfError: the file is gone or was changed since the detector was made.
     """
-    _, (make, pickled) = detector.__reduce__()
-    return restore(make, replace(pickled, options={**pickled.options, **options}))
+    _, (make, pickled), *reference = detector.__reduce__()
+    copied = restore(make, replace(pickled, options={**pickled.options, **options}))
+    if reference:
+        copied.__setstate__(*reference)
+    return copied
 
 
 def read_state(*paths: Path) -> FileStates:

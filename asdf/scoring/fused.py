@@ -46,7 +46,17 @@ class FusedScorer(WaveformScorer):
     def __init__(
         self, scorers: Sequence[Scorer], fusion: Fusion, panel: Panel | None = None
     ) -> None:
-        """`scorers` are in the order of the fusion, of one device, precision and audio."""
+        """`scorers` are in the order of the fusion, of one device, precision and audio.
+
+        Raises:
+            UsageError: a network compares recordings with references.
+        """
+        comparing = [scorer.name for scorer in scorers if scorer.takes_references]
+        if comparing:
+            raise UsageError(
+                f"{comparing[0]} compares recordings with references, which a fused system has no "
+                "place for: fuse score files instead, `python -m asdf fuse`."
+            )
         self._scorers = list(scorers)
         self._fusion = fusion
         first = self._scorers[0]

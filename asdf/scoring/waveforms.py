@@ -48,6 +48,13 @@ def as_waveform(
     return resample(heard, rate, audio.sample_rate)
 
 
+def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
+    """Return what was read as `audio` says as an array of which the same is heard again."""
+    if isinstance(audio.channels, int):
+        return np.stack([waveform] * (audio.channels + 1), axis=1)
+    return waveform
+
+
 def as_mono(array: Any, rate: int, limits: Limits | None = None) -> np.ndarray:
     """Return samples as (T,) float32 at their rate, the channels averaged; as `as_waveform`."""
     return _heard_channels(array, rate, limits, USUAL_AUDIO)

@@ -100,6 +100,9 @@ class RecordingAnswer(_Part):
 
     path: str = Field(description="Name of the uploaded file; '-' where it has none.")
     sha256: str = Field(description="SHA-256 of the uploaded file, as `sha256sum` prints it.")
+    reference_sha256: str | None = Field(
+        None, description="The same of the reference; absent where none was uploaded."
+    )
     score: float = Field(
         description="The higher, the more bona fide; `kind` says which sort of number it is."
     )

@@ -44,6 +44,11 @@ _FORM: dict[str, Any] = {
                 "format": "binary",
                 "description": "Turns of the recording's speakers: a score for each of them too.",
             },
+            "reference": {
+                "type": "string",
+                "format": "binary",
+                "description": "Recording to compare with, of a network that compares two.",
+            },
         },
     }
 }

@@ -215,6 +215,9 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         for each in document["speakers"]:
             verdicts.append({"score": each["score"], "verdict": each["verdict"]})
         speakers = {"speakers": verdicts}
+    compared = {}
+    if "reference_sha256" in recording:
+        compared = {"reference_sha256": recording["reference_sha256"]}
     marks = {}
     if "watermarks" in recording:
         marks = {"watermarks": recording["watermarks"]}
@@ -231,6 +234,7 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": recording["seconds"],
         "remark": recording.get("remark"),
         "options": made_by["options"],
+        **compared,
         **speakers,
         **marks,
     }

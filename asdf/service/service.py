@@ -10,7 +10,7 @@ import asyncio
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Documents
-from asdf.scoring.hearing import Piece, Pieces
+from asdf.scoring.hearing import Hearing, Piece, Pieces
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.recordings import as_recording
 from asdf.scoring.scored import Scored, WindowScore
@@ -34,6 +34,7 @@ from asdf.scoring.speakers import (
     speaker_entry,
     speaker_recordings,
 )
+from asdf.scoring.waveforms import heard_again
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.service.audit_file import AuditFile, audit_entry
@@ -61,16 +62,18 @@ class _Decoded:
     """A recording, cut for the network.
 
     Attributes:
-        sha256: Digest of the file as it was uploaded.
+        digests: Digests of the files as they were uploaded, by their keys in answers.
         heard_s: Seconds that are heard of it, by the network and by who searches for watermarks.
         speakers: Speakers of a conversation, each with his or her speech alone; None: nothing.
+        hearing: What hears it: the service's, or with the reference that came with it.
     """
 
     pieces: Pieces
     outline: dict[str, list[float]] | None
-    sha256: str
+    digests: Mapping[str, str]
     heard_s: float = 0.0
     speakers: tuple[tuple[Speaker, Pieces | None], ...] = ()
+    hearing: Hearing | None = None
 
     @property
     def all_pieces(self) -> list[Piece]:
@@ -127,9 +130,14 @@ class Service:
         self._searchers = Threads(_SEARCHERS)
         self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
         self._watch()
-        samples = _WARM_UP_S * self._hearing.audio.sample_rate
-        noise = np.random.default_rng(0).uniform(-0.1, 0.1, samples).astype(np.float32)
-        self._passes.submit(self._hearing.cut(self._hearing.scorer.as_heard(noise)))
+        rate = self._hearing.audio.sample_rate
+        noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP_S * rate).astype(np.float32)
+        heard = self._hearing.scorer.as_heard(noise)
+        hearing = self._hearing
+        if detector.needs_reference:
+            reference = heard_again(heard, hearing.audio)
+            hearing = detector.with_reference(reference, rate).hearing
+        self._passes.submit(hearing.cut(heard), hearing=hearing)
 
     @property
     def in_memory(self) -> int:
@@ -210,7 +218,7 @@ class Service:
             decoded = await _wait_for(reading, gone, wait)
             self.rates.charge(client, decoded.heard_s)
             marking = self._begin_search(upload, question, wait, slot)
-            passing = self._passes.submit(decoded.pieces, upload.name or "-")
+            passing = self._passes.submit(decoded.pieces, upload.name or "-", decoded.hearing)
             result, windows = await _wait_for(passing, gone, wait)
             speakers = await self._score_speakers(decoded, upload.name or "-", gone, wait)
             if marking is not None:
@@ -219,14 +227,13 @@ class Service:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
             # The recording is decoded, so the network or its device is at fault.
-            status = 422 if passing is None else 500
-            raise Refusal(status, for_clients(str(error))) from None
+            raise Refusal(422 if passing is None else 500, for_clients(str(error))) from None
         finally:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
         document = self._conclude(result, windows, question, marking)
-        document["recordings"][0]["sha256"] = decoded.sha256
+        document["recordings"][0] |= decoded.digests
         document |= speakers
         if self._audit is not None:
             await self._record(self._audit, document)
@@ -261,7 +268,7 @@ class Service:
         for speaker, pieces in decoded.speakers:
             result = Scored(0, None, error="this speaker never speaks alone", name=name)
             if pieces is not None:
-                passing = self._passes.submit(pieces, name)
+                passing = self._passes.submit(pieces, name, decoded.hearing)
                 try:
                     alone, _ = await _wait_for(passing, gone, wait)
                 finally:
@@ -306,7 +313,10 @@ class Service:
             ) from None
 
     def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
+        hearing = self._hearing
         try:
+            if upload.reference or self.detector.needs_reference:
+                hearing = self._hear_reference(upload, wait)
             waveform = decode_upload(upload, self.limits, wait, self._hearing.audio)
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
@@ -315,13 +325,32 @@ class Service:
         shape = outline(waveform, points) if points else None
         pieces = self._hearing.cut(waveform, not question.trial, question.window)
         speakers = self._cut_speakers(waveform, upload, question)
-        digest = recording_digest(upload.content)
-        decoded = _Decoded(pieces, shape, digest, speakers=speakers)
+        digests = {"sha256": recording_digest(upload.content)}
+        if upload.reference:
+            digests["reference_sha256"] = recording_digest(upload.reference)
+        decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=hearing)
         # Not by the file's size: minutes of silence are some kilobytes.
         heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
         return replace(decoded, heard_s=heard / self._hearing.audio.sample_rate)
+
+    def _hear_reference(self, upload: Upload, wait: Wait) -> Hearing:
+        """Return what hears an upload in comparison with the reference that came with it.
+
+        Raises:
+            UsageError: none came, or the network takes none.
+            AsdfError: it cannot be decoded.
+        """
+        if not upload.reference:
+            raise UsageError(
+                "the network of this service compares each recording with a reference: send it in "
+                "the form too, curl -F file=@call.mp3 -F reference=@known.wav."
+            )
+        known = replace(upload, content=upload.reference, name="the reference")
+        audio = self._hearing.audio
+        waveform = heard_again(decode_upload(known, self.limits, wait, audio), audio)
+        return self.detector.with_reference(waveform, audio.sample_rate).hearing
 
     def _cut_speakers(
         self, waveform: np.ndarray, upload: Upload, question: Question
@@ -338,7 +367,7 @@ class Service:
             raise UsageError("trial is of whole recordings, and not of their speakers.")
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
         audio = self._hearing.audio
-        whole = as_recording(waveform, audio.sample_rate, audio=audio)
+        whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
         # Turns of one recording are those of the upload, whatever it is called.
         name = upload.name if len(known) > 1 else None
         speakers: list[tuple[Speaker, Pieces | None]] = []

@@ -30,6 +30,7 @@ class _Waiting:
     def __init__(self, pieces: Pieces, name: str, hearing: Hearing) -> None:
         self.pieces = pieces
         self.name = name
+        self.hearing = hearing
         self.future: Future[Result] = Future()
         self.outcomes: dict[int, Outcome] = {}
         self.missing = len(pieces.all)
@@ -85,12 +86,18 @@ class SharedPasses:
         # A daemon: the process can end whatever a device does.
         threading.Thread(target=self._work, name="asdf-passes", daemon=True).start()
 
-    def submit(self, pieces: Pieces, name: str = "") -> Future[Result]:
-        """Score a recording. Its future may be cancelled; the rest of its pieces is then left out.
+    def submit(
+        self, pieces: Pieces, name: str = "", hearing: Hearing | None = None
+    ) -> Future[Result]:
+        """Score a recording, together with others that are heard alike.
 
-        The future raises an AsdfError where the network has no score for it.
+        Its future may be cancelled; the rest of its pieces is then left out. The future raises an
+        AsdfError where the network has no score for it.
+
+        Args:
+            hearing: What hears it, where it is compared with a reference; None: the service's.
         """
-        waiting = _Waiting(pieces, name, self._hearing)
+        waiting = _Waiting(pieces, name, hearing or self._hearing)
         with self._changed:
             if self._closed:
                 waiting.future.cancel()
@@ -116,7 +123,8 @@ class SharedPasses:
         while batch := self._take_batch():
             self._observe(len(batch))
             try:
-                outcomes = self._hearing.score([taken.piece for taken in batch])
+                hearing = batch[0].waiting.hearing
+                outcomes = hearing.score([taken.piece for taken in batch])
             # Whatever it is, the requests of this pass get an answer and the next are served.
             except Exception as error:
                 self._fail(batch, error)
@@ -142,7 +150,9 @@ class SharedPasses:
 
     def _take_in_turns(self, length: int, size: int) -> list[_Taken]:
         batch: list[_Taken] = []
-        turns = deque(self._queue)
+        # Recordings of other references are in other passes.
+        first = self._queue[0].hearing
+        turns = deque(waiting for waiting in self._queue if waiting.hearing is first)
         while turns and len(batch) < size:
             waiting = turns.popleft()
             index = waiting.take(length)
@@ -164,7 +174,7 @@ class SharedPasses:
         with suppress(InvalidStateError):
             try:
                 outcomes = [waiting.outcomes[index] for index in range(len(waiting.all_pieces))]
-                result = self._hearing.conclude(waiting.pieces, outcomes, waiting.name)
+                result = waiting.hearing.conclude(waiting.pieces, outcomes, waiting.name)
             except AsdfError as error:
                 waiting.future.set_exception(error)
             else:

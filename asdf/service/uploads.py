@@ -23,6 +23,7 @@ _FORM_BYTES = 16_384
 _MAX_FIELDS = 8
 _MAX_NAME = 100
 _TURNS = "rttm"
+_REFERENCE = "reference"
 _TYPES = ("audio/", "video/", "application/octet-stream", "application/ogg")
 _HINT = (
     "send one recording per request, as the bytes of its file with the type "
@@ -37,11 +38,13 @@ class Upload:
     Attributes:
         name: Name of its file, as the client calls it; '' where it does not.
         turns: Content of an RTTM with the turns of its speakers; empty without one.
+        reference: Content of a recording that it is compared with; empty without one.
     """
 
     content: bytes
     name: str = ""
     turns: bytes = b""
+    reference: bytes = b""
 
 
 class _InMemoryParser(MultiPartParser):
@@ -85,7 +88,7 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
     parser = _InMemoryParser(
         request.headers,
         chunks,
-        max_files=2,
+        max_files=3,
         max_fields=_MAX_FIELDS,
         max_part_size=_FORM_BYTES,
     )
@@ -93,13 +96,13 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         form = await parser.parse()
     except MultiPartException as error:
         raise Refusal(400, f"the form cannot be read ({error.message}): {_HINT}.") from None
-    turns = b""
+    besides = {_TURNS: b"", _REFERENCE: b""}
     uploads = []
     for field, value in form.multi_items():
         if not isinstance(value, UploadFile):
             continue
-        if field == _TURNS:
-            turns = await value.read()
+        if field in besides:
+            besides[field] = await value.read()
         else:
             # The last part of its name, printable and not too long.
             last = (value.filename or "").replace("\\", "/").rpartition("/")[2]
@@ -109,7 +112,7 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         raise Refusal(400, f"the form has no file: {_HINT}.")
     if len(uploads) > 1:
         raise Refusal(400, f"the form cannot be read (it has two recordings): {_HINT}.")
-    return replace(uploads[0], turns=turns)
+    return replace(uploads[0], turns=besides[_TURNS], reference=besides[_REFERENCE])
 
 
 async def _read_chunks(

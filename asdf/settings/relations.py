@@ -52,6 +52,8 @@ _WITHOUT_TIME = (
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
+    "asdf.networks.CosinePairNetwork",
+    "asdf.networks.MLPPairNetwork",
     "asdf.networks.RawGAT_ST",
     "asdf.networks.RawNet2",
     "asdf.networks.SSL_AASIST",

@@ -22,7 +22,7 @@ from tests.conftest import RECIPE
 CONFIGS = RECIPE / "configs" / "run_configs.py"
 WHERE = (
     r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|IEEE SPL|SLT)\s20\d\d"
-    r"|Post-training for Deepfake Speech\s+Detection\", 2025"
+    r"|Post-training for Deepfake Speech\s+Detection\", 2025|arXiv 2509\.20682"
 )
 INHERITED = ("paper", "paper-xlsr")
 CLIP = 64600
@@ -39,10 +39,12 @@ PUBLISHED = {
     "paper-conformer": ("SSL_Conformer", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-conformer-tcm": ("SSL_ConformerTCM", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-conformer-tcm-df": ("SSL_ConformerTCM", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
+    "paper-conformer-tcm-pcgrad": ("SSL_ConformerTCM", 1e-6, 5, 101, 66800, "start", 0, "cllr"),
     "paper-xlsr-mamba": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-xlsr-mamba-df": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
     "paper-mhfa-asvspoof5": ("SSL_MHFA", 5e-5, 32, 5, 48000, "random", 0, "eer"),
     "paper-wavlm-nes2net-asvspoof5": ("SSL_Nes2NetX", 1e-6, 64, 100, CLIP, "random", 0, "eer"),
+    "paper-wavlm-aasist-asvspoof5": ("SSL_AASIST", 1e-6, 64, 100, CLIP, "random", 0, "eer"),
     "paper-lfcc-lcnn": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "cllr"),
     "paper-lfcc-lcnn-p2sgrad": ("ComposedDetector", 3e-4, 64, 100, CLIP, "random", 0, "eer"),
     "paper-antideepfake": ("SSL_Linear", 1e-7, 10_000, 30, CLIP, "random", 5, "eer"),
@@ -88,6 +90,11 @@ FURTHER = {
     "paper-conformer": CONFORMER,
     "paper-conformer-tcm": CONFORMER,
     "paper-conformer-tcm-df": CONFORMER,
+    "paper-conformer-tcm-pcgrad": {
+        **CONFORMER,
+        "network.training_step": "published_steps.DualPath",
+        "rawboost.algo": 4,
+    },
     "paper-xlsr-mamba": MAMBA,
     "paper-xlsr-mamba-df": MAMBA,
     "paper-mhfa-asvspoof5": {
@@ -299,12 +306,14 @@ def test_cllr_of_ratios_is_nearly_the_published_development_loss():
 @pytest.mark.slow
 def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):
     shutil.copy(CONFIGS, recipe.folder / "configs")
-    shutil.copy(RECIPE / "published_schedules.py", recipe.folder)
+    for module in ("published_schedules.py", "published_steps.py"):
+        shutil.copy(RECIPE / module, recipe.folder)
     (tmp_path / "none").mkdir()
     outcome = recipe.call(
         capsys,
         "paper-mhfa-asvspoof5",
         "paper-rawnet2",
+        "paper-conformer-tcm-pcgrad",
         "--dry-run",
         f"paths.database_folder={tmp_path / 'none'}",
         "front_end.architecture=tiny",
@@ -312,4 +321,6 @@ def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):
     )
     problems = outcome.output.partition("error: ")[2].strip().splitlines()
     assert outcome.status == 1 and problems
-    assert all(re.search(r"ASVspoof .* is not in", problem) for problem in problems), problems
+    assert all(re.search(r"(ASVspoof|In-the-Wild).* is not in", problem) for problem in problems), (
+        problems
+    )

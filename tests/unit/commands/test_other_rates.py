@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
+from asdf.service.decoding import Wait
+from asdf.service.questions import Question
+from asdf.service.uploads import Upload
 from tests.unit.scoring.test_other_rates import STEREO, saved, sections, speech
 from tests.unit.service.conftest import LIMITS, running
 
@@ -109,6 +114,24 @@ def test_the_service_hears_what_the_detector_hears(network, stereo, tmp_path) ->
         assert result["score"] == pytest.approx(expected.score, abs=1e-4)
         assert result["seconds"] == pytest.approx(5.0)
         assert [window["start_s"] for window in result["windows"]] == [0, 1, 2, 3, 4]
+
+
+def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
+    saved(tmp_path / "second.pt", sections(24_000, 1))
+    detector = asdf.Detector(tmp_path / "second.pt", "cpu")
+    both = np.stack([0.1 * speech(24_000, 5.0), speech(24_000, 5.0)], axis=1)
+    soundfile.write(tmp_path / "call.wav", both, 24_000, subtype="FLOAT")
+    (tmp_path / "call.rttm").write_text("SPEAKER call 1 1.0 2.0 <NA> <NA> a <NA> <NA>\n")
+    (expected,) = detector.score_speakers(tmp_path / "call.wav", tmp_path / "call.rttm")
+    content, turns = ((tmp_path / name).read_bytes() for name in ("call.wav", "call.rttm"))
+    upload = Upload(content, "call.wav", turns)
+    with running(detector, LIMITS) as served:
+        decoded = served.service._decode(upload, Question(), Wait(time.monotonic() + 60, Event()))
+    ((speaker, pieces),) = decoded.speakers
+    assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
+    outcomes = detector.hearing.score(pieces.all)
+    scored, _ = detector.hearing.conclude(pieces, outcomes, "call.wav")
+    assert scored.score == pytest.approx(expected.result.score, abs=1e-5)
 
 
 def test_what_is_no_speech_is_not_judged_at_any_rate(network) -> None:

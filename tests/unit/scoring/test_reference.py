@@ -14,9 +14,10 @@ from asdf import Detector
 from asdf.audio import read_audio
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.commands import score
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.evaluation import read_scores
 from asdf.networks import build_network
+from asdf.scoring.detector_copies import copy_with
 from asdf.settings.sections import Sections
 from tests.unit.conftest import sound
 
@@ -88,8 +89,15 @@ def test_a_pair_network_without_a_reference_says_what_to_give(folder):
     assert detector.warm_up(0.5) is detector and detector.needs_reference
     with pytest.raises(UsageError, match="the list of references is empty"):
         detector.with_reference([])
-    with pytest.raises(AsdfError, match="a detector with a reference cannot be copied"):
-        pickle.dumps(detector.with_reference(folder / "1.wav"))
+
+
+def test_copies_have_the_reference(folder):
+    detector = Detector(folder / "pairs.pt", "cpu").with_reference(folder / "1.wav")
+    copied = pickle.loads(pickle.dumps(detector))
+    assert float(copied.score(folder / "0.wav")) == float(detector.score(folder / "0.wav"))
+    plain = copy_with(detector, engine="plain")
+    assert plain.engine == "plain"
+    assert float(plain.score(folder / "0.wav")) == pytest.approx(logit(folder, 0, [1]), abs=1e-5)
 
 
 def test_a_detector_takes_no_reference(folder):
@@ -123,3 +131,13 @@ def test_the_command_scores_lists_of_pairs(folder):
     expected = [logit(folder, *pair) for pair in ((0, [1]), (2, [3]), (0, [3]), (3, [1, 2]))]
     assert scores.scores.tolist() == pytest.approx(expected, abs=1e-5)
     assert scores.labels.tolist() == [1, 0, 0, 1]
+
+
+def test_a_detector_scores_lists_of_pairs_without_them_and_says_so(folder, capsys, network_file):
+    list_path = folder / "pairs.csv"
+    list_path.write_text("path,label,reference\n0.wav,1,1.wav\n0.wav,0,3.wav\n")
+    output = folder / "scores.txt"
+    assert score.main([str(network_file), str(list_path), "--scores", str(output)]) == 0
+    assert "hears no references" in capsys.readouterr().err
+    first, second = read_scores(output).scores
+    assert first == second

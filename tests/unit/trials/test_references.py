@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.recipe import Corpus
 from asdf.trials.copied_trials import Copies, append_copies
 from asdf.trials.lists import check_files, read_list
@@ -70,6 +70,13 @@ def test_references_are_recordings_of_the_list_models_or_paths(tmp_path: Path) -
     assert of_trials == [["wav/b.flac"], ["e/1.flac", "e/2.flac"], ["other/x.wav"]]
     # What the list says stays in the column.
     assert trials.columns["reference"] == ["b", "spk1", "other/x.wav"]
+
+
+def test_models_of_a_list_that_names_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a.flac 1\n")
+    (tmp_path / "enrolment.txt").write_text("spk1 e/1.flac\n")
+    with pytest.raises(UsageError, match="the list has no column 'reference'"):
+        Corpus("list.txt", references="enrolment.txt").read("mine", tmp_path)
 
 
 def test_a_name_that_two_recordings_share_is_no_name(tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""Parts of a list that several processes score, on whichever machines, and what makes one of them.
+
+Invariant: a part is the entries of its recordings, as the one process that scores all would have
+saved them, in a journal of its own next to the output. Merged, they are that process's journal, so
+that every output has the bytes that it would have written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asdf.commands.score_journal import journal_path, parse_entry
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import atomic_write
+from asdf.text import and_more
+
+_PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """The `number`-th of `of` parts, from 1 on, of neighbouring recordings."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        """Read '3/40'.
+
+        Raises:
+            UsageError: it is none of the parts that it counts.
+        """
+        match = _PART.fullmatch(text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise UsageError(
+                f"--part {text}: give which of how many parts, from 1/N to N/N, such as 3/40."
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    def indices(self, count: int) -> range:
+        """Return the indices of its recordings, of `count`."""
+        return range((self.number - 1) * count // self.of, self.number * count // self.of)
+
+    def label(self) -> str:
+        """Return 'part-3-of-40', for names of files."""
+        return f"part-{self.number}-of-{self.of}"
+
+
+def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]:
+    """Put the journals of all parts together to that of `output`; return their paths.
+
+    Args:
+        work: Facts that entries depend on, as of `Journal`.
+        count: Number of recordings.
+
+    Raises:
+        UsageError: a part is missing, incomplete, of other work, or there are two divisions.
+        AsdfError: the journal cannot be written.
+    """
+    parts = _find_parts(output)
+    header = json.dumps(dict(work)).encode() + b"\n"
+    with atomic_write(journal_path(output), "wb") as file:
+        file.write(header)
+        for part, path in parts.items():
+            mine = part.indices(count)
+            # One part at a time: a list may name millions.
+            known = _read_part(part, path, header)
+            if any(index not in mine for index in known):
+                raise UsageError(f"{path} has results of other parts: remove it, and run it again.")
+            if len(known) < len(mine):
+                raise UsageError(
+                    f"part {part.number}/{part.of} has results of {len(known)} of its {len(mine)} "
+                    f"recordings: run it again, and it goes on ({path})."
+                )
+            for index in mine:
+                file.write(known[index])
+    return list(parts.values())
+
+
+def _find_parts(output: Path) -> dict[Part, Path]:
+    """Return the journals of the parts of `output`, in their order.
+
+    Raises:
+        UsageError: there are none, or not all, or those of two divisions.
+    """
+    found: dict[Part, Path] = {}
+    name = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.progress")
+    folder = output.resolve().parent
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        match = name.fullmatch(path.name)
+        if match is not None:
+            found[Part(int(match[1]), int(match[2]))] = path
+    divisions = sorted({part.of for part in found})
+    if not divisions:
+        raise UsageError(
+            f"--merge: there are no parts of {output}. Score them first: the same command with "
+            "--part 1/N to N/N instead of --merge."
+        )
+    if len(divisions) > 1:
+        raise UsageError(
+            f"--merge: next to {output} lie parts of {' and of '.join(map(str, divisions))}. "
+            f"Remove the .{output.name}.part-*-of-N.progress of all divisions but one."
+        )
+    every = [Part(number, divisions[0]) for number in range(1, divisions[0] + 1)]
+    missing = [str(part.number) for part in every if part not in found]
+    if missing:
+        raise UsageError(
+            f"--merge: of {divisions[0]} parts of {output} {len(missing)} are missing: "
+            f"{and_more(missing, _SHOWN)}. Score them first (--part K/{divisions[0]})."
+        )
+    return {part: found[part] for part in every}
+
+
+def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
+    """Return the lines of a part's entries, by their index; the last of an index counts.
+
+    Raises:
+        UsageError: they are of other work.
+        AsdfError: it cannot be read.
+    """
+    lines: dict[int, bytes] = {}
+    try:
+        with path.open("rb") as file:
+            if file.readline() != header:
+                raise UsageError(
+                    f"part {part.number}/{part.of} is of another network, list or option than this "
+                    f"command's: score it again with the same, or remove it ({path})."
+                )
+            for line in file:
+                entry = parse_entry(line)
+                if entry is None:
+                    break
+                lines[entry["index"]] = line
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror}.") from error
+    return lines
