@@ -17,7 +17,8 @@ from tests.distributed.test_exactness import step_losses
 IDEAS = ROOT / "tests" / "ideas"
 FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
 PAGES = [
-    ROOT / "docs" / name for name in ("your_own.md", "training_steps.md", "lengths.md", "pairs.md")
+    ROOT / "docs" / name
+    for name in ("your_own.md", "training_steps.md", "lengths.md", "pairs.md", "rates.md")
 ]
 STEPS = 10
 OWN = """
@@ -55,6 +56,9 @@ CONFIGS = {
     "front_end.weights = 'output/pretraining/networks/epoch.2.step.10.pt'",
     "language model": "network.network_class = 'asdf.networks.AudioLanguageModel'\n"
     "front_end.front_end_class = None\nback_end.back_end_class = None\nlora.rank = 2",
+    "44.1 kHz": "network.network_class = 'my_singing.Singing'\nfront_end.front_end_class = None\n"
+    "back_end.back_end_class = None\naudio.sample_rate = 44100\nnetwork.train_clip_size = 22050\n"
+    "network.min_evaluation_utterance_length_in_samples = 22050",
     "reference": "network.network_class = 'my_reference.AgainstReference'\n"
     "front_end.front_end_class = None\nback_end.back_end_class = None\n"
     "recipe.training_sets = ('reference-train',)\nrecipe.validation_sets = ('reference-dev',)\n"
