@@ -106,7 +106,7 @@ def write_browser_folder(
         AsdfError: the folder cannot be written.
     """
     # The page's scripts compute no speech activity.
-    check_usual(detector.hearing.audio, "The page that computes in the browser")
+    check_usual(detector.settings.audio, "The page that computes in the browser")
     if detector.settings.sad.mode != "off":
         raise UsageError(
             f"this network hears recordings without their silence (sad.mode = "

@@ -62,7 +62,7 @@ def open_rivals(
     names: list[str] = []
     for network in networks:
         detector = Detector(network, device, args.network_folder, None, full_length, base=args.base)
-        check_usual(detector.hearing.audio, f"A measurement of {network} on changed copies")
+        check_usual(detector.settings.audio, f"A measurement of {network} on changed copies")
         stem = Path(network).stem or "network"
         names.append(stem)
         # Networks of several folders may be called alike.

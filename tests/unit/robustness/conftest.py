@@ -12,6 +12,7 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
+from asdf.settings.sections import Sections
 from asdf.trials.how_scored import ScoredLength
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
@@ -49,6 +50,7 @@ class LevelDetector:
     length = ScoredLength(1, 64000)
     precision = "fp32"
     engine = "plain"
+    settings = Sections()
 
     def __init__(self, slope: float = 1.0) -> None:
         self.slope = slope
