@@ -55,6 +55,9 @@ def step_of(network, columns=None, mixup=0.0):
     listed = TrialList(UTTERANCES.ids, UTTERANCES.labels, columns=columns or {}, name="train")
     settings = network_settings(optimizer="sgd", train_clip_size=WAVEFORMS.shape[1])
     settings.augmentation.mixup_probability = mixup
+    # Lengths are of recordings of varying length alone.
+    if "lengths" in network.further_inputs:
+        settings.lengths.minibatch_s = 1.0
     return Step(network, listed, settings, World())
 
 
