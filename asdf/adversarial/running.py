@@ -163,7 +163,7 @@ def _work_of(
         "list": digest,
         "condition": condition.name,
         "network": victim.digest,
-        "way of scoring": [*asdict(detector.length).values(), plan.is_whole, detector.device.type],
+        "way of scoring": [*detector.length.record().values(), plan.is_whole, detector.device.type],
     }
     if condition.attack is not None:
         work["seed"] = plan.seed

@@ -35,6 +35,7 @@ from asdf.scoring.detector import Detector
 from asdf.scoring.detector_copies import copy_with
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import BONA_FIDE, SPOOF
+from asdf.scoring.usual_audio import check_usual
 from asdf.scoring.waveform_scorer import WaveformScorer
 
 # Waveforms that are in memory together: 64 MiB, and few enough that progress is seen.
@@ -75,6 +76,7 @@ class Explainer:
     def __init__(self, detector: Detector, options: Options, progress: bool = False) -> None:
         """Prepare to examine. Raises a UsageError as `explain`."""
         check_options(options)
+        check_usual(detector.hearing.audio, "An explanation of a score")
         self._detector = detector
         self._options = options
         self._progress = progress

@@ -30,22 +30,25 @@ _MARGIN_HZ = 1e-3
 class Notches:
     """What was drawn for K filters, each a product of B notches.
 
-    centres_hz, widths_hz: (K, B) float; taps: (K, B) int, odd; gains_db: (K,) float.
+    centres_hz, widths_hz: (K, B) float; taps: (K, B) int, odd; gains_db: (K,) float. `rate` is the
+    sampling rate, in Hz, of what is filtered.
     """
 
     centres_hz: np.ndarray
     widths_hz: np.ndarray
     taps: np.ndarray
     gains_db: np.ndarray
+    rate: int = SAMPLE_RATE
 
 
 def join_notches(draws: Sequence[Notches]) -> Notches:
     """Return the filters of several draws, one draw after the other."""
     joined = {}
     for field in fields(Notches):
-        arrays = [getattr(notches, field.name) for notches in draws]
-        joined[field.name] = np.concatenate(arrays)
-    return Notches(**joined)
+        if field.name != "rate":
+            arrays = [getattr(notches, field.name) for notches in draws]
+            joined[field.name] = np.concatenate(arrays)
+    return Notches(**joined, rate=draws[0].rate)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def draw_notches(
     lowest_db: np.ndarray,
     highest_db: np.ndarray,
     rng: Generator,
+    rate: int = SAMPLE_RATE,
 ) -> Notches:
     """Draw K filters, with gains between `lowest_db` and `highest_db` (K,).
 
@@ -86,6 +90,7 @@ def draw_notches(
         widths_hz=scale(width, settings.minBW, settings.maxBW),
         taps=taps.astype(np.int64) | 1,
         gains_db=scale(uniform[:, -1], lowest_db, highest_db),
+        rate=rate,
     )
 
 
@@ -115,14 +120,15 @@ def design(notches: Notches) -> list[np.ndarray]:
 
 def _design_band_stops(notches: Notches) -> np.ndarray:
     """Return the coefficients of each notch by itself, (K, B, the longest's taps) float64."""
-    highest_hz = SAMPLE_RATE / 2 - _MARGIN_HZ
+    rate = notches.rate
+    highest_hz = rate / 2 - _MARGIN_HZ
     upper_hz = notches.centres_hz + notches.widths_hz / 2
     upper_hz = np.minimum(upper_hz, highest_hz)
     lower_hz = notches.centres_hz - notches.widths_hz / 2
     lower_hz = np.clip(lower_hz, _MARGIN_HZ, upper_hz)
     # In units of the Nyquist frequency, as scipy's `firwin` has them.
-    left = (2 * lower_hz / SAMPLE_RATE)[..., None]
-    right = (2 * upper_hz / SAMPLE_RATE)[..., None]
+    left = (2 * lower_hz / rate)[..., None]
+    right = (2 * upper_hz / rate)[..., None]
     taps = notches.taps[..., None]
     n = np.arange(notches.taps.max())
     m = n - (taps - 1) // 2

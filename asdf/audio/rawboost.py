@@ -19,6 +19,7 @@ from numpy.random import Generator
 
 from asdf.audio.draws import draw_between
 from asdf.audio.notch_filters import Notches, design, draw_notches, filter_powers
+from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 
 # The values of `rawboost.algo` with linear and non-linear convolutive noise (LnL), with impulsive,
@@ -56,7 +57,9 @@ class Draws:
     ssi: Stationary | None
 
 
-def draw_for_some(length: int, settings: RawBoost, rng: Generator) -> Draws | None:
+def draw_for_some(
+    length: int, settings: RawBoost, rng: Generator, rate: int = SAMPLE_RATE
+) -> Draws | None:
     """Draw the noises of a training example of `length` samples, in `applyingRatio` of the calls.
 
     None where it stays as it is; then nothing more was drawn, and nothing at all when RawBoost is
@@ -66,11 +69,15 @@ def draw_for_some(length: int, settings: RawBoost, rng: Generator) -> Draws | No
         return None
     if rng.random() >= settings.applyingRatio:
         return None
-    return draw(length, settings, rng)
+    return draw(length, settings, rng, rate)
 
 
-def draw(length: int, settings: RawBoost, rng: Generator) -> Draws:
-    """Draw everything random about a waveform of `length` samples, in the order LnL, ISD, SSI."""
+def draw(length: int, settings: RawBoost, rng: Generator, rate: int = SAMPLE_RATE) -> Draws:
+    """Draw everything random about a waveform of `length` samples, in the order LnL, ISD, SSI.
+
+    Args:
+        rate: Sampling rate of the waveform, in Hz.
+    """
     lnl = None
     isd = None
     ssi = None
@@ -79,7 +86,7 @@ def draw(length: int, settings: RawBoost, rng: Generator) -> Draws:
         gap = np.arange(settings.N_f) > 0
         lowest_db = settings.minG - settings.minBiasLinNonLin * gap
         highest_db = settings.maxG - settings.maxBiasLinNonLin * gap
-        lnl = draw_notches(settings, lowest_db, highest_db, rng)
+        lnl = draw_notches(settings, lowest_db, highest_db, rng, rate)
     if settings.algo in _WITH_ISD:
         proportion = settings.P * rng.random() / 100
         count = int(length * proportion)
@@ -91,7 +98,7 @@ def draw(length: int, settings: RawBoost, rng: Generator) -> Draws:
         white = rng.standard_normal(length, np.float32)
         lowest_db = np.array([settings.minG])
         highest_db = np.array([settings.maxG])
-        notches = draw_notches(settings, lowest_db, highest_db, rng)
+        notches = draw_notches(settings, lowest_db, highest_db, rng, rate)
         snr_db = draw_between(settings.SNRmin, settings.SNRmax, rng)
         ssi = Stationary(white, notches, snr_db)
     return Draws(lnl, isd, ssi)

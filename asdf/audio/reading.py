@@ -1,10 +1,12 @@
-"""Recordings as 16 kHz mono float32 waveforms.
+"""Recordings as float32 waveforms: of 16 kHz and mono, unless the settings say otherwise.
 
 Invariant: `read_audio` returns exactly the samples that were requested, all finite, or raises. A
 recording that ends early would otherwise be scored as a shorter one, and a NaN would spoil the
 batch that it shares.
 
-A path may go on into a tar (`asdf.archives`); content in memory is a `Source`.
+A path may go on into a tar (`asdf.archives`); content in memory is a `Source`. With
+`audio.channels = 'all'` a waveform is (samples, channels), time first: it is cut, measured and
+joined like one of a single channel.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from asdf.audio.sample_rates import (
     source_span,
 )
 from asdf.errors import AsdfError
+from asdf.settings.sections import USUAL_AUDIO, Audio
 
-__all__ = ["are_plausible", "audio_length", "average_channels", "decoded_length", "read_audio"]
+__all__ = ["are_plausible", "audio_length", "choose_channels", "decoded_length", "read_audio"]
 
 # A seek in these does not lead to the same samples that decoding from the start gives.
 _INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III"}
@@ -59,43 +62,52 @@ class _Span:
     problem: str = ""
 
 
-def read_audio(path: AnySource, start: int = 0, samples: int | None = None) -> np.ndarray:
-    """Read a recording, or `samples` of it from sample `start` on, as (T,) float32 at 16 kHz, mono.
+def read_audio(
+    path: AnySource,
+    start: int = 0,
+    samples: int | None = None,
+    audio: Audio = USUAL_AUDIO,
+) -> np.ndarray:
+    """Read a recording, or `samples` of it from sample `start` on, as (T,) float32.
 
-    Channels are averaged. `start` and `samples` count at 16 kHz, and only the part they name is
-    decoded where the format lets one seek; the result is that of cutting the whole recording. A
-    part that reaches beyond the end is cut there, as a slice is. What is not decoded is not
-    checked.
+    `start` and `samples` count at the rate of `audio`, and only the part they name is decoded where
+    the format lets one seek; the result is that of cutting the whole recording. A part that reaches
+    beyond the end is cut there, as a slice is. What is not decoded is not checked.
+
+    Args:
+        audio: Rate and channels: the mean of them, or a chosen one; of 'all' (T, channels).
 
     Raises:
         AsdfError: the file is missing, empty, not audio, damaged or cut off, holds no samples or
-            ones that are not finite, or `start` is beyond its end; or its limits do not allow it.
+            ones that are not finite, lacks the chosen channel, or `start` is beyond its end; or its
+            limits do not allow it.
     """
     if start < 0 or (samples is not None and samples < 1):
         raise ValueError(f"start {start} and samples {samples} name no part of a recording")
+    to = audio.sample_rate
     with open_recording(path) as file:
         rate = file.samplerate
-        length = resampled_length(file.frames, rate)
+        length = resampled_length(file.frames, rate, to)
         if start >= length:
             raise AsdfError(
-                f"{path} has {length} samples at 16 kHz, and a part from sample {start} on was "
-                "requested. It was likely replaced after its length was measured: measure the "
-                "utterances again."
+                f"{path} has {length} samples at {to / 1000:g} kHz, and a part from sample {start} "
+                "on was requested. It was likely replaced after its length was measured: measure "
+                "the utterances again."
             )
         stop = length
         if samples is not None:
             stop = min(length, start + samples)
-        first, last = source_span(start, stop, rate)
+        first, last = source_span(start, stop, rate, to)
         last = min(last, file.frames)
-        limits_of(path).check_memory(path, last - first, file.channels, rate)
-        waveform = _decode(file, path, first, last)
-    offset = resampled_position(first, rate)
-    resampled = resample(waveform, rate)
+        limits_of(path).check_memory(path, last - first, file.channels, rate, to)
+        waveform = _decode(file, path, first, last, audio.channels)
+    offset = resampled_position(first, rate, to)
+    resampled = resample(waveform, rate, to)
     return resampled[start - offset : stop - offset]
 
 
-def audio_length(path: AnySource) -> int:
-    """Return how many samples `read_audio(path)` returns, from the file's header alone.
+def audio_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
+    """Return how many samples `read_audio(path, audio=audio)` returns, from the file's header.
 
     What PyAV decodes is decoded for it.
 
@@ -103,42 +115,85 @@ def audio_length(path: AnySource) -> int:
         AsdfError: as `read_audio`, as far as the header shows it.
     """
     with open_recording(path) as file:
-        return resampled_length(file.frames, file.samplerate)
+        check_channel(path, file.channels, audio.channels)
+        return resampled_length(file.frames, file.samplerate, audio.sample_rate)
 
 
-def decoded_length(path: AnySource) -> int:
-    """Return `audio_length(path)`, once the recording has been decoded to its end.
+def decoded_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
+    """Return `audio_length(path, audio)`, once the recording has been decoded to its end.
 
     Raises:
         AsdfError: as `read_audio` of the whole recording.
     """
     with open_recording(path) as file:
-        _decode(file, path, 0, file.frames)
-        return resampled_length(file.frames, file.samplerate)
+        _decode(file, path, 0, file.frames, audio.channels)
+        return resampled_length(file.frames, file.samplerate, audio.sample_rate)
 
 
-def average_channels(samples: np.ndarray) -> np.ndarray:
-    """Return the mean of (frames, channels) over the channels: (frames,)."""
-    if samples.shape[1] == 1:
-        return np.ascontiguousarray(samples[:, 0])
+def choose_channels(samples: np.ndarray, channels: int | str = "mean") -> np.ndarray:
+    """Return of (frames, channels) what `audio.channels` says, contiguous.
+
+    Their mean or one of them, (frames,); 'all': (frames, channels) as they are.
+    """
+    if channels == "all":
+        return np.ascontiguousarray(samples)
+    if isinstance(channels, int) or samples.shape[1] == 1:
+        chosen = channels if isinstance(channels, int) else 0
+        return np.ascontiguousarray(samples[:, chosen])
     mean: np.ndarray = samples.mean(axis=1)
     return mean
 
 
-def _decode(file: soundfile.SoundFile, path: AnySource, first: int, last: int) -> np.ndarray:
-    """Return frames `first <= i < last`, the mean over the channels: (frames,) float32."""
+def check_channel(name: object, count: int, channels: int | str) -> None:
+    """Refuse a recording of `count` channels that lacks the chosen one.
+
+    Raises:
+        AsdfError: it does.
+    """
+    if isinstance(channels, int) and channels >= count:
+        has = "one channel, 0" if count == 1 else f"{count} channels, 0 to {count - 1}"
+        raise AsdfError(
+            f"{name} has {has}, and audio.channels = {channels}. Choose another channel, or take "
+            "it off the list."
+        )
+
+
+def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
+    """Refuse a recording (T, channels) of another number of channels than the network takes.
+
+    Raises:
+        AsdfError: it has another one.
+    """
+    if channels is not None and waveform.shape[1:] != (channels,):
+        count = waveform.shape[1] if waveform.ndim == 2 else 1
+        raise AsdfError(
+            f"{name} has {count} channel{'s' * (count > 1)}, and the network takes {channels} "
+            "(audio.channels = 'all'). Add channels to it, or take it off the list."
+        )
+
+
+def channels_first(waveform: np.ndarray) -> np.ndarray:
+    """Return (T, channels) as (channels, T), as networks take it, and (T,) as it is."""
+    return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)
+
+
+def _decode(
+    file: soundfile.SoundFile, path: AnySource, first: int, last: int, channels: int | str
+) -> np.ndarray:
+    """Return frames `first <= i < last` of the chosen channels, float32."""
+    check_channel(path, file.channels, channels)
     span = _decode_span(file, path, first, last)
     if span.problem:
         advice = _FLAC_ADVICE if file.format == "FLAC" else ""
         raise AsdfError(f"{path} {cut_off(span.problem, advice)}")
     start = first - span.first
     stop = last - span.first
-    mono = average_channels(span.samples[start:stop])
+    chosen = choose_channels(span.samples[start:stop], channels)
     # Whole numbers can be nothing but finite.
     is_integer = file.subtype.startswith("PCM_")
     if not is_integer and not are_plausible(span.samples[start:stop]):
-        raise AsdfError(f"{path} {_implausible(mono)}")
-    return mono
+        raise AsdfError(f"{path} {_implausible(chosen)}")
+    return chosen
 
 
 def are_plausible(samples: np.ndarray) -> bool:
@@ -149,9 +204,9 @@ def are_plausible(samples: np.ndarray) -> bool:
     return bool(samples.max() <= _LARGEST and samples.min() >= -_LARGEST)
 
 
-def _implausible(mono: np.ndarray) -> str:
+def _implausible(waveform: np.ndarray) -> str:
     """Return the message, to follow the path, on samples that cannot be of a recording."""
-    if not np.isfinite(mono).all():
+    if not np.isfinite(waveform).all():
         return (
             "holds samples that are not finite (NaN or infinity). The program that wrote "
             "it likely divided by zero: make the file again, or take it off the list."

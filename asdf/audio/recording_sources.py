@@ -43,14 +43,20 @@ class Limits:
                 "raise the limit."
             )
 
-    def check_memory(self, name: object, frames: int, channels: int, rate: int) -> None:
-        """Raise an AsdfError where so many frames, decoded and resampled at once, are too many."""
+    def check_memory(
+        self, name: object, frames: int, channels: int, rate: int, to: int = SAMPLE_RATE
+    ) -> None:
+        """Raise an AsdfError where so many frames, decoded and resampled at once, are too many.
+
+        Args:
+            rate, to: Sampling rates of the recording and of what it becomes, in Hz.
+        """
         if self.memory is None:
             return
         decoded = frames * (channels + 1)
         resampled = 0
-        if rate != SAMPLE_RATE:
-            resampled = 2 * frames + 2 * frames * SAMPLE_RATE // rate
+        if rate != to:
+            resampled = 2 * frames + 2 * frames * to // rate
         needed = _BYTES * max(decoded, resampled)
         if needed > self.memory:
             raise AsdfError(

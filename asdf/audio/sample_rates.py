@@ -1,4 +1,4 @@
-"""Any sampling rate to 16 kHz, by windowed-sinc interpolation.
+"""Any sampling rate to any other, 16 kHz unless it is stated, by windowed-sinc interpolation.
 
 Invariant: the output length and the span of input that an output sample depends on are known
 exactly, in integers, before anything is decoded. So lengths measured from headers are the lengths
@@ -30,29 +30,29 @@ _AT_ONCE = 2**16
 _SAMPLES_PER_SPARE_PERIOD = 2**22
 
 
-def resampled_length(frames: int, rate: int) -> int:
-    """Return how many samples at 16 kHz `frames` samples at `rate` Hz become.
+def resampled_length(frames: int, rate: int, to: int = SAMPLE_RATE) -> int:
+    """Return how many samples at `to` Hz `frames` samples at `rate` Hz become.
 
     It is the ceiling of the exact quotient.
     """
-    return -(-frames * SAMPLE_RATE // rate)
+    return -(-frames * to // rate)
 
 
-def resampled_position(first: int, rate: int) -> int:
+def resampled_position(first: int, rate: int, to: int = SAMPLE_RATE) -> int:
     """Return the output sample that input sample `first`, of `source_span`, coincides with."""
-    return first * SAMPLE_RATE // rate
+    return first * to // rate
 
 
-def source_span(start: int, stop: int, rate: int) -> tuple[int, int]:
+def source_span(start: int, stop: int, rate: int, to: int = SAMPLE_RATE) -> tuple[int, int]:
     """Return (first, last): output samples `start <= j < stop` depend on input `first <= i < last`.
 
     `first` is a whole number of filter periods, so that it coincides with an output sample: number
-    `resampled_position(first, rate)`. `last` may lie beyond the end of the recording.
+    `resampled_position(first, rate, to)`. `last` may lie beyond the end of the recording.
     """
-    if rate == SAMPLE_RATE:
+    if rate == to:
         return start, stop
-    old, new = _reduce(rate)
-    width = _half_width(rate)
+    old, new = _reduce(rate, to)
+    width = _half_width(rate, to)
     periods_before = -(-width // old)
     first_period = max(0, start // new - periods_before)
     # The input sample at or before the last output sample.
@@ -60,18 +60,22 @@ def source_span(start: int, stop: int, rate: int) -> tuple[int, int]:
     return first_period * old, nearest + width + 2
 
 
-def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
-    """Resample `waveform` (T,) float32 at `rate` Hz to (resampled_length(T, rate),) at 16 kHz.
+def resample(waveform: np.ndarray, rate: int, to: int = SAMPLE_RATE) -> np.ndarray:
+    """Resample `waveform` (T,) float32 at `rate` Hz to (resampled_length(T, rate, to),) at `to` Hz.
 
-    The filter is that of `torchaudio.functional.resample`: a sinc of 6 zero crossings, cut off at
-    0.99 of the lower Nyquist frequency, under a Hann window.
+    Of (T, channels) each channel by itself. The filter is that of
+    `torchaudio.functional.resample`: a sinc of 6 zero crossings, cut off at 0.99 of the lower
+    Nyquist frequency, under a Hann window.
     """
-    if rate == SAMPLE_RATE:
+    if rate == to:
         return waveform
-    old, new = _reduce(rate)
-    taps = 2 * _half_width(rate) + old
+    if waveform.ndim == 2:
+        channels = [resample(np.ascontiguousarray(row), rate, to) for row in waveform.T]
+        return np.stack(channels, axis=1)
+    old, new = _reduce(rate, to)
+    taps = 2 * _half_width(rate, to) + old
     if taps * new > _LARGEST_TABLE:
-        return _resample_directly(waveform, rate)
+        return _resample_directly(waveform, rate, to)
     import torch
     from torchaudio.functional import resample as torchaudio_resample
 
@@ -81,35 +85,35 @@ def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
     resampled: torch.Tensor = torchaudio_resample(
         torch.from_numpy(padded),
         rate,
-        SAMPLE_RATE,
+        to,
         lowpass_filter_width=_ZERO_CROSSINGS,
         rolloff=_ROLLOFF,
     )
-    length = resampled_length(len(waveform), rate)
+    length = resampled_length(len(waveform), rate, to)
     return resampled.numpy()[:length]
 
 
-def _resample_directly(waveform: np.ndarray, rate: int) -> np.ndarray:
+def _resample_directly(waveform: np.ndarray, rate: int, to: int) -> np.ndarray:
     """Compute the same sum without a table: a tap at a time, over many output samples."""
-    padded = np.pad(waveform, _half_width(rate) + 1)
-    length = resampled_length(len(waveform), rate)
+    padded = np.pad(waveform, _half_width(rate, to) + 1)
+    length = resampled_length(len(waveform), rate, to)
     output = np.empty(length, np.float32)
     for start in range(0, length, _AT_ONCE):
         stop = min(length, start + _AT_ONCE)
         output_index = np.arange(start, stop)
-        output[start:stop] = _interpolate(padded, rate, output_index)
+        output[start:stop] = _interpolate(padded, rate, to, output_index)
     return output
 
 
-def _interpolate(padded: np.ndarray, rate: int, output_index: np.ndarray) -> np.ndarray:
+def _interpolate(padded: np.ndarray, rate: int, to: int, output_index: np.ndarray) -> np.ndarray:
     """Return the output samples `output_index` (n,) of a waveform with zeros around it.
 
     (n,) float64.
     """
-    width = _half_width(rate)
-    cutoff = _ROLLOFF * min(1.0, SAMPLE_RATE / rate)
-    nearest, remainder = np.divmod(output_index * rate, SAMPLE_RATE)
-    fraction = remainder / SAMPLE_RATE
+    width = _half_width(rate, to)
+    cutoff = _ROLLOFF * min(1.0, to / rate)
+    nearest, remainder = np.divmod(output_index * rate, to)
+    fraction = remainder / to
     output = np.zeros(len(output_index))
     for tap in range(-width, width + 2):
         t = (tap - fraction) * cutoff
@@ -122,13 +126,13 @@ def _interpolate(padded: np.ndarray, rate: int, output_index: np.ndarray) -> np.
     return cutoff * output
 
 
-def _reduce(rate: int) -> tuple[int, int]:
-    """Return (`rate`, 16 kHz) in lowest terms: input and output samples of a filter period."""
-    divisor = math.gcd(rate, SAMPLE_RATE)
-    return rate // divisor, SAMPLE_RATE // divisor
+def _reduce(rate: int, to: int) -> tuple[int, int]:
+    """Return both rates in lowest terms: input and output samples of a filter period."""
+    divisor = math.gcd(rate, to)
+    return rate // divisor, to // divisor
 
 
-def _half_width(rate: int) -> int:
+def _half_width(rate: int, to: int) -> int:
     """Return how many input samples to either side of an output sample its filter reaches."""
-    stretch = max(1.0, rate / SAMPLE_RATE)
+    stretch = max(1.0, rate / to)
     return math.ceil(_ZERO_CROSSINGS * stretch / _ROLLOFF)

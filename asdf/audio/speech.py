@@ -24,12 +24,12 @@ from numpy.random import Generator
 
 from asdf.audio.reading import audio_length, decoded_length, read_audio
 from asdf.audio.recording_sources import AnySource
+from asdf.audio.sample_rates import resample
 from asdf.audio.silero import WINDOW, silero_version, speech_probabilities
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 
 FRAME_S = 0.02
-_FRAME = round(FRAME_S * SAMPLE_RATE)
 
 # Below -100 dB of full scale is what rounding to 16 bits leaves, not speech.
 _FLOOR = 1e-10
@@ -37,7 +37,7 @@ _FLOOR = 1e-10
 
 @dataclass(frozen=True)
 class SpeechLength:
-    """Samples at 16 kHz of a recording's speech, and of the recording."""
+    """Samples of a recording's speech, and of the recording, at the network's rate."""
 
     speech: int
     recording: int
@@ -66,46 +66,54 @@ def read_speech(
     sad: SpeechActivity,
     start: int = 0,
     samples: int | None = None,
+    audio: Audio = USUAL_AUDIO,
 ) -> np.ndarray:
     """Read a recording's speech, or `samples` of it from sample `start` on.
 
-    (T,) float32 at 16 kHz, mono. A part that reaches beyond the end of the speech is cut there, as
-    a slice is.
+    (T,) float32, or (T, channels), as `audio` says. A part that reaches beyond the end of the
+    speech is cut there, as a slice is.
 
     Raises:
         AsdfError: as `read_audio`.
         UsageError: the detector of speech is not installed.
     """
     if not needs_whole_recording(sad):
-        return read_audio(path, start, samples)
+        return read_audio(path, start, samples, audio)
     stop = None if samples is None else start + samples
-    return cut_to_speech(read_audio(path), sad)[start:stop]
+    whole = read_audio(path, audio=audio)
+    return cut_to_speech(whole, sad, audio.sample_rate)[start:stop]
 
 
-def read_beginning(path: AnySource, sad: SpeechActivity, samples: int) -> Beginning:
+def read_beginning(
+    path: AnySource, sad: SpeechActivity, samples: int, audio: Audio = USUAL_AUDIO
+) -> Beginning:
     """Read up to `samples` of a recording's speech from its start, and measure the recording.
 
     Raises:
         AsdfError, UsageError: as `read_speech`.
     """
     if needs_whole_recording(sad):
-        return find_beginning(read_audio(path), sad, samples)
-    waveform = read_audio(path, 0, samples)
+        return find_beginning(read_audio(path, audio=audio), sad, samples, audio.sample_rate)
+    waveform = read_audio(path, 0, samples, audio)
     length = len(waveform)
     if length == samples:
         # Only a recording that may have been cut needs a second look at the file.
-        length = audio_length(path)
+        length = audio_length(path, audio)
     return Beginning(waveform, SpeechLength(length, length))
 
 
-def find_beginning(waveform: np.ndarray, sad: SpeechActivity, samples: int) -> Beginning:
-    """Return up to `samples` of the speech in a whole recording (T,), T >= 1, at 16 kHz."""
-    speech = cut_to_speech(waveform, sad)
+def find_beginning(
+    waveform: np.ndarray, sad: SpeechActivity, samples: int, rate: int = SAMPLE_RATE
+) -> Beginning:
+    """Return up to `samples` of the speech in a whole recording (T,), T >= 1, at `rate` Hz."""
+    speech = cut_to_speech(waveform, sad, rate)
     return Beginning(speech[:samples], SpeechLength(len(speech), len(waveform)))
 
 
-def measure_speech(path: AnySource, sad: SpeechActivity, decode: bool = False) -> SpeechLength:
-    """Measure what `read_speech(path, sad)` returns; from the header alone where that is enough.
+def measure_speech(
+    path: AnySource, sad: SpeechActivity, decode: bool = False, audio: Audio = USUAL_AUDIO
+) -> SpeechLength:
+    """Measure what `read_speech` returns of a recording; from the header where that is enough.
 
     Args:
         decode: True to decode the recording to its end in any case, to know that it is whole.
@@ -114,29 +122,40 @@ def measure_speech(path: AnySource, sad: SpeechActivity, decode: bool = False) -
         AsdfError, UsageError: as `read_speech`; without decoding, as far as the header shows it.
     """
     if needs_whole_recording(sad):
-        waveform = read_audio(path)
-        return SpeechLength(len(cut_to_speech(waveform, sad)), len(waveform))
-    length = decoded_length(path) if decode else audio_length(path)
+        waveform = read_audio(path, audio=audio)
+        speech = cut_to_speech(waveform, sad, audio.sample_rate)
+        return SpeechLength(len(speech), len(waveform))
+    length = decoded_length(path, audio) if decode else audio_length(path, audio)
     return SpeechLength(length, length)
 
 
-def speech_mask(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
+def speech_mask(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RATE) -> np.ndarray:
     """Return whether each sample of `waveform` (T,), T >= 1, lies in a frame of speech: (T,) bool.
 
     Frames, of 20 ms ('energy') or 32 ms ('silero'), do not overlap; the last may be shorter. Speech
     goes on for `hangover_s`, rounded to whole frames, after the last frame in which it is detected.
+    Of (T, channels) their mean is judged. At other rates than 16 kHz 'silero' hears a copy that is
+    resampled to it.
+
+    Args:
+        rate: Sampling rate of the waveform, in Hz.
 
     Raises:
         UsageError: the detector is 'silero', and it is not installed.
     """
+    if waveform.ndim == 2:
+        waveform = waveform.mean(axis=1)
+    if sad.detector == "silero" and rate != SAMPLE_RATE:
+        mask = speech_mask(resample(waveform, rate), sad)
+        return mask[np.arange(len(waveform)) * SAMPLE_RATE // rate]
     if sad.detector == "silero":
         frame = WINDOW
         is_speech = speech_probabilities(waveform) >= sad.silero_threshold
     else:
-        frame = _FRAME
-        is_speech = _find_loud_frames(waveform, sad.threshold_db)
+        frame = round(FRAME_S * rate)
+        is_speech = _find_loud_frames(waveform, sad.threshold_db, frame)
     numbers = np.arange(len(is_speech))
-    hangover = round(sad.hangover_s * SAMPLE_RATE / frame)
+    hangover = round(sad.hangover_s * rate / frame)
     # Before the first speech, the last speech is further back than the hangover reaches.
     long_ago = -hangover - 1
     speech_at = np.where(is_speech, numbers, long_ago)
@@ -146,12 +165,15 @@ def speech_mask(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
     return mask[: len(waveform)]
 
 
-def _find_loud_frames(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
+def _find_loud_frames(waveform: np.ndarray, threshold_db: float, frame: int) -> np.ndarray:
     """Return which frames' variance is within `threshold_db` of the loudest's: (frames,) bool.
 
     The variance, since an offset of the converter has power but no sound.
+
+    Args:
+        frame: Samples of a frame.
     """
-    starts = np.arange(0, len(waveform), _FRAME)
+    starts = np.arange(0, len(waveform), frame)
     lengths = np.diff(starts, append=len(waveform))
     exact = waveform.astype(np.float64)
     means = np.add.reduceat(exact, starts) / lengths
@@ -170,33 +192,41 @@ def check_detector(sad: SpeechActivity) -> None:
         silero_version()
 
 
-def identity(sad: SpeechActivity) -> str:
-    """Return a cache key: every setting that affects which samples `cut_to_speech` returns.
+def identity(sad: SpeechActivity, audio: Audio = USUAL_AUDIO) -> str:
+    """Return a cache key: every setting that affects which samples `read_speech` returns.
 
     Raises:
         UsageError: as `speech_mask`, before there is any work.
     """
+    # Keys of files that were measured before there was a choice stay what they are.
+    of_audio = (
+        "" if audio == USUAL_AUDIO else f", {audio.sample_rate} Hz, channels {audio.channels}"
+    )
     if sad.mode == "off":
-        return "off"
+        return f"off{of_audio}"
     if sad.detector == "silero":
-        return f"{sad.mode}, silero {silero_version()}, {sad.silero_threshold}, {sad.hangover_s}"
-    return f"{sad.mode}, energy, {sad.threshold_db}, {sad.hangover_s}"
+        settings = f"silero {silero_version()}, {sad.silero_threshold}, {sad.hangover_s}"
+    else:
+        settings = f"energy, {sad.threshold_db}, {sad.hangover_s}"
+    return f"{sad.mode}, {settings}{of_audio}"
 
 
-def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
-    """Return what of `waveform` (T,) counts by `sad.mode`.
+def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Return what of `waveform` (T,) at `rate` Hz counts by `sad.mode`.
 
     'off': all of it; 'endpoint': without its silent ends; 'on': speech only.
     """
-    found = find_speech(waveform, sad)
+    found = find_speech(waveform, sad, rate)
     return waveform if found is None else waveform[found]
 
 
-def find_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray | slice | None:
+def find_speech(
+    waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RATE
+) -> np.ndarray | slice | None:
     """Return the indices of the samples of `waveform` (T,) that count; None: all of them."""
     if sad.mode == "off":
         return None
-    speech = np.flatnonzero(speech_mask(waveform, sad))
+    speech = np.flatnonzero(speech_mask(waveform, sad, rate))
     if len(speech) == 0:
         return None
     if sad.mode == "on":
@@ -216,6 +246,8 @@ def crop_start(length: int, samples: int, rng: Generator) -> int:
 def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
     """Repeat `waveform` (T,) whole and cut it to exactly (samples,); return it if it is as long.
 
+    One of (T, channels) likewise.
+
     Raises:
         ValueError: the waveform is empty.
     """
@@ -223,7 +255,7 @@ def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
         return waveform
     if len(waveform) == 0:
         raise ValueError("a waveform without samples cannot be repeated")
-    repeated = np.empty(samples, waveform.dtype)
+    repeated = np.empty((samples, *waveform.shape[1:]), waveform.dtype)
     done = len(waveform)
     repeated[:done] = waveform
     # What is done is a whole number of repetitions, so it can be repeated in its turn.

@@ -21,9 +21,9 @@ TRIAL = "'a second of noise', before training"
 _LEVEL = 0.1
 
 
-def second_of_noise() -> np.ndarray:
-    """Return a second of noise (T,) float32, the same in every call."""
-    noise = _LEVEL * np.random.default_rng(0).standard_normal(SAMPLE_RATE)
+def second_of_noise(rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Return a second of noise (T,) float32 at `rate` Hz, the same in every call."""
+    noise = _LEVEL * np.random.default_rng(0).standard_normal(rate)
     return noise.astype(np.float32)
 
 

@@ -12,7 +12,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from asdf.scoring.detector import Detector
 from asdf.scoring.document import make_heading
 from asdf.scoring.made_by import network_digest
 from asdf.scoring.parts import PartSearch, part_window
+from asdf.scoring.usual_audio import check_usual
 from asdf.version import VERSION
 
 GRAPH = "network.onnx"
@@ -105,6 +106,7 @@ def write_browser_folder(
         AsdfError: the folder cannot be written.
     """
     # The page's scripts compute no speech activity.
+    check_usual(detector.hearing.audio, "The page that computes in the browser")
     if detector.settings.sad.mode != "off":
         raise UsageError(
             f"this network hears recordings without their silence (sad.mode = "
@@ -148,7 +150,7 @@ def _check_lengths(graph: Graph, detector: Detector) -> None:
 def _rules(detector: Detector, search: PartSearch | None) -> dict[str, Any]:
     """Return what makes a verdict of the network's output, as plain values."""
     rules: dict[str, Any] = {
-        **asdict(detector.length),
+        **detector.length.record(),
         "score": detector.settings.network.score,
         "threshold": detector.threshold,
         "calibration": None,

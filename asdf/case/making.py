@@ -15,7 +15,6 @@ import soundfile
 
 from asdf.case.examining import Examined, examine
 from asdf.case.validating import Validation
-from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Heading, make_heading
@@ -121,6 +120,6 @@ def make_case(
 
 def window_of(detector: Detector) -> tuple[float, float]:
     """Return the seconds of a window, and half of them: 4 s, or what the network takes at once."""
-    wanted = max(_WINDOW_S * SAMPLE_RATE, detector.length.min_samples)
-    seconds = min(wanted, detector.window_samples) / SAMPLE_RATE
+    wanted = max(_WINDOW_S * detector.sample_rate, detector.length.min_samples)
+    seconds = min(wanted, detector.window_samples) / detector.sample_rate
     return seconds, seconds / 2

@@ -39,7 +39,7 @@ from asdf.text import shorten
 FORMAT = "asdf"
 VERSION = 1
 NETWORK_SECTIONS = (
-    *("front_end", "spectrum", "cqt", "sinc", "moments"),
+    *("audio", "front_end", "spectrum", "cqt", "sinc", "moments"),
     *("back_end", "lora", "adapter", "prompt", "language_model", "localisation"),
 )
 """The sections of settings that say how the project's classes are built."""

@@ -60,7 +60,9 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
         if result.error:
             raise AsdfError(f"{result.error} It is among the recordings of --windows {named}.")
         scores.append([window.compared for window in result.windows_scores if window.judged])
-    learnt = learn_window_threshold(scores, rate, search.window, search.hop, calibration.threshold)
+    learnt = learn_window_threshold(
+        scores, rate, search.window, search.hop, calibration.threshold, detector.sample_rate
+    )
     short = len(paths) - len(learnt.counts)
     if short:
         show(f"{short} of {len(paths)} recordings of {named} are too short, or without speech")

@@ -149,7 +149,8 @@ def _record(comparison: Comparison) -> dict[str, Any]:
         for side, known in (("first", result.first_scored), ("second", result.second_scored)):
             scored = record[f"{side}_scored"]
             record[f"{side}_role"] = role_record(known.role)
-            record[f"{side}_scored"] = scored["length"]
+            length = None if known.length is None else known.length.record()
+            record[f"{side}_scored"] = length
             record[f"{side}_precision"] = scored["precision"]
         results.append(record)
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from asdf.runs.systems import can_lock
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
-from asdf.settings.sections import Computing, SpeechActivity
+from asdf.settings.sections import Computing, Sections, SpeechActivity
 from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 
@@ -76,8 +76,9 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
         smallest_gpu(world),
         engine=engine,
         owns_network=True,
+        audio=settings.audio,
     )
-    known = _find_usable(args, utterances, settings.sad, folder, world, stop)
+    known = _find_usable(args, utterances, settings, folder, world, stop)
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
     scored = score_with_extras(
         scorer, known.trials, known.lengths, settings, world, stop, [EMBEDDING], folder / "trials"
@@ -109,7 +110,7 @@ def _describe_work(
         "network": Path(describe_source(args.network, path)).name,
         # Of a file, what `sha256sum` prints.
         "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
-        "scored": asdict(scorer.length),
+        "scored": scorer.length.record(),
         "sad": sad.mode,
         "precision": scorer.precision.name,
         "engine": scorer.engine,
@@ -138,7 +139,7 @@ class _Usable:
 def _find_usable(
     args: EmbedOptions,
     trials: TrialList,
-    sad: SpeechActivity,
+    settings: Sections,
     folder: Path,
     world: World,
     stop: StopRequest,
@@ -151,7 +152,16 @@ def _find_usable(
     """
     # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
     check = Path(args.list).is_dir()
-    lengths = measure_lengths(trials, sad, folder / "lengths", world, stop, check, skip_broken=True)
+    lengths = measure_lengths(
+        trials,
+        settings.sad,
+        folder / "lengths",
+        world,
+        stop,
+        check,
+        skip_broken=True,
+        audio=settings.audio,
+    )
     usable = np.flatnonzero(lengths)
     if not usable.size:
         raise AsdfError(f"{trials.name}: none of its recordings can be used.")

@@ -62,7 +62,6 @@ from asdf.commands.import_network import check_new
 from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:
@@ -159,6 +158,7 @@ def main(arguments: list[str]) -> int:
     from asdf.networks.build import summary
 
     network, file = read_detector(args.network, args.network_folder, args.base)
+    _check_audio(file, args.format)
     if args.format in _PUBLISHED:
         _check_no_loss(network, args.format)
         for head in _heads_of(network):
@@ -189,6 +189,24 @@ def _heads_of(network: nn.Module) -> dict[str, str]:
     for head in heads_of(network):
         heads[f"a head of {head.key!r}"] = f"the values of {head.key!r}"
     return heads
+
+
+def _check_audio(file: NetworkFile, layout: str) -> None:
+    """Refuse a network that hears recordings as the layout cannot say.
+
+    Raises:
+        UsageError: it is of another rate than 16 kHz, or takes several channels.
+    """
+    from asdf.scoring.usual_audio import check_usual
+
+    audio = file.to_sections().audio
+    if layout in (*_PUBLISHED, "web", "transformers"):
+        check_usual(audio, f"The layout {layout}")
+    if layout in GRAPHS and audio.channels == "all":
+        raise UsageError(
+            f"the network takes all channels of a recording, and {layout} has waveforms (batch, "
+            "samples). Export it as safetensors or hub, or serve the network file."
+        )
 
 
 def _check_no_loss(network: nn.Module, layout: str) -> None:
@@ -321,7 +339,7 @@ def _write_triton(args: ExportOptions, network: nn.Module, file: NetworkFile) ->
 
     rule = scoring_rule(network, file)
     facts = {
-        "sampling_rate": SAMPLE_RATE,
+        "sampling_rate": file.to_sections().audio.sample_rate,
         "labels": "spoof,bonafide",
         "min_samples": rule.min_samples,
         "max_samples": rule.max_samples,

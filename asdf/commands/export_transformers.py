@@ -69,7 +69,7 @@ def scoring_rule(network: nn.Module, file: NetworkFile) -> ScoringRule:
             f"{settings.sad.mode!r}), which is not cut outside ASDF. Export it as hub, or train "
             "it with sad.mode = 'off'."
         )
-    length = scored_length_of(network, settings.network)
+    length = scored_length_of(network, settings.network, settings.audio)
     assert length.max_samples is not None  # settings always have a limit
     calibration = read_calibration(file.calibration, "the network")
     known = None

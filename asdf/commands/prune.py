@@ -94,9 +94,11 @@ def main(arguments: list[str]) -> int:
         prunable_front_end,
         pruned_network,
     )
+    from asdf.scoring.usual_audio import check_usual
 
     network, file = read_detector(args.network, args.network_folder, args.base)
     settings = file.to_sections()
+    check_usual(settings.audio, "Pruning")
     architecture = prunable_front_end(network).architecture
     trials = _read_trials(lists[0], network, settings)
     importance = measure_importance(network, track(trials, len(trials), "measuring"))

@@ -51,16 +51,18 @@ def open_rivals(
 
     Raises:
         AsdfError: a file is not a network.
-        UsageError: a device, folder or name does not exist.
+        UsageError: a device, folder or name does not exist; a network is not of 16 kHz.
     """
     from asdf.robustness import Rival
     from asdf.scoring.detector import Detector
     from asdf.scoring.made_by import network_digest
+    from asdf.scoring.usual_audio import check_usual
 
     rivals: list[Rival] = []
     names: list[str] = []
     for network in networks:
         detector = Detector(network, device, args.network_folder, None, full_length, base=args.base)
+        check_usual(detector.hearing.audio, f"A measurement of {network} on changed copies")
         stem = Path(network).stem or "network"
         names.append(stem)
         # Networks of several folders may be called alike.

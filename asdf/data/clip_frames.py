@@ -22,7 +22,6 @@ from asdf.audio import crop_start
 from asdf.audio.augmentation import Chain, source_samples
 from asdf.data.data_sections import DataSections
 from asdf.errors import UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.seeds import generator
 from asdf.segments import WHOLE, Segment, clipped, frame_count, labels_of_mask, spoofed_parts
 from asdf.trials.trial_list import TrialList
@@ -99,6 +98,7 @@ class ClipFrames:
         """
         self.hop = hop
         self._size = settings.network.train_clip_size
+        self._rate = settings.audio.sample_rate
         self.count = frame_count(self._size, hop)
         self._lengths = lengths
         self._seed = settings.recipe.seed
@@ -146,20 +146,20 @@ class ClipFrames:
         rng = generator(self._seed, "clip", epoch, index)
         length = int(self._lengths[index])
         crop = draw_crop(length, self._size, self._position, self._augmentation, rng)
-        is_spoofed = _mask_of(parts, crop, length)
+        is_spoofed = _mask_of(parts, crop, length, self._rate)
         if crop.speed != _UNCHANGED:
             heard_at = np.arange(self._size) * crop.speed // _UNCHANGED
             is_spoofed = is_spoofed[heard_at]
         return labels_of_mask(is_spoofed[: self._size], self.hop)
 
 
-def _mask_of(parts: Sequence[Segment], crop: Crop, length: int) -> np.ndarray:
+def _mask_of(parts: Sequence[Segment], crop: Crop, length: int, rate: int) -> np.ndarray:
     """Return whether each sample of a crop is spoofed, (crop.samples,)."""
     end = min(length, crop.start + crop.samples)
     mask = np.zeros(end - crop.start, np.bool_)
-    for part in clipped(parts, length / SAMPLE_RATE):
-        first = max(round(part.start_s * SAMPLE_RATE) - crop.start, 0)
-        stop = max(round(part.end_s * SAMPLE_RATE) - crop.start, 0)
+    for part in clipped(parts, length / rate):
+        first = max(round(part.start_s * rate) - crop.start, 0)
+        stop = max(round(part.end_s * rate) - crop.start, 0)
         mask[first:stop] = True
     # Repeated from its start, as the samples are.
     repeated: np.ndarray = np.resize(mask, crop.samples)

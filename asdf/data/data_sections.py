@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from asdf.settings.sections import (
+    Audio,
     Augmentation,
     Declared,
     Lengths,
@@ -21,6 +22,8 @@ from asdf.settings.sections import (
 class DataSections(Protocol):
     """The sections that a training list and its clips depend on."""
 
+    @property
+    def audio(self) -> Audio: ...
     @property
     def network(self) -> Network: ...
     @property

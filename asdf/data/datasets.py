@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from asdf.audio import repeat_to
 from asdf.audio.augmentation import Chain
 from asdf.audio.rawboost import boost, draw_for_some
+from asdf.audio.reading import channels_first, check_count
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
@@ -23,7 +24,7 @@ from asdf.data.mixup import Mixup, mix
 from asdf.data.references import ReferenceClips
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-from asdf.settings.sections import RawBoost, SpeechActivity
+from asdf.settings.sections import Audio, RawBoost, SpeechActivity
 from asdf.trials.trial_list import TrialList
 
 
@@ -42,6 +43,9 @@ class TrainingClips(Dataset[Clip]):
         vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
         references: Clips of the references of the utterances; None: they have none.
         mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
+        audio: Rate and channels that recordings are read as; of all channels a clip is (channels,
+            samples).
+        channels: Number of channels that the network takes; None: clips are (samples,).
     """
 
     utterances: TrialList
@@ -55,6 +59,8 @@ class TrainingClips(Dataset[Clip]):
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
     references: ReferenceClips | None = None
+    audio: Audio = field(default_factory=Audio)
+    channels: int | None = None
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -91,7 +97,8 @@ class TrainingClips(Dataset[Clip]):
         drawn = draw_crop(length, clip_size, self.position, self.augmentation, draws)
         path = self.utterances.path(index)
         try:
-            speech = read_speech(path, self.sad, drawn.start, drawn.samples)
+            speech = read_speech(path, self.sad, drawn.start, drawn.samples, self.audio)
+            check_count(speech, self.channels, path)
             # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
             vocoder = self.utterances.vocoder(index)
             if vocoder:
@@ -101,20 +108,26 @@ class TrainingClips(Dataset[Clip]):
             clip = self.augmentation.apply(crop, drawn.speed, clip_size, draws, path)
         except AsdfError as error:
             return Clip(error=error)
-        noises = draw_for_some(len(clip), self.rawboost, draws)
+        noises = draw_for_some(len(clip), self.rawboost, draws, self.audio.sample_rate)
         if self.rawboost.on_device:
             return Clip(clip, self.rawboost, noises)
         if noises is not None:
             clip = boost(clip, noises, self.rawboost)
-        return Clip(clip, varies=bool(samples))
+        return Clip(channels_first(clip), varies=bool(samples))
 
 
 @dataclass(eq=False)
 class WholeUtterances(Dataset[Clip]):
-    """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples)."""
+    """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples).
+
+    Attributes:
+        audio, channels: Rate and channels, as of `TrainingClips`.
+    """
 
     utterances: TrialList
     sad: SpeechActivity
+    audio: Audio = field(default_factory=Audio)
+    channels: int | None = None
 
     def __post_init__(self) -> None:
         self.utterances = self.utterances.packed()
@@ -125,7 +138,9 @@ class WholeUtterances(Dataset[Clip]):
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         index, samples = key
         try:
-            speech = read_speech(self.utterances.path(index), self.sad, 0, samples)
+            path = self.utterances.path(index)
+            speech = read_speech(path, self.sad, 0, samples, self.audio)
+            check_count(speech, self.channels, path)
         except AsdfError as error:
             return Clip(error=error)
-        return Clip(repeat_to(speech, samples))
+        return Clip(channels_first(repeat_to(speech, samples)))

@@ -137,7 +137,7 @@ def identity_of(
         "front_end": dict(front_end),
         # Its name holds a digest of the list, of the recordings' sizes and of speech activity
         # detection.
-        "utterances": lengths_file(Path(), utterances, settings.sad).name,
+        "utterances": lengths_file(Path(), utterances, settings.sad, settings.audio).name,
         "lengths": hashlib.sha256(lengths.astype(np.int64).tobytes()).hexdigest(),
         "samples": settings.network.train_clip_size,
         "position": settings.network.clip_position,

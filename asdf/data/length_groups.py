@@ -29,12 +29,14 @@ class LengthGroups:
     Attributes:
         lengths: Lengths of the recordings, in samples.
         most: Number of clips that a minibatch may have at most (`network.minibatch_size`).
+        rate: Sampling rate of the recordings, in Hz.
     """
 
     lengths: AnyIntegers
     section: Lengths
     most: int
     seed: int
+    rate: int = SAMPLE_RATE
 
     def group(self, epoch: int, turns: Turns) -> Turns:
         """Return the turns of an epoch in minibatches, with the samples of their clips."""
@@ -59,14 +61,14 @@ class LengthGroups:
         """Return the minibatches of a bucket's turns: equally many in each, up to the last."""
         longest = max(1, int(samples_N[bucket].max()))
         assert self.section.minibatch_s is not None  # there are no groups without it
-        room = int(self.section.minibatch_s * SAMPLE_RATE) // longest
+        room = int(self.section.minibatch_s * self.rate) // longest
         count = max(1, min(self.most, room))
         return np.split(bucket, range(count, len(bucket), count))
 
     def _clip_samples(self, epoch: int, turns: Turns) -> AnyIntegers:
         """Return the samples of each turn's clip, (N,)."""
-        least = round(self.section.min_crop_s * SAMPLE_RATE)
-        most = round(self.section.max_crop_s * SAMPLE_RATE)
+        least = round(self.section.min_crop_s * self.rate)
+        most = round(self.section.max_crop_s * self.rate)
         samples_N = np.asarray(self.lengths, np.int64)[turns.utterances_N]
         cropped_N = samples_N > (most if self.section.crop == "longer" else least)
         # Of each utterance at its first turn in the epoch, then of each at its second, and so on.
@@ -106,7 +108,7 @@ def longest_clips(settings: DataSections) -> tuple[int, int]:
     assert lengths.minibatch_s is not None
     fitting = int(lengths.minibatch_s / lengths.max_crop_s)
     count = max(1, min(settings.network.minibatch_size, fitting))
-    return count, round(lengths.max_crop_s * SAMPLE_RATE)
+    return count, round(lengths.max_crop_s * settings.audio.sample_rate)
 
 
 def find_groups(settings: DataSections, lengths: AnyIntegers) -> LengthGroups | None:
@@ -114,5 +116,9 @@ def find_groups(settings: DataSections, lengths: AnyIntegers) -> LengthGroups | 
     if settings.lengths.minibatch_s is None:
         return None
     return LengthGroups(
-        lengths, settings.lengths, settings.network.minibatch_size, settings.recipe.seed
+        lengths,
+        settings.lengths,
+        settings.network.minibatch_size,
+        settings.recipe.seed,
+        settings.audio.sample_rate,
     )

@@ -37,7 +37,7 @@ from asdf.runs.layout import file_stem
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, Parts
 from asdf.runs.progress import track
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import lines_and_more
 from asdf.trials.trial_list import TrialList
 
@@ -51,9 +51,11 @@ _NO_ROW = Row(NOT_DECODED, NOT_DECODED, NOT_DECODED)
 _TRIALS, _TABLE = "trials", "table"
 
 
-def lengths_file(folder: Path, utterances: TrialList, sad: SpeechActivity) -> Path:
+def lengths_file(
+    folder: Path, utterances: TrialList, sad: SpeechActivity, audio: Audio = USUAL_AUDIO
+) -> Path:
     """Return where the measured lengths of `utterances` are saved."""
-    depends_on = f"{utterances.digest()} {identity(sad)} {sampled_sizes(utterances)}"
+    depends_on = f"{utterances.digest()} {identity(sad, audio)} {sampled_sizes(utterances)}"
     digest = hashlib.sha256(depends_on.encode()).hexdigest()[:12]
     return folder / f"{file_stem(utterances.name)}.sad-{sad.mode}.{digest}.tsv"
 
@@ -76,6 +78,7 @@ def measure_lengths(
     stop: StopRequest | None = None,
     check: bool | Literal["once"] = False,
     skip_broken: bool = False,
+    audio: Audio = USUAL_AUDIO,
 ) -> np.ndarray:
     """Return the lengths of all utterances in samples: int64, in list order, on every rank.
 
@@ -88,6 +91,7 @@ def measure_lengths(
             or if one of a sample of them was changed.
         skip_broken: Whether recordings that cannot be read are logged, and have the length 0,
             instead of raising; the table is not written then.
+        audio: Rate and channels that the recordings are read as; lengths count at this rate.
 
     Raises:
         AsdfError: recordings that cannot be read, all of them in one message; the others are saved.
@@ -95,10 +99,10 @@ def measure_lengths(
     """
     if stop is None:
         stop = StopRequest()
-    path = world.run_on_main(lambda: lengths_file(folder, utterances, sad))
+    path = world.run_on_main(lambda: lengths_file(folder, utterances, sad, audio))
     # On the main rank alone: the whole table is three times what the others need.
     tables: list[np.ndarray | None] = []
-    world.run_on_main(lambda: tables.append(read_table(path, utterances)))
+    world.run_on_main(lambda: tables.append(read_table(path, utterances, audio)))
     found = tables[0] if tables else None
     usable = world.run_on_main(lambda: _usable_lengths(found, utterances, check))
     if usable is not None:
@@ -108,7 +112,7 @@ def measure_lengths(
     known = world.run_on_main(lambda: _with_parts(found, parts.read(what), len(utterances), what))
     started = time.monotonic()
     indices = range(world.rank, len(utterances), world.size)
-    local = _LocalLengths(utterances, sad, bool(check), known, parts, indices)
+    local = _LocalLengths(utterances, sad, bool(check), known, parts, indices, audio)
     local.measure(what, stop, shown=world.is_main)
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
@@ -143,6 +147,7 @@ class _LocalLengths:
         known: Rows of the whole list that were measured before; None where none were.
         parts: Parts that are saved from time to time.
         indices: Indices of the rank's utterances.
+        audio: Rate and channels that they are read as.
         numbers: Three numbers per utterance: millions of rows as Python objects take gigabytes.
         broken: Messages on recordings that cannot be read.
         saved: Number of utterances that are in a part already.
@@ -154,6 +159,7 @@ class _LocalLengths:
     known: np.ndarray | None
     parts: Parts
     indices: range
+    audio: Audio
     numbers: array[int] = field(default_factory=lambda: array("q"))
     broken: list[str] = field(default_factory=list)
     saved: int = 0
@@ -205,11 +211,14 @@ class _LocalLengths:
         if not self.check and known is not None and known != _NO_ROW:
             return known
         if not self.check and not needs_whole_recording(self.sad):
-            return Row(measure_speech(path, self.sad).speech, NOT_DECODED, NOT_DECODED)
+            return Row(
+                measure_speech(path, self.sad, audio=self.audio).speech, NOT_DECODED, NOT_DECODED
+            )
         size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
         if known is not None and size >= 0 and known[1:] == (size, changed):
             return known
-        return Row(measure_speech(path, self.sad, decode=True).speech, size, changed)
+        measured = measure_speech(path, self.sad, True, self.audio)
+        return Row(measured.speech, size, changed)
 
 
 def _with_parts(

@@ -8,14 +8,15 @@ a resumed run reads the same references, in whichever process.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from asdf.audio import crop_start, read_speech, repeat_to
+from asdf.audio.reading import channels_first
 from asdf.data.clip_frames import CropPosition
 from asdf.runs.seeds import generator
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import Audio, SpeechActivity
 from asdf.trials.reference_files import DistinctReferences
 
 
@@ -44,6 +45,7 @@ class ReferenceClips:
 
     Attributes:
         position: Position at which a reference is cut: 'random', or always its 'start'.
+        audio: Rate and channels that recordings are read as.
     """
 
     references: MeasuredReferences
@@ -51,6 +53,7 @@ class ReferenceClips:
     sad: SpeechActivity
     seed: int
     position: CropPosition = "random"
+    audio: Audio = field(default_factory=Audio)
 
     def __post_init__(self) -> None:
         distinct = self.references.distinct
@@ -75,5 +78,5 @@ class ReferenceClips:
         if self.position == "random":
             start = crop_start(length, self.clip_size, draws)
         path = distinct.recordings.path(index)
-        speech = read_speech(path, self.sad, start, self.clip_size)
-        return repeat_to(speech, self.clip_size)[np.newaxis]
+        speech = read_speech(path, self.sad, start, self.clip_size, self.audio)
+        return channels_first(repeat_to(speech, self.clip_size))[np.newaxis]

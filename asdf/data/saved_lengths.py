@@ -17,6 +17,7 @@ from asdf.audio import audio_length
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
+from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.trial_list import TrialList
 
 NOT_DECODED = -1
@@ -65,13 +66,13 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def read_table(path: Path, utterances: TrialList) -> np.ndarray | None:
+def read_table(path: Path, utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray | None:
     """Read the rows that are saved in `path`: (N, 3) int64.
 
     None where the file does not exist or, with a warning, where it is damaged.
     """
     try:
-        return _read_rows(path, utterances)
+        return _read_rows(path, utterances, audio)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, OverflowError, AsdfError) as error:
@@ -79,7 +80,7 @@ def read_table(path: Path, utterances: TrialList) -> np.ndarray | None:
         return None
 
 
-def _read_rows(path: Path, utterances: TrialList) -> np.ndarray:
+def _read_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
     """Read the rows in the file `path`.
 
     Raises:
@@ -105,7 +106,7 @@ def _read_rows(path: Path, utterances: TrialList) -> np.ndarray:
         # A file without a checksum: its longest utterance must be as long as it says.
         longest = int(table[:, 0].argmax())
         samples = table[longest, 0]
-        if samples > audio_length(utterances.path(longest)):
+        if samples > audio_length(utterances.path(longest), audio):
             raise ValueError(f"{utterances.ids[longest]} is shorter than {samples} samples")
     elif stated != _encode_checksum(checksum):
         raise ValueError("its checksum is wrong")

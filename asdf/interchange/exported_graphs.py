@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torchaudio.models import Wav2Vec2Model
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.interface import fixed_samples
+from asdf.networks.interface import audio_of, fixed_samples
 from asdf.networks.tuning.adapters import has_adapters
 from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.files import atomic_write
@@ -124,7 +124,7 @@ def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
         checked = compare(network, [(CHECKED, samples)], graph)
         with atomic_write(path, "wb") as file:
             torch.jit.save(graph, file)
-    return f"{describe_input(samples)}\n{checked}"
+    return f"{describe_input(network, samples)}\n{checked}"
 
 
 def noise(batch: int, samples: int) -> Tensor:
@@ -185,13 +185,19 @@ def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> 
     return largest
 
 
-def describe_input(samples: int | None) -> str:
+def describe_input(network: nn.Module, samples: int | None) -> str:
     """Return what a graph takes and gives, in words; None: waveforms of any length."""
+    rate = describe_rate(network)
     lengths = "samples), of any length," if samples is None else f"{samples})"
     return (
-        f"takes waveforms (batch, {lengths} at 16 kHz, gives embeddings and logits (spoof, bona "
+        f"takes waveforms (batch, {lengths} at {rate}, gives embeddings and logits (spoof, bona "
         "fide)"
     )
+
+
+def describe_rate(network: nn.Module) -> str:
+    """Return '16 kHz' and the like, the sampling rate that a network hears."""
+    return f"{audio_of(network).sample_rate / 1000:g} kHz"
 
 
 def write_program(
@@ -212,8 +218,9 @@ def write_program(
     checked = compare(network, [(1, samples)], run)
     with atomic_write(path, "wb") as file:
         file.write(content)
+    rate = describe_rate(network)
     return (
-        f"takes a waveform (1, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
+        f"takes a waveform (1, {samples}) at {rate}, gives embeddings and logits (spoof, bona "
         f"fide)\n{checked}"
     )
 

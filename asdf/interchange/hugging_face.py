@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.wavlm import join_attention_layers, split_attention_layers
+from asdf.settings.sections import HIGHEST_RATE, LOWEST_RATE
 
 PREPROCESSOR = "preprocessor_config.json"
 # The first that exists is read: safetensors have no pickle and their tensors can be mapped.
@@ -136,27 +138,32 @@ def read_architecture(folder: Path) -> Architecture:
             f"{path} is of the model type {kind!r}; a front end is one of "
             f"{', '.join(MODEL_TYPES)}.{advice}"
         )
+    architecture = architecture_of(config, path)
     if kind == _MERT:
-        _check_rate(folder, config)
-    return architecture_of(config, path)
+        return replace(architecture, sample_rate=_read_rate(folder, config))
+    return architecture
 
 
-def _check_rate(folder: Path, config: Mapping[str, Any]) -> None:
-    """Make sure that MERT was trained at this project's sample rate.
+def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
+    """Return the sampling rate that a MERT was trained at.
 
     Raises:
-        AsdfError: it was trained at another.
+        AsdfError: its files contradict each other, or state no such rate.
     """
-    rates = [config.get("sample_rate", SAMPLE_RATE)]
+    rates = [config["sample_rate"]] if "sample_rate" in config else []
     if (folder / PREPROCESSOR).is_file():
-        rates.append(read_json(folder / PREPROCESSOR).get("sampling_rate", SAMPLE_RATE))
-    others = [rate for rate in rates if rate != SAMPLE_RATE]
-    if others:
+        preprocessor = read_json(folder / PREPROCESSOR)
+        if "sampling_rate" in preprocessor:
+            rates.append(preprocessor["sampling_rate"])
+    rates = rates or [SAMPLE_RATE]
+    is_rate = type(rates[0]) is int and LOWEST_RATE <= rates[0] <= HIGHEST_RATE
+    if len(set(map(str, rates))) > 1 or not is_rate:
         raise AsdfError(
-            f"{folder / CONFIG} is of a MERT for {others[0]} samples per second, and front ends "
-            f"get {SAMPLE_RATE}: what it was trained to hear above 8 kHz would be missing. "
-            "m-a-p/MERT-v0 and m-a-p/MERT-v0-public are for 16000."
+            f"{folder / CONFIG} and {PREPROCESSOR} state the sampling rates "
+            f"{' and '.join(map(str, rates))}. Download the folder again."
         )
+    rate: int = rates[0]
+    return rate
 
 
 def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:

@@ -69,7 +69,7 @@ def _lines_to_add(ours: Sections, theirs: Sections) -> Iterator[str]:
     names = [("network", "network_class"), ("network", "score")]
     names += [("front_end", name) for name in _FRONT_END]
     names += [("back_end", each.name) for each in fields(theirs.back_end)]
-    for section in ("spectrum", "cqt", "sinc", "moments"):
+    for section in ("audio", "spectrum", "cqt", "sinc", "moments"):
         names += [(section, each.name) for each in fields(getattr(theirs, section))]
     for section, name in names:
         wanted: Any = getattr(getattr(theirs, section), name)

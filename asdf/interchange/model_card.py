@@ -35,7 +35,7 @@ tags:
 
 A network that tells bona fide speech from spoofed speech: `{network_class}`, {parameters:,} \
 parameters, made with
-ASDF, the Artificial Speech Detection Framework. It takes speech at 16 kHz; the \
+ASDF, the Artificial Speech Detection Framework. It takes speech at {rate}; the \
 higher the score, the more bona fide.
 
 ## Use
@@ -74,6 +74,7 @@ def model_card_text(
     """
     settings = file.to_sections()
     facts = {"name": name, "parameters": parameters, "address": address, "licence": ""}
+    facts["rate"] = f"{settings.audio.sample_rate / 1000:g} kHz"
     facts["network_class"] = settings.network.network_class
     facts["further_use"] = further_use
     facts["library"] = "transformers" if further_use else "asdf"

@@ -188,7 +188,7 @@ def _make_compared(network: nn.Module, samples: int | None) -> Graph:
     except GraphError as error:
         # Of any length it may be wrong in silence; of one it may be right.
         return _compare_one_length(network, only, f"of one length: {error}")
-    return Graph(content, lengths, f"{describe_input(None)}\n{checked}")
+    return Graph(content, lengths, f"{describe_input(network, None)}\n{checked}")
 
 
 def _compare_one_length(network: nn.Module, samples: int, remark: str) -> Graph:
@@ -197,6 +197,6 @@ def _compare_one_length(network: nn.Module, samples: int, remark: str) -> Graph:
     checked = "not run: the package onnxruntime is not installed"
     if find_spec("onnxruntime") is not None:
         checked = compare(network, [(CHECKED, samples)], runner(content))
-    lines = [describe_input(samples), remark, checked]
+    lines = [describe_input(network, samples), remark, checked]
     words = "\n".join(line for line in lines if line)
     return Graph(content, (samples,), words, samples)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from asdf.facts import SAMPLE_RATE
 from asdf.interchange.exported_graphs import SAMPLES, noise
 from asdf.interchange.onnx_graphs import INPUT, OUTPUTS, Graph, compared_graph
 from asdf.runs.files import atomic_write, write_text
@@ -152,8 +153,9 @@ def model_config(
             f"  value {{\n    string_value: {_quoted(value)}\n  }}\n}}"
         )
     lengths = "of any length" if graph.only is None else f"of {graph.only:,} samples"
+    rate = f"{int(facts.get('sampling_rate', SAMPLE_RATE)) / 1000:g} kHz"
     return _CONFIG.format(
-        about=f"It takes speech at 16 kHz, {lengths}; logits are those of spoof and bona fide.",
+        about=f"It takes speech at {rate}, {lengths}; logits are those of spoof and bona fide.",
         name=name,
         max_batch=max_batch,
         input=INPUT,

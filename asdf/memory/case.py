@@ -15,7 +15,7 @@ from asdf.data.scoring_plan import batch_samples
 from asdf.memory.fake_gpu import fake_gpu
 from asdf.networks import scoring_length
 from asdf.networks.build import build_network
-from asdf.networks.interface import inputs_on_noise
+from asdf.networks.interface import inputs_on_noise, waveform_shape
 from asdf.scoring.scorer import scored_length_of
 from asdf.settings.sections import Computing, Network, Sections
 from asdf.training.training_precision import choose_precision
@@ -159,7 +159,8 @@ def scoring_memory(case: Case) -> ScoringMemory:
         for batch in largest_batches(rules, scored_length_of(network, rules), case.gpu_bytes):
             utterances, samples = batch
             counted.peak = counted.now
-            waveforms_BT = torch.empty(utterances, scoring_length(network, samples))
+            length = scoring_length(network, samples)
+            waveforms_BT = torch.empty(waveform_shape(network, utterances, length))
             network(waveforms_BT, **inputs_on_noise(network, waveforms_BT))
             batches.append(ScoringBatchMemory(utterances, samples, counted.peak - weights))
     return ScoringMemory(weights, tuple(batches))

@@ -21,7 +21,7 @@ from asdf.memory.case import Case, ScoringMemory
 from asdf.memory.fake_gpu import block_bytes, fake_gpu
 from asdf.networks import fixed_samples, summary
 from asdf.networks.autocast import norms_shortened
-from asdf.networks.interface import Outputs, as_outputs, inputs_on_noise
+from asdf.networks.interface import Outputs, as_outputs, inputs_on_noise, waveform_shape
 from asdf.networks.split import FromFeatures
 from asdf.networks.trained_loss import loss_of
 from asdf.networks.units import check_divisible, encoder_units
@@ -148,7 +148,9 @@ def _outline_loss(network: nn.Module, case: Case) -> Loss:
     """Return the loss of the settings, which becomes a part of the network as in training."""
     samples = fixed_samples(network) or case.settings.network.train_clip_size
     network.eval()
-    loss = outline_loss(network, torch.empty(2, samples), case.settings, case.folder)
+    loss = outline_loss(
+        network, torch.empty(waveform_shape(network, 2, samples)), case.settings, case.folder
+    )
     network.train()
     return loss
 
@@ -177,7 +179,7 @@ def _make_model_and_inputs(
     samples: int,
 ) -> tuple[nn.Module, Tensor]:
     """Return what is trained, and a minibatch for it: waveforms, or features cached in float16."""
-    waveforms_BT = torch.empty(minibatch, samples)
+    waveforms_BT = torch.empty(waveform_shape(network, minibatch, samples))
     if not front_end.cache_features:
         return network, waveforms_BT
     model = FromFeatures(network)

@@ -16,6 +16,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
 from asdf.networks.fast_functions import largest_magnitudes
 from asdf.networks.interface import DetectorNetwork, repeat_short
@@ -39,6 +40,7 @@ class MagnitudePool(nn.Module):
 class AASIST(GraphBackEnd, DetectorNetwork):
     """Raw-waveform AASIST, 297,866 parameters."""
 
+    sample_rate = SAMPLE_RATE
     sizes = Sizes(SPECTRAL_NODES, pool_ratios=(0.5, 0.7, 0.5))
     paper = "Jung et al., ICASSP 2022"
     # So front_end.weights are not even read.

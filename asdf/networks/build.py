@@ -1,20 +1,28 @@
 """Building the network that `network.network_class` names: ours, or one in a file of the recipe.
 
 Invariant: a class is checked before anything of it runs, and what does not learn is known before
-training starts: every parameter that still requires a gradient gets one in each step.
+training starts: every parameter that still requires a gradient gets one in each step. A network
+never gets waveforms of another rate or of other channels than it is made for: classes say what they
+take by attributes, which are compared with the section `audio` before anything is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import frame_hop, front_end_parameters
+from asdf.networks.interface import (
+    frame_hop,
+    front_end_parameters,
+    note_audio,
+    waveform_channels,
+)
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
@@ -25,9 +33,14 @@ from asdf.networks.tuning.tuned import tune_front_ends
 from asdf.networks.views import NetworkSections
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.relations import THAT_KEEP_TIME
+from asdf.settings.sections import Audio
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 SETTING = "network.network_class"
+
+_ANY_RATE = (
+    "log_mel, filter_bank, spectrogram, lfcc, mfcc, cqt, cqcc, sinc, raw, or one of your own"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,7 @@ def build_network(
             class made: it is called before anything is added to them.
 
     Raises:
-        UsageError: as `find_network_class` and `tune_front_ends`.
+        UsageError: as `find_network_class`, `check_audio` and `tune_front_ends`.
         AsdfError: the class's module or its constructor fails.
     """
     class_path = settings.network.network_class
@@ -68,6 +81,7 @@ def build_network(
         FRONT_END_SETTING: find_front_end_class(settings.front_end, folder),
         BACK_END_SETTING: find_back_end_class(settings.back_end, folder),
     }
+    check_audio(settings.audio, network_class, ends[FRONT_END_SETTING], settings.front_end)
     try:
         network = network_class(settings)
     except AsdfError:
@@ -88,10 +102,23 @@ def build_network(
             f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
             "asdf.networks.interface.Outputs with frame logits, and has the attribute frame_hop."
         )
+    check_network_audio(settings.audio, network)
+    note_audio(network, settings.audio)
     if load is not None:
         load(network)
     tune_front_ends(network, settings)
     return network
+
+
+def channels_of(settings: NetworkSections, folder: Path | None) -> int | None:
+    """Return how many channels the network of the settings takes; None: (batch, samples).
+
+    Raises:
+        UsageError, AsdfError: as `find_network_class`.
+    """
+    network_class = find_network_class(settings.network.network_class, folder)
+    front_end_class = find_front_end_class(settings.front_end, folder)
+    return count_channels(network_class, front_end_class)
 
 
 def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
@@ -165,3 +192,104 @@ def self_contained(settings: FrontEndSettings, network: nn.Module) -> FrontEndSe
     if len(architectures) != 1:
         return replace(settings, weights=None)
     return replace(settings, weights=None, architecture=architectures.pop())
+
+
+def check_audio(
+    audio: Audio,
+    network_class: type[nn.Module],
+    front_end_class: type[nn.Module] | None,
+    front_end: FrontEndSettings | None = None,
+) -> None:
+    """Refuse a rate or channels that the classes of a network do not take.
+
+    Args:
+        front_end_class: Class that `front_end.front_end_class` names; None: that of the network.
+        front_end: Settings of the front end, which may state its rate.
+
+    Raises:
+        UsageError: names the class, and all that it does not take.
+    """
+    front_end_class = front_end_class or getattr(network_class, "front_end_class", None)
+    problems = list(_rate_problems(audio, network_class, _rate_of(network_class)))
+    if isinstance(front_end_class, type) and issubclass(front_end_class, FrontEnd):
+        own = front_end_class.own_rate(front_end or FrontEndSettings())
+        problems += _rate_problems(audio, front_end_class, own)
+    takes = count_channels(network_class, front_end_class)
+    problems += _channel_problems(audio, takes, front_end_class or network_class)
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def check_network_audio(audio: Audio, network: nn.Module) -> None:
+    """Refuse a rate or channels that a network which was built does not take.
+
+    Raises:
+        UsageError: as `check_audio`; or a front end was built for another rate.
+    """
+    problems = list(_rate_problems(audio, network, _rate_of(network)))
+    for module in network.modules():
+        if isinstance(module, FrontEnd):
+            problems += _rate_problems(audio, module, module.sample_rate)
+            built_for = module.sections.audio.sample_rate
+            if module.sample_rate is None and built_for != audio.sample_rate:
+                problems.append(
+                    f"audio.sample_rate = {audio.sample_rate}: {_name(module)} was built for "
+                    f"{built_for} Hz. Make it by {_name(module)}.from_settings(settings), with all "
+                    "sections."
+                )
+    problems += _channel_problems(audio, waveform_channels(network), network)
+    if problems:
+        raise UsageError("\n".join(dict.fromkeys(problems)))
+
+
+def count_channels(
+    network_class: type[nn.Module], front_end_class: type[nn.Module] | None
+) -> int | None:
+    """Return how many channels a network of these classes takes; None: (batch, samples)."""
+    count = waveform_channels(network_class)
+    if count is None and front_end_class is not None:
+        count = waveform_channels(front_end_class)
+    return count
+
+
+def _rate_problems(
+    audio: Audio, kind: nn.Module | type[nn.Module], own: int | None
+) -> Iterator[str]:
+    if own is None or own == audio.sample_rate:
+        return
+    yield (
+        f"audio.sample_rate = {audio.sample_rate}: {_name(kind)} is of {own:,} Hz and no other. "
+        f"Set audio.sample_rate = {own}, or choose a front end that takes any rate "
+        f"(front_end.front_end_class: {_ANY_RATE})."
+    )
+
+
+def _rate_of(kind: nn.Module | type[nn.Module]) -> int | None:
+    """Return the attribute `sample_rate` of a class that may be of any base."""
+    rate: Any = getattr(kind, "sample_rate", None)
+    if rate is not None and type(rate) is not int:
+        raise UsageError(
+            f"{_name(kind)}.sample_rate is {rate!r}: it is the rate in Hz that the class is made "
+            "for, a whole number, or None for any."
+        )
+    return rate
+
+
+def _channel_problems(
+    audio: Audio, takes: int | None, kind: nn.Module | type[nn.Module]
+) -> Iterator[str]:
+    if audio.channels == "all" and takes is None:
+        yield (
+            f"audio.channels = 'all': {_name(kind)} takes one channel, (batch, samples). Choose "
+            "'mean' or the index of one; a class of your own that takes (batch, channels, samples) "
+            "says so by its attribute waveform_channels, their number."
+        )
+    if audio.channels != "all" and takes is not None:
+        yield (
+            f"audio.channels = {audio.channels!r}: {_name(kind)} takes {takes} channels. Set "
+            "audio.channels = 'all'."
+        )
+
+
+def _name(kind: nn.Module | type[nn.Module]) -> str:
+    return kind.__qualname__ if isinstance(kind, type) else type(kind).__qualname__

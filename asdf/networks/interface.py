@@ -20,11 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree
 
 from asdf.data.batches import LENGTHS, REFERENCES
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.networks.views import NetworkSections
+from asdf.settings.sections import USUAL_AUDIO, Audio
 
+_NOTED = "_heard_audio"
 COLUMNS = "columns"
 FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
 
@@ -112,6 +114,10 @@ class DetectorNetwork(nn.Module, ABC):
         frame_hop: samples from frame to frame of `Outputs.extras['frames']`, which a network with
             a frame-level head returns; None: it has none. Frame f is about the samples from
             f * frame_hop on; the last frames of a recording may be missing.
+        sample_rate: Sampling rate, in Hz, that the network is made for; None: any, as
+            `settings.audio.sample_rate` says.
+        waveform_channels: Number of channels of the waveforms (batch, channels, samples) that it
+            takes with `audio.channels = 'all'`; None: it takes (batch, samples).
         further_inputs: Names of what training hands to `forward` by keyword besides the waveforms:
             'lengths' (B,), samples of each recording before it was padded; 'references' (B, R, T),
             waveforms of the trials' references; 'columns', texts of the utterances by the names of
@@ -141,6 +147,8 @@ class DetectorNetwork(nn.Module, ABC):
 
     fixed_samples: int | None = None
     frame_hop: int | None = None
+    sample_rate: int | None = None
+    waveform_channels: int | None = None
     further_inputs: tuple[str, ...] = ()
     input_columns: tuple[str, ...] = ()
 
@@ -158,7 +166,8 @@ class DetectorNetwork(nn.Module, ABC):
         """Return embeddings and logits of utterances of equal length.
 
         Args:
-            waveforms_BT: (batch, samples) float32 at 16 kHz. Utterances may have any length, but
+            waveforms_BT: (batch, samples) float32 at `audio.sample_rate`; of a network with
+                `waveform_channels` (batch, channels, samples). Utterances may have any length, but
                 none of them is empty.
 
         Returns:
@@ -264,7 +273,7 @@ def inputs_on_noise(network: nn.Module, waveforms_BT: Tensor) -> dict[str, Tenso
     """
     if REFERENCES not in further_inputs(network):
         return {}
-    return {REFERENCES: waveforms_BT.flip(1)[:, None]}
+    return {REFERENCES: waveforms_BT.flip(-1)[:, None]}
 
 
 def input_columns(network: nn.Module) -> tuple[str, ...]:
@@ -272,6 +281,47 @@ def input_columns(network: nn.Module) -> tuple[str, ...]:
     if COLUMNS not in further_inputs(network):
         return ()
     return tuple(getattr(_unwrap(network), "input_columns", ()))
+
+
+def waveform_channels(network: nn.Module | type[nn.Module]) -> int | None:
+    """Return how many channels a network takes, (batch, channels, samples); None: one, without it.
+
+    Raises:
+        UsageError: its class has another value than such a number.
+    """
+    if isinstance(network, nn.Module):
+        network = _unwrap(network)
+    count: Any = getattr(network, "waveform_channels", None)
+    if count is None:
+        front_end = getattr(network, "front_end_class", None)
+        count = getattr(front_end, "waveform_channels", None)
+    # To Python True is an int.
+    if count is not None and (type(count) is not int or count < 1):
+        name = getattr(network, "__qualname__", type(network).__qualname__)
+        raise UsageError(
+            f"{name}.waveform_channels is {count!r}: it is the number of channels of the "
+            "waveforms (batch, channels, samples) that it takes, or None for (batch, samples)."
+        )
+    return count
+
+
+def waveform_shape(network: nn.Module, utterances: int, samples: int) -> tuple[int, ...]:
+    """Return the shape of waveforms for a network: (batch, samples) or with its channels."""
+    channels = waveform_channels(network)
+    if channels is None:
+        return utterances, samples
+    return utterances, channels, samples
+
+
+def note_audio(network: nn.Module, audio: Audio) -> None:
+    """Note what a network that was built hears, for graphs and programs that are made of it."""
+    vars(network)[_NOTED] = audio
+
+
+def audio_of(network: nn.Module) -> Audio:
+    """Return what a network hears, as `note_audio` noted it."""
+    audio: Audio = vars(network).get(_NOTED, USUAL_AUDIO)
+    return audio
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
@@ -325,7 +375,8 @@ def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
         )
     repeats = (min_samples + samples - 1) // samples  # rounded up
     # A graph takes this way for longer ones, too, which it repeats once.
-    return waveforms_BT.repeat(1, repeats)[:, : at_least(samples, min_samples)]
+    once = [1] * (waveforms_BT.dim() - 1)
+    return waveforms_BT.repeat(*once, repeats)[..., : at_least(samples, min_samples)]
 
 
 def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
@@ -334,7 +385,7 @@ def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
     Raises:
         AsdfError: the waveforms have no samples.
     """
-    return repeat_short(waveforms_BT, samples)[:, :samples]
+    return repeat_short(waveforms_BT, samples)[..., :samples]
 
 
 def _read_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:

@@ -25,6 +25,7 @@ from asdf.networks.interface import (
     fixed_samples,
     frame_hop,
     inputs_on_noise,
+    waveform_shape,
 )
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
@@ -46,7 +47,7 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
             utterance; or gives an utterance other logits when it is in another batch.
     """
     samples = fixed_samples(network) or settings.train_clip_size
-    clips_BT = _make_clips(samples).to(device)
+    clips_BT = _make_clips(network, samples).to(device)
     with left_unchanged(network), torch.no_grad():
         network.eval()
         next_to_louder_2 = _compute_logits(network, clips_BT, settings)[0]
@@ -55,7 +56,7 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
             return
         # Batches of two sizes may be rounded differently, which a choice of nodes or frames can
         # enlarge.
-        twice_BT = clips_BT[:1].repeat(2, 1)
+        twice_BT = torch.cat([clips_BT[:1]] * 2)
         next_to_itself_2 = _compute_logits(network, twice_BT, settings)[0]
         if not _are_close(next_to_louder_2, next_to_itself_2):
             raise _describe_mistake(
@@ -80,7 +81,7 @@ def compute_on_noise(
     """
     samples = fixed_samples(network) or settings.train_clip_size
     kind = next(network.parameters()).dtype
-    clips_BT = _make_clips(samples).to(device, kind)
+    clips_BT = _make_clips(network, samples).to(device, kind)
     network.train(in_training)
     outputs = _run_network(network, clips_BT, settings)
     fault = _find_fault(outputs, len(clips_BT))
@@ -89,9 +90,9 @@ def compute_on_noise(
     return as_outputs(outputs)
 
 
-def _make_clips(samples: int) -> Tensor:
+def _make_clips(network: nn.Module, samples: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    clips_BT = _LEVEL * torch.randn(2, samples, generator=generator)
+    clips_BT = _LEVEL * torch.randn(waveform_shape(network, 2, samples), generator=generator)
     # A louder one shows itself in the other's logits, if these depend on it at all.
     clips_BT[1] *= _LOUDER
     return clips_BT
@@ -107,7 +108,7 @@ def _compute_logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> 
     fault = _find_fault(outputs, len(clips_BT))
     if fault:
         raise _describe_mistake(settings, fault)
-    _check_frames(network, as_outputs(outputs), clips_BT.shape[1], settings)
+    _check_frames(network, as_outputs(outputs), clips_BT.shape[-1], settings)
     logits_B2: Tensor = outputs[1].float().cpu()
     if not logits_B2.isfinite().all():
         raise _describe_mistake(
@@ -149,7 +150,7 @@ def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any
     except AsdfError:
         raise
     except Exception as error:
-        utterances, samples = clips_BT.shape
+        utterances, samples = len(clips_BT), clips_BT.shape[-1]
         clips = f"{_count_utterances(utterances)} of {samples} samples"
         reason = describe_error(error, __file__)
         raise _describe_mistake(settings, f"fails on {clips}: {reason}") from error

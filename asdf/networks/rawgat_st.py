@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.aasist import FILTER_LENGTH, FILTERS, POOL, SPECTRAL_NODES, MagnitudePool
 from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.back_ends.graph_attention import GraphAttention, GraphPool
@@ -101,6 +102,7 @@ class RawGAT_ST(DetectorNetwork):
     networks.
     """
 
+    sample_rate = SAMPLE_RATE
     paper = "Tak et al., ASVspoof Workshop 2021"
     fixed_samples = SAMPLES
     # So front_end.weights are not even read.

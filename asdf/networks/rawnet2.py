@@ -18,6 +18,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
@@ -63,6 +64,7 @@ class RawNet2(DetectorNetwork):
     The paper's has 128 and 512 channels instead of 20 and 128, and 25,433,602 parameters.
     """
 
+    sample_rate = SAMPLE_RATE
     paper = "Tak et al., ICASSP 2021"
     # So front_end.weights are not even read.
     front_end_class: ClassVar[None] = None

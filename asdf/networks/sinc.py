@@ -62,9 +62,13 @@ def band_pass_filters(channels: int, length: int) -> np.ndarray:
     return np.hamming(length) * band_pass_FK
 
 
-def mel_edges(channels: int, low_hz: float = 0.0) -> np.ndarray:
-    """Return the edges of `channels` bands up to 8 kHz, equally spaced in mel: (channels + 1)."""
-    max_mel = hz_to_mel(SAMPLE_RATE / 2)
+def mel_edges(channels: int, low_hz: float = 0.0, rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Return the edges of `channels` bands, equally spaced in mel: (channels + 1).
+
+    Args:
+        rate: Sampling rate in Hz; the bands go up to half of it.
+    """
+    max_mel = hz_to_mel(rate / 2)
     return mel_to_hz(np.linspace(hz_to_mel(low_hz), max_mel, channels + 1))
 
 

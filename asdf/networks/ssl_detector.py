@@ -67,6 +67,8 @@ class SSLDetector(DetectorNetwork):
             front_end_class.from_settings,
             settings,
         )
+        if self.waveform_channels is None:
+            self.waveform_channels = self.front_end.waveform_channels
         self.back_end = self.make_back_end(settings)
         if self.fixed_samples is None:
             self.fixed_samples = self.back_end.fixed_samples

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from asdf.settings.sections import (
     Adapter,
+    Audio,
     BackEnd,
     ConstantQ,
     FrontEnd,
@@ -28,6 +29,8 @@ from asdf.settings.sections import (
 class NetworkSections(Protocol):
     """Sections that the project's networks look at; classes of the user's get all sections."""
 
+    @property
+    def audio(self) -> Audio: ...
     @property
     def network(self) -> Network: ...
     @property

@@ -201,6 +201,7 @@ class Run:
             self.world,
             self.stop,
             check=is_checked(utterances.name, self.settings),
+            audio=self.settings.audio,
         )
         self._measured[utterances.name] = _Measured(utterances, lengths)
         return lengths
@@ -230,7 +231,12 @@ class Run:
             return None
         distinct = distinct_references(utterances)
         lengths = measure_lengths(
-            distinct.recordings, self.settings.sad, self.folders.sad, self.world, self.stop
+            distinct.recordings,
+            self.settings.sad,
+            self.folders.sad,
+            self.world,
+            self.stop,
+            audio=self.settings.audio,
         )
         measured = MeasuredReferences(distinct, lengths)
         self._references[utterances.name] = utterances, measured
@@ -437,6 +443,12 @@ class Run:
         if file.base is not None:
             weights = self.folders.weights(self.settings.front_end.weights)
             settings.front_end.weights = find_base(file.base, path, weights)
+        if settings.audio != self.settings.audio:
+            raise AsdfError(
+                f"{path} is of a network that hears recordings {settings.audio.describe()}, and "
+                f"the settings read them {self.settings.audio.describe()}. Set audio.sample_rate "
+                "and audio.channels as in its training."
+            )
         network = build_pretrained(settings, self.recipe_folder)
         fill_for_scoring(network, file, self.recipe_folder)
         merge_updates(network)
@@ -491,7 +503,7 @@ class Run:
         from asdf.data.sampler_orders import find_sampler
         from asdf.distributed.sharding import divides
         from asdf.metrics.validation import check_metric
-        from asdf.networks.build import find_network_class
+        from asdf.networks.build import check_audio, find_network_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
@@ -502,15 +514,15 @@ class Run:
         from asdf.training.task import find_tasks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
+        front_end = self.settings.front_end
+        front_end_class = find_front_end_class(front_end, self.recipe_folder)
+        check_audio(self.settings.audio, network_class, front_end_class, front_end)
         if self.takes_references:
             from asdf.networks.pair_network import check_pair_class
 
             check_pair_class(network_class, "network.network_class")
-        if self.settings.front_end.cache_features:
-            check_split(
-                network_class,
-                find_front_end_class(self.settings.front_end, self.recipe_folder),
-            )
+        if front_end.cache_features:
+            check_split(network_class, front_end_class)
         find_loss_class(self.settings, self.recipe_folder)
         tasks = find_tasks(self.settings, self.recipe_folder).requested()
         tasks.check()

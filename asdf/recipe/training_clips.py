@@ -26,6 +26,7 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
     from asdf.data.mixup import find_mixup
+    from asdf.networks.build import channels_of
 
     settings = run.settings
     clips = TrainingClips(
@@ -39,6 +40,8 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         augmentation=run.augmentation(),
         vocoders=run.vocoders(),
         mixup=find_mixup(settings, len(utterances)),
+        audio=settings.audio,
+        channels=channels_of(settings, run.recipe_folder),
         references=_build_reference_clips(run, utterances),
     )
     if settings.augmentation.chain:
@@ -82,6 +85,7 @@ def _build_reference_clips(run: Run, utterances: TrialList) -> ReferenceClips | 
         settings.sad,
         settings.recipe.seed,
         settings.network.clip_position,
+        settings.audio,
     )
 
 

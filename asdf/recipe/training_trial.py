@@ -25,7 +25,7 @@ from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
-from asdf.networks.interface import frame_hop, inputs_on_noise
+from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import find_loss_class, list_of_two
@@ -128,7 +128,8 @@ def _noise_batches(
     samples = settings.network.train_clip_size
     batches = []
     for share in window.shares:
-        clips = _LEVEL * torch.randn(len(share.utterances), samples, generator=noise)
+        shape = waveform_shape(network, len(share.utterances), samples)
+        clips = _LEVEL * torch.randn(shape, generator=noise)
         further = inputs_on_noise(network, clips)
         if settings.lengths.minibatch_s is None:
             batches.append(Batch(clips, further=further))

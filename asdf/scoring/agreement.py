@@ -19,7 +19,7 @@ from asdf.scoring.computing import (
     choose_engine,
     choose_scoring_precision,
 )
-from asdf.settings.sections import Computing, Network, SpeechActivity
+from asdf.settings.sections import Audio, Computing, Network, SpeechActivity
 
 
 class ScoringSettings(Protocol):
@@ -33,6 +33,8 @@ class ScoringSettings(Protocol):
 
     @property
     def sad(self) -> SpeechActivity: ...
+    @property
+    def audio(self) -> Audio: ...
 
 
 def agree_on_precision(requested: str, world: World) -> ScoringPrecision:

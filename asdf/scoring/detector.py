@@ -49,12 +49,13 @@ from asdf.scoring.whole_recording import Summary, as_result
 from asdf.scoring.window_threshold import read_window_threshold
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
+from asdf.settings.sections import Audio
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
 from asdf.watermarks import Watermark, WatermarkSearch, open_search, read_marks
 
-# Any other than 16 kHz, so that resampling is warm too.
+# Any other than the usual ones, so that resampling is warm too.
 _WARMING_RATE = 8000
 # torch's compilers watch the first runs.
 _WARMING_PASSES = 2
@@ -218,11 +219,23 @@ class Detector:
         # The pass of the score gives the embedding too.
         wanted = () if home is None else (EMBEDDING,)
         summary = Summary(
-            self.calibration, self.threshold, self._trial_samples, extras, search, home, wanted
+            self.calibration,
+            self.threshold,
+            self._trial_samples,
+            extras,
+            search,
+            home,
+            wanted,
+            self._scorer.audio.sample_rate,
         )
         # Without verdicts nothing depends on it.
         find_speech = None if self.threshold is None else speech_finder(speech_check)
         return Hearing(self._scorer, self.settings.sad, summary, wanted, find_speech)
+
+    @property
+    def sample_rate(self) -> int:
+        """Sampling rate of the network, in Hz."""
+        return self._scorer.audio.sample_rate
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -304,12 +317,13 @@ class Detector:
             raise UsageError(f"warm_up: {seconds} s: give a positive number.")
         rng = generator(0, "warm up")
         noise = rng.normal(0, 0.1, round(seconds * _WARMING_RATE) or 1)
-        waveform = as_waveform(noise, _WARMING_RATE)
+        audio = Audio(self.sample_rate)
+        waveform = self._scorer.as_heard(as_waveform(noise, _WARMING_RATE, None, audio))
         scorer = self._scorer
         if scorer.needs_reference:
             scorer = scorer.with_reference([waveform])
         for _ in range(_WARMING_PASSES):
-            heard = cut_to_speech(waveform, self.settings.sad)
+            heard = cut_to_speech(waveform, self.settings.sad, audio.sample_rate)
             scorer.score_waveforms([heard])
         return self
 
@@ -325,7 +339,7 @@ class Detector:
                 leave parts out.
         """
         check_process(self._process)
-        window, hop = in_samples(window_s, hop_s, self.window_samples)
+        window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         return Stream(self._hearing, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
@@ -527,7 +541,7 @@ class Detector:
         Raises:
             UsageError, AsdfError: as `score`; windows or hops that leave parts out.
         """
-        window, hop = in_samples(window_s, hop_s, self.window_samples)
+        window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         named = self._take(recording, sample_rate)
         cut = cut_windows(named.read_in_blocks(window), window, hop)
         windows = self._hearing.score_windows(cut, window, self.settings.sad)
@@ -546,4 +560,4 @@ class Detector:
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)
-        return as_recording(recording, sample_rate, None, self._limits)
+        return as_recording(recording, sample_rate, None, self._limits, self._scorer.audio)

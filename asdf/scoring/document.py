@@ -114,7 +114,9 @@ def _describe_scores(detector: Detector, are_trials: bool) -> str:
     samples = detector.length.max_samples or 0
     if not are_trials:
         samples = detector.window_samples
-    length = f"{samples:,} samples ({round(samples / SAMPLE_RATE, 2):g} s)"
+    rate = detector.length.sample_rate
+    at_rate = "" if rate == SAMPLE_RATE else f" at {rate / 1000:g} kHz"
+    length = f"{samples:,} samples{at_rate} ({round(samples / rate, 2):g} s)"
     if not are_trials:
         return (
             f"scores of whole recordings; of those longer than {length}, the mean over windows of "

@@ -46,7 +46,7 @@ class FusedScorer(WaveformScorer):
     def __init__(
         self, scorers: Sequence[Scorer], fusion: Fusion, panel: Panel | None = None
     ) -> None:
-        """`scorers` are in the order of the fusion, on one device and in one precision.
+        """`scorers` are in the order of the fusion, of one device, precision and audio.
 
         Raises:
             UsageError: a network compares recordings with references.
@@ -66,7 +66,9 @@ class FusedScorer(WaveformScorer):
         self.parameters = sum(scorer.parameters for scorer in scorers)
         shortest = min(scorer.length.min_samples for scorer in scorers)
         self._longest = max(scorer.window_samples for scorer in scorers)
-        self.length = ScoredLength(shortest, self._longest)
+        self.audio = first.audio
+        self.channels = first.channels
+        self.length = ScoredLength(shortest, self._longest, first.audio.sample_rate)
         given_by: dict[str, list[int]] = {}
         for index, scorer in enumerate(scorers):
             for key in scorer.extras:

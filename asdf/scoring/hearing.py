@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import cut_to_speech
+from asdf.audio.sample_rates import resample
 from asdf.audio.speech import needs_whole_recording
+from asdf.facts import SAMPLE_RATE
 from asdf.runs.progress import track
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.recordings import Recording
@@ -31,7 +33,7 @@ from asdf.scoring.whole_recording import (
     tally_windows,
 )
 from asdf.scoring.windows import Cut, count_windows, cut_windows, in_samples
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import Audio, SpeechActivity
 from asdf.text import printable
 
 FindSpeech = Callable[[np.ndarray], bool]
@@ -59,16 +61,24 @@ class Piece:
 
 
 def make_piece(
-    cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
+    cut: Cut,
+    sad: SpeechActivity = NO_DETECTION,
+    find_speech: FindSpeech | None = None,
+    rate: int = SAMPLE_RATE,
 ) -> Piece:
     """Return a window of a recording as the network hears it: what `sad` leaves of it.
 
     Args:
-        find_speech: Function that says whether there is speech in samples; None: it is supposed.
+        find_speech: Function that says whether there is speech in samples at 16 kHz; None: it is
+            supposed.
+        rate: Sampling rate of the window, in Hz.
     """
     end = cut.start + len(cut.waveform)
-    heard = cut_to_speech(cut.waveform, sad)
-    found = find_speech is None or find_speech(cut.waveform)
+    heard = cut_to_speech(cut.waveform, sad, rate)
+    found = True
+    if find_speech is not None:
+        mono = cut.waveform if cut.waveform.ndim == 1 else cut.waveform.mean(axis=1)
+        found = find_speech(resample(mono, rate))
     return Piece(cut.start, end, heard, is_silent(cut.waveform), found)
 
 
@@ -118,6 +128,11 @@ class Hearing:
     find_speech: FindSpeech | None = None
 
     @property
+    def audio(self) -> Audio:
+        """Rate and channels that recordings are read as."""
+        return self.scorer.audio
+
+    @property
     def max_samples(self) -> int:
         """Samples of a window of a whole recording."""
         return self.scorer.window_samples
@@ -148,9 +163,18 @@ class Hearing:
         """Score a recording from its beginning. Raises as `score_whole`."""
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
-        piece = make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
+        piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
         trial = Trial(heard.length.speech, heard.length.recording, piece.silent, piece.has_speech)
         return self.describe_trial(recording, trial, self.score([piece])[0])
+
+    def make_piece(
+        self,
+        cut: Cut,
+        sad: SpeechActivity = NO_DETECTION,
+        find_speech: FindSpeech | None = None,
+    ) -> Piece:
+        """Return a window as the network hears it, see the function of that name."""
+        return make_piece(cut, sad, find_speech, self.audio.sample_rate)
 
     def score(self, pieces: Sequence[Piece]) -> list[Outcome]:
         """Score pieces of any recordings, those of equal length together.
@@ -210,7 +234,9 @@ class Hearing:
             # is detected before the windows, and in none of them again.
             waveform = recording.read_whole()
             total = len(waveform)
-            blocks: Iterable[np.ndarray] = [cut_to_speech(waveform, self.sad)]
+            blocks: Iterable[np.ndarray] = [
+                cut_to_speech(waveform, self.sad, self.audio.sample_rate)
+            ]
         else:
             blocks = recording.read_in_blocks(length)
         windows = self.score_windows(cut_windows(blocks, length, length), length, NO_DETECTION)
@@ -290,7 +316,7 @@ class Hearing:
         """
         together = max(1, _HELD_SAMPLES // length)
         while group := list(islice(cut, together)):
-            pieces = [make_piece(window, sad, self.find_speech) for window in group]
+            pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
             waveforms = [piece.waveform for piece in pieces]
             outcomes = self.scorer.score_waveforms(waveforms, self._of_pieces)
             for piece, outcome in zip(pieces, outcomes, strict=True):
@@ -299,7 +325,7 @@ class Hearing:
     def cut(
         self, waveform: np.ndarray, whole: bool = True, window: tuple[float, float] | None = None
     ) -> Pieces:
-        """Cut a recording that is in memory, (T,) float32 at 16 kHz, T >= 1.
+        """Cut a recording that is in memory, (T,) float32 at the network's rate, T >= 1.
 
         Args:
             whole: Whether all of a long recording is scored, not its beginning.
@@ -308,17 +334,17 @@ class Hearing:
         Raises:
             UsageError: windows or hops that leave parts out.
         """
-        speech = cut_to_speech(waveform, self.sad)
+        speech = cut_to_speech(waveform, self.sad, self.audio.sample_rate)
         is_trial = not whole or len(speech) <= self.max_samples
         if is_trial:
             # Only whole recordings are checked for speech: a protocol judges each of its trials.
             find_speech = self.find_speech if whole else None
             beginning = Cut(0, speech[: self.summary.max_samples])
-            scored = [make_piece(beginning, find_speech=find_speech)]
+            scored = [self.make_piece(beginning, find_speech=find_speech)]
         else:
             scored = []
             for cut in cut_windows([speech], self.max_samples, self.max_samples):
-                scored.append(make_piece(cut, find_speech=self.find_speech))
+                scored.append(self.make_piece(cut, find_speech=self.find_speech))
         # The same samples are one piece, whatever it is for.
         known = {}
         if not needs_whole_recording(self.sad) and not is_trial:
@@ -329,13 +355,13 @@ class Hearing:
             for cut in cut_windows([waveform], length, hop):
                 times = (cut.start, cut.start + len(cut.waveform))
                 if times not in known:
-                    known[times] = make_piece(cut, self.sad, self.find_speech)
+                    known[times] = self.make_piece(cut, self.sad, self.find_speech)
                 pieces.append(known[times])
             return pieces
 
         over_time = []
         if window is not None:
-            over_time = cut_pieces(*in_samples(*window, self.max_samples))
+            over_time = cut_pieces(*in_samples(*window, self.max_samples, self.audio.sample_rate))
         searched = []
         search = self.summary.search
         if whole and search is not None and search.applies(len(waveform)):

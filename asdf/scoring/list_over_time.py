@@ -19,7 +19,6 @@ from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.parts import Parts
 from asdf.scoring.over_time import OverTime, Timed, check_whole_time
 from asdf.scoring.scorer import Scorer
@@ -29,7 +28,7 @@ from asdf.trials.trial_list import TrialList
 
 _Pending = tuple[ScoringBatch, Callable[[], Tensor]]
 # At least so much of a file is read at a time.
-_BLOCK = 30 * SAMPLE_RATE
+_BLOCK_S = 30
 _TRIALS, _COUNTS, _SCORES, _DURATIONS = "trials", "counts", "scores", "durations_s"
 
 
@@ -58,6 +57,7 @@ class ListOverTime:
         max_samples = scorer.length.max_samples
         assert max_samples is not None  # settings always have a limit
         self._over_time = OverTime(scorer, key, max_samples)
+        self._audio = scorer.audio
         self._utterances = utterances
         self._lengths = lengths
         self._pending: list[_Pending] = []
@@ -123,12 +123,12 @@ class ListOverTime:
         Raises:
             AsdfError: a recording cannot be read.
         """
-        block = max(self._over_time.window, _BLOCK)
+        block = max(self._over_time.window, _BLOCK_S * self._audio.sample_rate)
         for trial in trials.tolist():
             if stop:
                 return
             path = self._utterances.path(trial)
-            self._note(trial, self._over_time.of_blocks(read_blocks(path, block)))
+            self._note(trial, self._over_time.of_blocks(read_blocks(path, block, self._audio)))
 
     def long_trials(self) -> np.ndarray:
         """Return the trials, of all ranks, that are longer than what is heard at once."""
@@ -166,7 +166,7 @@ class ListOverTime:
         return frame_table(
             self._utterances.ids,
             [scores[trial] for trial in trials],
-            self._over_time.hop / SAMPLE_RATE,
+            self._over_time.hop / self._audio.sample_rate,
             np.array([durations_s[trial] for trial in trials], np.float64),
         )
 
@@ -181,7 +181,7 @@ class ListOverTime:
 
     def _note(self, trial: int, timed: Timed) -> None:
         self._scores[trial] = timed.row
-        self._durations_s[trial] = timed.samples / SAMPLE_RATE
+        self._durations_s[trial] = timed.samples / self._audio.sample_rate
         self._unsaved.append(trial)
         if self._parts is not None and self._parts.due:
             self.save()

@@ -60,8 +60,9 @@ def work_of(
             "loss": None if scorer.trial_loss is None else dict(scorer.trial_loss.depends_on),
             "way of scoring": {
                 **asdict(scorer.how_scored),
+                "length": scorer.length.record(),
                 "score": settings.network.score,
-                "speech": identity(settings.sad),
+                "speech": identity(settings.sad, settings.audio),
                 "device": scorer.device.type,
                 "threads": settings.computing.threads,
                 "extras": sorted(wanted),

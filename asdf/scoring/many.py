@@ -21,7 +21,7 @@ from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.hearing import Hearing, Piece, make_piece
+from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
 from asdf.scoring.waveform_scorer import Outcome
@@ -183,15 +183,16 @@ class ManyRecordings:
 
     def _make_file(self, index: int, value: Any) -> File:
         if isinstance(value, Recording):
-            return File(replace(value, index=index), known=self.is_known(index))
+            heard = value.heard_as(self.hearing.audio)
+            return File(replace(heard, index=index), known=self.is_known(index))
         try:
-            recording = as_recording(value, None, index, self.limits)
+            recording = as_recording(value, None, index, self.limits, self.hearing.audio)
         except UsageError:
             # A mistake in the program, not in a recording.
             raise
         except AsdfError as error:
             name = name_of(value, index)
-            nothing = FileRecording(index, name, None, Source(name, b""))
+            nothing = FileRecording(index, name, None, self.hearing.audio, Source(name, b""))
             return File(nothing, error=str(error), known=self.is_known(index))
         return File(recording, known=self.is_known(index))
 
@@ -212,7 +213,7 @@ class ManyRecordings:
         try:
             speech = file.recording.read_speech(self.hearing.sad, file.samples)
             find_speech = self.hearing.find_speech if self.whole else None
-            return _Heard(make_piece(Cut(0, speech), find_speech=find_speech))
+            return _Heard(self.hearing.make_piece(Cut(0, speech), find_speech=find_speech))
         except _FAILURES as error:
             return _Heard(error=explain_failure(file.recording.name, error))
 

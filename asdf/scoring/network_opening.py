@@ -40,7 +40,7 @@ from asdf.scoring.detector_copies import FileStates, Origin, read_state
 from asdf.scoring.fused import FusedScorer
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
-from asdf.settings.sections import Network, Sections
+from asdf.settings.sections import USUAL_AUDIO, Network, Sections
 from asdf.shipped import is_shipped, shipped_detector
 from asdf.text import AnyPath
 
@@ -204,6 +204,14 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
             "do not hear the same of a recording: they cannot be scored together. Fuse their score "
             "files instead: python -m asdf fuse ... --apply ... --output OUT"
         )
+    if any(settings.audio != first.audio for settings in all_settings):
+        heard = dict.fromkeys(settings.audio.describe() for settings in all_settings)
+        raise AsdfError(
+            f"the networks of {path} do not hear the same of a recording: {'; '.join(heard)}. "
+            "They cannot be "
+            "scored together. Fuse their score files instead: python -m asdf fuse ... --apply ... "
+            "--output OUT"
+        )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion, system.panel)
     lists = [settings.recipe.training_sets for settings in all_settings]
@@ -232,7 +240,7 @@ def _read_scorer(
     # Here, not only while it scores: threads may score at the same time.
     network.eval()
     settings = file.to_sections(folder=folder)
-    rules = _adapt_rules(settings.network, network, options.full_length)
+    rules = _adapt_rules(settings, network, options.full_length)
     check_detector(settings.sad)
     scorer = Scorer(
         network,
@@ -241,6 +249,7 @@ def _read_scorer(
         gpu_memory(precision.device),
         engine=options.engine,
         owns_network=True,
+        audio=settings.audio,
     )
     return scorer, settings, file.calibration
 
@@ -253,9 +262,9 @@ def _base(options: Options) -> str | None:
     return None if options.base is None else os.fspath(options.base)
 
 
-def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool) -> Network:
+def _adapt_rules(settings: Sections, network: torch.nn.Module, full_length: bool) -> Network:
     """Return the rules of scoring for a detector: nothing is cut, and the limits may be others."""
-    rules = replace(settings, max_cut_proportion=0.0)
+    rules = replace(settings.network, max_cut_proportion=0.0)
     if not full_length:
         return rules
     fixed = fixed_samples(network)
@@ -266,14 +275,14 @@ def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool)
             "windows."
         )
     defaults = Network()
+    # Of as many seconds at any rate.
+    factor = settings.audio.sample_rate / USUAL_AUDIO.sample_rate
+    shortest = round(defaults.min_evaluation_utterance_length_in_samples * factor)
+    longest = round(defaults.max_evaluation_utterance_length_in_samples * factor)
     return replace(
         rules,
-        min_evaluation_utterance_length_in_samples=(
-            defaults.min_evaluation_utterance_length_in_samples
-        ),
-        max_evaluation_utterance_length_in_samples=(
-            defaults.max_evaluation_utterance_length_in_samples
-        ),
+        min_evaluation_utterance_length_in_samples=shortest,
+        max_evaluation_utterance_length_in_samples=longest,
     )
 
 

@@ -20,13 +20,12 @@ import numpy as np
 
 from asdf.audio.speech import needs_whole_recording
 from asdf.errors import UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.networks.extras import Extra
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import SpeechActivity
 
 # What two windows have in common, at most.
-_OVERLAP = 4 * SAMPLE_RATE
+_OVERLAP_S = 4
 # Windows that are in memory together, in samples: 64 MiB.
 _HELD_SAMPLES = 2**24
 
@@ -68,7 +67,7 @@ class OverTime:
                 "network.max_evaluation_utterance_length_in_samples."
             )
         window = self.max_samples - self.max_samples % hop
-        overlap = min(window // 2, _OVERLAP)
+        overlap = min(window // 2, _OVERLAP_S * self.scorer.audio.sample_rate)
         object.__setattr__(self, "hop", hop)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "overlap", overlap - overlap % (2 * hop))

@@ -35,7 +35,7 @@ def part_window(length: ScoredLength, window_samples: int) -> int:
         length: Part of a recording that a trial score is of.
         window_samples: Longest window that the network hears whole.
     """
-    wanted = max(round(_WINDOW_S * SAMPLE_RATE), length.min_samples)
+    wanted = max(round(_WINDOW_S * length.sample_rate), length.min_samples)
     return min(wanted, window_samples)
 
 
@@ -48,12 +48,14 @@ class PartSearch:
         hop: Samples from the start of a window to that of the next.
         threshold: Score below which a window is in a part.
         learnt: Threshold for such windows that it is; None: it is that of whole recordings.
+        sample_rate: Sampling rate of the samples, in Hz.
     """
 
     window: int
     hop: int
     threshold: float
     learnt: WindowThreshold | None = None
+    sample_rate: int = SAMPLE_RATE
 
     def applies(self, samples: int) -> bool:
         """Return whether a recording of `samples` is long enough to be searched."""
@@ -104,15 +106,15 @@ class PartSearch:
             false_alarms = self.learnt.false_alarms(windows)
         return Searched(
             windows=windows,
-            window_s=self.window / SAMPLE_RATE,
-            hop_s=self.hop / SAMPLE_RATE,
+            window_s=self.window / self.sample_rate,
+            hop_s=self.hop / self.sample_rate,
             threshold=self.threshold,
             false_alarms=false_alarms,
         )
 
     def describe_search(self) -> str:
         """Return in words which recordings are searched, and how."""
-        window_s = self.window / SAMPLE_RATE
+        window_s = self.window / self.sample_rate
         return (
             f"recordings longer than {_MIN_WINDOWS * window_s:.4g} s are searched for parts below "
             f"{self.threshold:.4g}, in windows of {window_s:.4g} s, half a window apart"
@@ -121,8 +123,8 @@ class PartSearch:
     def entry(self) -> dict[str, Any]:
         """Return plain values for JSON: how all recordings were searched."""
         return {
-            "window_s": self.window / SAMPLE_RATE,
-            "hop_s": self.hop / SAMPLE_RATE,
+            "window_s": self.window / self.sample_rate,
+            "hop_s": self.hop / self.sample_rate,
             "threshold": self.threshold,
             "note": OWN_THRESHOLD if self.learnt is None else self.learnt.describe(),
         }
@@ -155,5 +157,5 @@ def make_search(
     window = part_window(length, window_samples)
     hop = max(1, window // 2)
     if learnt is None or (learnt.window, learnt.hop) != (window, hop):
-        return PartSearch(window, hop, threshold)
-    return PartSearch(window, hop, learnt.threshold, learnt)
+        return PartSearch(window, hop, threshold, None, length.sample_rate)
+    return PartSearch(window, hop, learnt.threshold, learnt, length.sample_rate)

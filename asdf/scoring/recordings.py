@@ -10,7 +10,7 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,14 @@ from asdf.audio.speech import (
 )
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.scoring.waveforms import as_mono, as_waveform, check_rate
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
 from asdf.watermarks import Samples
 
 # At least so much of a file is read at a time: a seek and a call for each short window would cost
 # more.
-_BLOCK = 30 * SAMPLE_RATE
+_BLOCK_S = 30
 
 _CONTENT = bytes | bytearray | memoryview
 # What is a recording by itself, so that a list of it is several.
@@ -56,11 +55,17 @@ class Recording(ABC):
         index: among those that are scored together.
         name: its path; or what messages call it.
         path: None for what is in memory.
+        audio: Rate and channels that it is read as.
     """
 
     index: int
     name: str
     path: Path | None
+    audio: Audio
+
+    def heard_as(self, audio: Audio) -> Recording:
+        """Return the recording, to be read at the rate and as the channels of a network."""
+        return self if audio == self.audio else replace(self, audio=audio)
 
     @abstractmethod
     def measure(self, sad: SpeechActivity) -> SpeechLength:
@@ -88,7 +93,9 @@ class Recording(ABC):
     @property
     def searched(self) -> Path | Source | Samples:
         """What watermarks are searched for in, at its own rate. Raises as `measure`."""
-        return Samples(self.read_whole(), SAMPLE_RATE)
+        whole = self.read_whole()
+        mono = whole if whole.ndim == 1 else whole.mean(axis=1)
+        return Samples(mono, self.audio.sample_rate)
 
 
 @dataclass(frozen=True)
@@ -98,19 +105,20 @@ class FileRecording(Recording):
     source: Path | Source
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
-        return measure_speech(self._checked(), sad)
+        return measure_speech(self._checked(), sad, audio=self.audio)
 
     def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        return read_speech(self.source, sad, 0, samples)
+        return read_speech(self.source, sad, 0, samples, self.audio)
 
     def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        return read_beginning(self._checked(), sad, samples)
+        return read_beginning(self._checked(), sad, samples, self.audio)
 
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
-        return read_blocks(self._checked(), max(window, _BLOCK))
+        block = max(window, _BLOCK_S * self.audio.sample_rate)
+        return read_blocks(self._checked(), block, self.audio)
 
     def read_whole(self) -> np.ndarray:
-        return read_audio(self._checked())
+        return read_audio(self._checked(), audio=self.audio)
 
     @property
     def searched(self) -> Path | Source | Samples:
@@ -146,24 +154,26 @@ class ArrayRecording(Recording):
 
     @property
     def _waveform(self) -> np.ndarray:
-        """The samples at 16 kHz, computed once."""
+        """The samples as the network hears them, computed once."""
         # Not a cached_property, which before Python 3.12 has one lock for all recordings: threads
         # would wait for each other, and a process that is forked meanwhile without end.
         attributes = vars(self)
         if "waveform" not in attributes:
-            attributes["waveform"] = as_waveform(self.samples, self.sample_rate, self.limits)
+            attributes["waveform"] = as_waveform(
+                self.samples, self.sample_rate, self.limits, self.audio
+            )
         waveform: np.ndarray = attributes["waveform"]
         return waveform
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
-        speech = cut_to_speech(self._waveform, sad)
+        speech = cut_to_speech(self._waveform, sad, self.audio.sample_rate)
         return SpeechLength(len(speech), len(self._waveform))
 
     def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        return cut_to_speech(self._waveform, sad)[:samples]
+        return cut_to_speech(self._waveform, sad, self.audio.sample_rate)[:samples]
 
     def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        return find_beginning(self._waveform, sad, samples)
+        return find_beginning(self._waveform, sad, samples, self.audio.sample_rate)
 
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
         return [self._waveform]
@@ -181,6 +191,7 @@ def as_recording(
     sample_rate: Any = None,
     index: int | None = None,
     limits: Limits | None = None,
+    audio: Audio = USUAL_AUDIO,
 ) -> Recording:
     """Return what a program hands over as a recording; a file object is read to its end.
 
@@ -189,6 +200,7 @@ def as_recording(
             bytes; samples, as of `as_waveform`; or a pair (samples, sample_rate).
         sample_rate: Sampling rate of samples, in Hz.
         index: among several, for messages.
+        audio: Rate and channels that it is read as.
 
     Raises:
         UsageError: it is none of these, or samples have no rate; names index and type.
@@ -205,30 +217,29 @@ def as_recording(
         if sample_rate is None and is_pair and not isinstance(value[0], int | float):
             value, sample_rate = value
     limits = limits or Limits()
-    name = name_of(value, index)
-    position = index or 0
+    name, position = name_of(value, index), index or 0
     if isinstance(value, str | os.PathLike):
         _refuse_rate(sample_rate, name)
         path = Path(value)
         source: Path | Source = path
         if limits != Limits():
             source = Source(name, limits=limits)
-        return FileRecording(position, name, path, source)
+        return FileRecording(position, name, path, audio, source)
     if isinstance(value, _CONTENT) or hasattr(value, "read"):
         _refuse_rate(sample_rate, name)
         if isinstance(value, _CONTENT):
             content = bytes(value)
         else:
             content = _read_to_end(value, name, limits)
-        return FileRecording(position, name, None, Source(name, content, limits))
+        return FileRecording(position, name, None, audio, Source(name, content, limits))
     is_array = isinstance(value, list | tuple) or hasattr(value, "__array__")
     if not is_array and not hasattr(value, "detach"):
         raise UsageError(
             f"{name} cannot be scored: give a path, the content of a file as bytes, a file object, "
             "or samples with their sample_rate."
         )
-    rate = check_rate(sample_rate, name)
-    return ArrayRecording(position, name, None, value, rate, limits)
+    sample_rate = check_rate(sample_rate, name)
+    return ArrayRecording(position, name, None, audio, value, sample_rate, limits)
 
 
 def name_of(value: Any, index: int | None) -> str:

@@ -80,7 +80,8 @@ def embed_references(
     batches = scorer.plan_batches(references.lengths)
     local = batches[world.rank :: world.size]
     workers = settings.computing.network_dataloader_workers
-    loader = BatchLoader(WholeUtterances(recordings, settings.sad), workers, world, stop=stop)
+    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels)
+    loader = BatchLoader(whole, workers, world, stop=stop)
     keys = []
     for batch in local:
         keys.append([(index, batch.samples) for index in batch.trials.tolist()])

@@ -56,7 +56,14 @@ def build_list_scorer(
     """
     precision = agree_on_precision(settings.computing.scoring_precision, world)
     engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
-    scorer = Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
+    scorer = Scorer(
+        network,
+        settings.network,
+        precision,
+        smallest_gpu(world),
+        engine=engine,
+        audio=settings.audio,
+    )
     scorer.trial_loss = loss
     return scorer
 
@@ -136,7 +143,8 @@ def score_with_extras(
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
     workers = settings.computing.network_dataloader_workers
-    loader = BatchLoader(WholeUtterances(utterances, settings.sad), workers, world, stop=stop)
+    whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels)
+    loader = BatchLoader(whole, workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):

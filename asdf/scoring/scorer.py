@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.audio import repeat_to
+from asdf.audio.reading import channels_first, check_count
 from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
@@ -25,7 +26,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
-from asdf.networks.interface import as_outputs, takes_references
+from asdf.networks.interface import as_outputs, takes_references, waveform_channels
 from asdf.networks.packed import PackedNetwork
 from asdf.networks.pair_network import EMBEDDED, no_reference
 from asdf.networks.split import state_digest
@@ -38,21 +39,24 @@ from asdf.scoring.computing import (
 )
 from asdf.scoring.forks import new_computing_lock
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
-from asdf.settings.sections import Network
+from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
 _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"
 
 
-def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
+def scored_length_of(
+    network: nn.Module, settings: Network, audio: Audio = USUAL_AUDIO
+) -> ScoredLength:
     """Return how much of each recording `network` scores: its only length, or the settings'."""
     fixed = fixed_samples(network)
     if fixed is not None:
-        return ScoredLength(fixed, fixed)
+        return ScoredLength(fixed, fixed, audio.sample_rate)
     return ScoredLength(
         settings.min_evaluation_utterance_length_in_samples,
         settings.max_evaluation_utterance_length_in_samples,
+        audio.sample_rate,
     )
 
 
@@ -91,7 +95,7 @@ class TrialLoss(Protocol):
 
 
 class Scorer(WaveformScorer):
-    """A network that scores waveforms at 16 kHz, in batches of equal lengths.
+    """A network that scores waveforms at its rate, in batches of equal lengths.
 
     Attributes:
         trial_loss: Loss of the trials of lists, next to their scores; None: no loss is computed.
@@ -117,6 +121,7 @@ class Scorer(WaveformScorer):
         gpu_bytes: int = 0,
         engine: str = PACKED,
         owns_network: bool = False,
+        audio: Audio = USUAL_AUDIO,
     ) -> None:
         """Score with `network`, which is moved to the precision's device.
 
@@ -125,10 +130,13 @@ class Scorer(WaveformScorer):
             engine: 'packed' or 'plain'; the former is used where it can be.
             owns_network: nobody else uses the network, so that packed weights may replace its
                 weights instead of standing in memory next to them.
+            audio: Rate and channels of the waveforms.
         """
         self.device = precision.device
         self.precision = precision
-        self.length = scored_length_of(network, settings)
+        self.audio = audio
+        self.channels = waveform_channels(network)
+        self.length = scored_length_of(network, settings, audio)
         # Before its weights are laid out otherwise.
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
@@ -276,7 +284,8 @@ class Scorer(WaveformScorer):
         embeddings = []
         for waveform in waveforms:
             samples = self.scored_samples(len(waveform))
-            heard = repeat_to(waveform[:samples], samples)
+            check_count(waveform, self.channels, "the reference")
+            heard = channels_first(repeat_to(waveform[:samples], samples))
             embeddings.append(self.embed(torch.from_numpy(heard)[None]))
         bound = copy(self)
         bound._reference_E = torch.cat(embeddings).mean(dim=0)
@@ -309,9 +318,10 @@ class Scorer(WaveformScorer):
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
         if self._packed is not None:
             raise UsageError("packed weights give no gradients: open the network with 'plain'.")
-        samples = self.scored_samples(waveforms_BT.shape[1])
-        repetitions = -(-samples // waveforms_BT.shape[1])
-        heard_BT = waveforms_BT.repeat(1, repetitions)[:, :samples]
+        given = waveforms_BT.shape[-1]
+        samples = self.scored_samples(given)
+        repetitions = -(-samples // given)
+        heard_BT = torch.cat([waveforms_BT] * repetitions, dim=-1)[..., :samples]
         with (
             self._lock,
             self._computing_threads(),
@@ -339,7 +349,9 @@ class Scorer(WaveformScorer):
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
         for batch in self.plan_batches(lengths):
             parts = [waveforms[index][: batch.samples] for index in batch.trials]
-            repeated = np.stack([repeat_to(part, batch.samples) for part in parts])
+            for part in parts:
+                check_count(part, self.channels, "a recording")
+            repeated = np.stack([channels_first(repeat_to(part, batch.samples)) for part in parts])
             computed = self.compute(torch.from_numpy(repeated), wanted)
             fetch_scores = fetch_later(computed.scores_B)
             fetches = {key: fetch_later(values) for key, values in computed.extras.items()}
@@ -355,7 +367,7 @@ class Scorer(WaveformScorer):
 
     def _explain_no_memory(self, waveforms_BT: Tensor, reason: str) -> AsdfError:
         """Return the error of a batch that does not fit, with the setting that makes it smaller."""
-        count, samples = waveforms_BT.shape
+        count, samples = len(waveforms_BT), waveforms_BT.shape[-1]
         settings = self._settings
         if count == 1:
             advice = (

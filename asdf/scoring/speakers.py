@@ -21,7 +21,7 @@ from asdf.scoring.hearing import NO_DETECTION
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.segments import MIN_STRETCH_S, Speaker, read_speakers
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import Audio, SpeechActivity
 from asdf.text import AnyPath, quoted_and_more
 from asdf.trials.trial_list import bare_name
 
@@ -51,18 +51,22 @@ class SpeakerRecording(Recording):
     whole: Recording
     speaker: Speaker
 
+    def heard_as(self, audio: Audio) -> SpeakerRecording:
+        return replace(self, audio=audio, whole=self.whole.heard_as(audio))
+
     def measure(self, sad: SpeechActivity) -> SpeechLength:
         if sad.mode != NO_DETECTION.mode:
             speech = self.read_whole()
-            return SpeechLength(len(cut_to_speech(speech, sad)), len(speech))
+            rate = self.audio.sample_rate
+            return SpeechLength(len(cut_to_speech(speech, sad, rate)), len(speech))
         total = sum(end - start for start, end in self._spans())
         return SpeechLength(total, total)
 
     def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        return cut_to_speech(self.read_whole(), sad)[:samples]
+        return cut_to_speech(self.read_whole(), sad, self.audio.sample_rate)[:samples]
 
     def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        return find_beginning(self.read_whole(), sad, samples)
+        return find_beginning(self.read_whole(), sad, samples, self.audio.sample_rate)
 
     def read_in_blocks(self, window: int) -> Iterator[np.ndarray]:
         spans = self._spans()
@@ -76,7 +80,7 @@ class SpeakerRecording(Recording):
             start = end
 
     def read_whole(self) -> np.ndarray:
-        return np.concatenate(list(self.read_in_blocks(SAMPLE_RATE)))
+        return np.concatenate(list(self.read_in_blocks(self.audio.sample_rate)))
 
     def _spans(self) -> list[tuple[int, int]]:
         """Return the stretches in samples.
@@ -85,13 +89,13 @@ class SpeakerRecording(Recording):
             AsdfError: they are not of this recording, or the speaker never speaks alone.
         """
         samples = self.whole.measure(NO_DETECTION).recording
-        end_s = samples / SAMPLE_RATE
+        end_s = samples / self.audio.sample_rate
         if self.speaker.end_s > end_s + _TOLERANCE_S:
             raise AsdfError(
                 f"{self.name}: a turn ends at {self.speaker.end_s:.2f} s, and the recording at "
                 f"{end_s:.2f} s. Are the turns of another recording?"
             )
-        spans = sample_spans(self.speaker, samples)
+        spans = sample_spans(self.speaker, samples, self.audio.sample_rate)
         if not spans:
             raise AsdfError(
                 f"{self.name}: this speaker never speaks alone for {MIN_STRETCH_S:g} s, so there "
@@ -100,12 +104,12 @@ class SpeakerRecording(Recording):
         return spans
 
 
-def sample_spans(speaker: Speaker, samples: int) -> list[tuple[int, int]]:
+def sample_spans(speaker: Speaker, samples: int, rate: int = SAMPLE_RATE) -> list[tuple[int, int]]:
     """Return the stretches of a speaker in samples of a recording of `samples`."""
     spans = []
     for segment in speaker.alone:
-        first = round(segment.start_s * SAMPLE_RATE)
-        last = min(round(segment.end_s * SAMPLE_RATE), samples)
+        first = round(segment.start_s * rate)
+        last = min(round(segment.end_s * rate), samples)
         if first < last:
             spans.append((first, last))
     return spans
@@ -178,7 +182,7 @@ def speaker_recordings(whole: Recording, speakers: Sequence[Speaker]) -> list[Sp
     recordings = []
     for index, speaker in enumerate(speakers):
         name = f"{whole.name} [{speaker.name}]"
-        recordings.append(SpeakerRecording(index, name, whole.path, whole, speaker))
+        recordings.append(SpeakerRecording(index, name, whole.path, whole.audio, whole, speaker))
     return recordings
 
 

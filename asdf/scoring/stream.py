@@ -33,13 +33,13 @@ class Stream:
 
     A window's score is known when its last sample has come, and those after it that the resampling
     filter reaches: 6 samples of the lower rate, less than a millisecond at 8 kHz and more; none at
-    16 kHz. A stream is for a single thread; its detector serves any number of streams.
+    the network's own. A stream is for a single thread; its detector serves any number of streams.
     """
 
     def __init__(self, hearing: Hearing, rate: int, window: int, hop: int) -> None:
-        """Score windows of `window` samples at 16 kHz every `hop` of what comes at `rate` Hz."""
+        """Score windows of `window` samples at the network's rate every `hop` of them."""
         self._hearing = hearing
-        self._resampler = StreamResampler(rate)
+        self._resampler = StreamResampler(rate, hearing.audio.sample_rate)
         self._cutter = WindowCutter(window, hop)
         self._window = window
         self._hop = hop
@@ -63,7 +63,7 @@ class Stream:
         """
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
-        self._resampler.add(as_chunk(chunk))
+        self._resampler.add(as_chunk(chunk, self._hearing.audio.channels))
         scores = []
         missing = self._hop if self._resampler.done else self._window
         while (block := self._resampler.read(missing)) is not None:

@@ -1,4 +1,4 @@
-"""What scores waveforms at 16 kHz, a network or several that are fused, and what it gives.
+"""What scores waveforms at its rate, a network or several that are fused, and what it gives.
 
 Invariant: whoever reads recordings needs to know no more than this of what scores them.
 """
@@ -18,6 +18,7 @@ from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.networks.extras import Extra
 from asdf.scoring.computing import ScoringPrecision
+from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.how_scored import ScoredLength
 
 
@@ -59,6 +60,8 @@ class WaveformScorer(ABC):
         precision: Precision that scores are computed in, and why.
         engine: Way in which networks are computed: 'packed' or 'plain'.
         length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
+        audio: Rate and channels that its networks hear; lengths count at this rate.
+        channels: Number of channels that its networks take; None: they take (batch, samples).
         parameters: Number of parameters of all networks.
         extras: What is given besides scores, by key.
         name: Name of what scores, in messages.
@@ -70,6 +73,8 @@ class WaveformScorer(ABC):
     precision: ScoringPrecision
     engine: str
     length: ScoredLength
+    audio: Audio = USUAL_AUDIO
+    channels: int | None = None
     parameters: int
     extras: Mapping[str, Extra]
     name: str
@@ -99,6 +104,10 @@ class WaveformScorer(ABC):
         """The longest window that is heard whole."""
         assert self.length.max_samples is not None  # settings always have a limit
         return self.length.max_samples
+
+    def as_heard(self, mono: np.ndarray) -> np.ndarray:
+        """Return (T,) at the networks' rate as they hear it: of several channels each is it."""
+        return mono if self.channels is None else np.stack([mono] * self.channels, axis=1)
 
     @property
     @abstractmethod
@@ -138,7 +147,7 @@ class WaveformScorer(ABC):
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
     ) -> Outcomes:
-        """Score waveforms of any lengths, none of them empty.
+        """Score waveforms of any lengths, none of them empty: (T,), or (T, channels) of all.
 
         Args:
             wanted: Keys of the extras on request that are computed too. Those of frames have a row

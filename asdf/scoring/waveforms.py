@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from asdf.audio.reading import check_channel, choose_channels
 from asdf.audio.recording_sources import Limits
 from asdf.audio.sample_rates import resample
 from asdf.errors import UsageError
+from asdf.settings.sections import USUAL_AUDIO, Audio
 
 MAX_CHANNELS = 16
 # Those of `asdf.audio.recording_files`: at a rate of 1 Hz a second of memory becomes hours.
@@ -24,39 +26,54 @@ _MAX_LEVEL = 100.0
 _INTEGERS = {"int16": 2.0**15, "int32": 2.0**31}
 
 
-def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> np.ndarray:
-    """Return samples of any rate as (T,) float32 at 16 kHz, the channels averaged.
+def as_waveform(
+    array: Any, sample_rate: Any, limits: Limits | None = None, audio: Audio = USUAL_AUDIO
+) -> np.ndarray:
+    """Return samples of any rate as `asdf.audio.read_audio` returns those of a file.
 
     Args:
         array: (samples,), (samples, channels) or (channels, samples), the longer axis being that of
             the samples; an array or tensor of floats with full scale 1, of int16 or of int32.
         sample_rate: Sampling rate of the array, in Hz.
         limits: Limits of what is computed from the array.
+        audio: Rate and channels that the network hears.
 
     Raises:
         UsageError: no or no whole rate, another type or shape, no samples, samples that are not
             finite, or floats on an integer scale.
-        AsdfError: it is longer than the limits allow.
+        AsdfError: it is longer than the limits allow, or lacks the chosen channel.
     """
     rate = check_rate(sample_rate)
-    return resample(as_mono(array, rate, limits), rate)
+    heard = _heard_channels(array, rate, limits, audio)
+    return resample(heard, rate, audio.sample_rate)
+
+
+def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
+    """Return what was read as `audio` says as an array of which the same is heard again."""
+    if isinstance(audio.channels, int):
+        return np.stack([waveform] * (audio.channels + 1), axis=1)
+    return waveform
 
 
 def as_mono(array: Any, rate: int, limits: Limits | None = None) -> np.ndarray:
     """Return samples as (T,) float32 at their rate, the channels averaged; as `as_waveform`."""
+    return _heard_channels(array, rate, limits, USUAL_AUDIO)
+
+
+def _heard_channels(array: Any, rate: int, limits: Limits | None, audio: Audio) -> np.ndarray:
     samples = _as_floats(array)
-    mono = _average_channels(samples)
-    if not len(mono):
+    heard = _choose_channels(samples, audio)
+    if not len(heard):
         raise UsageError("the array holds no samples. Was it cut to nothing?")
-    _check_levels(mono)
+    _check_levels(heard)
     if limits is not None:
-        limits.check_seconds("the array", len(mono) / rate)
-        limits.check_memory("the array", len(mono), 1, rate)
-    return mono
+        limits.check_seconds("the array", len(heard) / rate)
+        limits.check_memory("the array", len(heard), 1, rate, audio.sample_rate)
+    return heard
 
 
-def as_chunk(array: Any) -> np.ndarray:
-    """Return the next samples of a recording as (T,) float32 at their rate, the channels averaged.
+def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
+    """Return the next samples of a recording as float32 at their rate, of the chosen channels.
 
     Args:
         array: (samples,) or (samples, channels), of the types of `as_waveform`; may be empty.
@@ -65,15 +82,20 @@ def as_chunk(array: Any) -> np.ndarray:
         UsageError: as `as_waveform`.
     """
     samples = _as_floats(array)
+    is_chunk = samples.ndim == 1
     if samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
-        samples = samples.mean(axis=1, dtype=np.float32)
-    if samples.ndim != 1:
+        is_chunk = True
+        if channels == "mean":
+            samples = samples.mean(axis=1, dtype=np.float32)
+    if not is_chunk:
         raise UsageError(
             f"an array of shape {samples.shape} is not a chunk of a recording: give (samples,) or "
             f"(samples, channels) with up to {MAX_CHANNELS} channels."
         )
     if len(samples):
         _check_levels(samples)
+    if channels != "mean":
+        samples = _of_channels(samples if samples.ndim == 2 else samples[:, None], channels)
     # A copy: the program may fill its buffer again.
     return np.array(samples)
 
@@ -94,14 +116,14 @@ def _as_floats(array: Any) -> np.ndarray:
     return samples.astype(np.float32)
 
 
-def _check_levels(mono: np.ndarray) -> None:
-    """Refuse samples (T,), T >= 1, that are not finite or not on the scale of floats."""
-    if not np.isfinite(mono).all():
+def _check_levels(samples: np.ndarray) -> None:
+    """Refuse samples, one or more, that are not finite or not on the scale of floats."""
+    if not np.isfinite(samples).all():
         raise UsageError(
             "the array holds samples that are not finite (NaN or infinity): a score would mean "
             "nothing."
         )
-    level = np.abs(mono).max()
+    level = np.abs(samples).max()
     if level > _MAX_LEVEL:
         raise UsageError(
             f"the array holds floats up to {level:.0f}, but the full scale of floats is 1. They "
@@ -109,9 +131,16 @@ def _check_levels(mono: np.ndarray) -> None:
         )
 
 
-def _average_channels(samples: np.ndarray) -> np.ndarray:
+def _of_channels(samples: np.ndarray, channels: int | str) -> np.ndarray:
+    """Return of (T, channels) the chosen ones."""
+    check_channel("the array", samples.shape[1], channels)
+    return choose_channels(samples, channels)
+
+
+def _choose_channels(samples: np.ndarray, audio: Audio) -> np.ndarray:
     if samples.ndim == 1:
-        return samples
+        is_mean = audio.channels == "mean"
+        return samples if is_mean else _of_channels(samples[:, None], audio.channels)
     is_plane = samples.ndim == 2
     if not is_plane or samples.shape[0] == samples.shape[1] or min(samples.shape) > MAX_CHANNELS:
         raise UsageError(
@@ -120,6 +149,8 @@ def _average_channels(samples: np.ndarray) -> np.ndarray:
             "utterances one at a time."
         )
     axis_of_channels = 1 if samples.shape[0] > samples.shape[1] else 0
+    if audio.channels != "mean":
+        return _of_channels(np.moveaxis(samples, axis_of_channels, 1), audio.channels)
     mono: np.ndarray = samples.mean(axis=axis_of_channels, dtype=np.float32)
     return mono
 

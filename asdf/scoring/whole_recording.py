@@ -141,6 +141,7 @@ class Summary:
         search: How parts of long recordings are searched for; None: they are not.
         home: Model of the recordings that the calibration was learnt from; None: not known.
         hidden: Keys of extras that are computed for `home` alone, and are not in results.
+        sample_rate: Sampling rate of the samples, in Hz.
     """
 
     calibration: Calibration | None
@@ -150,6 +151,7 @@ class Summary:
     search: PartSearch | None = None
     home: Home | None = None
     hidden: tuple[str, ...] = ()
+    sample_rate: int = SAMPLE_RATE
 
     def score_of(self, raw: float, **known: Any) -> Score:
         """Return the score that is shown for the network's, with what is `known` of it.
@@ -213,17 +215,19 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        problem = _explain_no_verdict(trial.speech, trial.silent, trial.has_speech)
+        problem = self._explain_no_verdict(trial.speech, trial.silent, trial.has_speech)
         remarks = []
         if problem:
             remarks.append(problem)
         if trial.speech > self.max_samples:
-            heard = _to_seconds(self.max_samples)
-            remarks.append(f"only the first {heard} s of {_to_seconds(trial.speech)} s are scored")
+            heard = self._to_seconds(self.max_samples)
+            remarks.append(
+                f"only the first {heard} s of {self._to_seconds(trial.speech)} s are scored"
+            )
         return self.score_of(
             outcome.raw,
-            seconds=trial.total / SAMPLE_RATE,
-            seconds_scored=min(trial.speech, self.max_samples) / SAMPLE_RATE,
+            seconds=trial.total / self.sample_rate,
+            seconds_scored=min(trial.speech, self.max_samples) / self.sample_rate,
             windows=1,
             remark="; ".join(remarks),
             judged=not problem,
@@ -249,7 +253,7 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        problem = _explain_no_verdict(tally.end, tally.all_silent, tally.has_speech)
+        problem = self._explain_no_verdict(tally.end, tally.all_silent, tally.has_speech)
         remark = problem
         rows = dict(tally.extras)
         for key, row in tally.lowest.outcome.extras.items():
@@ -264,8 +268,8 @@ class Summary:
             )
         return self.score_of(
             tally.raw,
-            seconds=(tally.end if total is None else total) / SAMPLE_RATE,
-            seconds_scored=tally.covered / SAMPLE_RATE,
+            seconds=(tally.end if total is None else total) / self.sample_rate,
+            seconds_scored=tally.covered / self.sample_rate,
             windows=counted,
             lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
             remark=remark,
@@ -304,13 +308,27 @@ class Summary:
         score = self.score_of(window.raw)
         unbounded = score.unbounded_llr
         return WindowScore(
-            window.start / SAMPLE_RATE,
-            window.end / SAMPLE_RATE,
+            window.start / self.sample_rate,
+            window.end / self.sample_rate,
             float(score),
             self.describe_extras(window.outcome.extras, window.end - window.start),
             judged=window.has_speech and not window.silent,
             unbounded_llr=None if unbounded == float(score) else unbounded,
         )
+
+    def _explain_no_verdict(self, samples: int, silent: bool, has_speech: bool) -> str:
+        """Return why a score of `samples` of speech says nothing; '' where it says something."""
+        if silent:
+            return f"not judged: digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
+        if samples < MIN_SPEECH_S * self.sample_rate:
+            seconds = self._to_seconds(samples)
+            return f"not judged: {seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
+        if not has_speech:
+            return "not judged: no speech found"
+        return ""
+
+    def _to_seconds(self, samples: int) -> str:
+        return f"{samples / self.sample_rate:.2f}"
 
 
 def as_result(recording: Recording, score: Score) -> Scored:
@@ -324,18 +342,6 @@ def name_result(score: Score, name: str, index: int = 0, path: Path | None = Non
     return Scored(index, path, float(score), name=name, **known)
 
 
-def _explain_no_verdict(samples: int, silent: bool, has_speech: bool) -> str:
-    """Return why a score of `samples` of speech says nothing; '' where it says something."""
-    if silent:
-        return f"not judged: digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
-    if samples < MIN_SPEECH_S * SAMPLE_RATE:
-        seconds = _to_seconds(samples)
-        return f"not judged: {seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
-    if not has_speech:
-        return "not judged: no speech found"
-    return ""
-
-
 def _count_samples(windows: Sequence[Window]) -> int:
     """Count the samples that lie in any of the windows, which are in order and may overlap."""
     covered = 0
@@ -344,7 +350,3 @@ def _count_samples(windows: Sequence[Window]) -> int:
         covered += window.end - max(end, window.start)
         end = window.end
     return covered
-
-
-def _to_seconds(samples: int) -> str:
-    return f"{samples / SAMPLE_RATE:.2f}"

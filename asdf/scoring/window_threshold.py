@@ -111,6 +111,7 @@ def learn_window_threshold(
     window: int,
     hop: int,
     highest: float,
+    sample_rate: int = SAMPLE_RATE,
 ) -> WindowThreshold:
     """Learn a threshold from the windows of genuine recordings.
 
@@ -121,6 +122,7 @@ def learn_window_threshold(
         scores: Scores of the windows of each recording, as they are shown.
         window, hop: Samples of a window and of the hop.
         highest: Threshold of recordings, which the learnt one does not exceed.
+        sample_rate: Sampling rate of the samples, in Hz.
 
     Raises:
         AsdfError: the recordings are too few for the rate.
@@ -130,7 +132,7 @@ def learn_window_threshold(
     if rank < 1:
         needed = math.ceil(1 / rate) - 1
         raise AsdfError(
-            f"{len(searched)} genuine recordings have windows of {window / SAMPLE_RATE:.3g} s with "
+            f"{len(searched)} genuine recordings have windows of {window / sample_rate:.3g} s with "
             f"speech in them: a threshold that {100 * rate:g} % of them fall below needs at least "
             f"{needed}. Name more recordings, longer than two windows, or a higher rate."
         )

@@ -26,35 +26,38 @@ class Cut(NamedTuple):
     waveform: np.ndarray
 
 
-def in_samples(window_s: float, hop_s: float, max_samples: int | None = None) -> tuple[int, int]:
-    """Return window and hop in samples at 16 kHz.
+def in_samples(
+    window_s: float, hop_s: float, max_samples: int | None = None, rate: int = SAMPLE_RATE
+) -> tuple[int, int]:
+    """Return window and hop in samples.
 
     Args:
         max_samples: Samples that the network hears of a window; None: any number.
+        rate: Sampling rate of what the network hears, in Hz.
 
     Raises:
         UsageError: one of them is not a positive number, the hop leaves samples out, or windows are
             not heard whole.
     """
-    hop = _count_samples(hop_s) if math.isfinite(hop_s) else 0
+    hop = _count_samples(hop_s, rate) if math.isfinite(hop_s) else 0
     if not (0 < hop_s <= window_s < math.inf) or hop < 1:
         raise UsageError(
             f"windows of {window_s:g} s every {hop_s:g} s: both must be positive, and the hop at "
             "most the window, or parts of the recording would be in no window."
         )
-    window = _count_samples(window_s)
+    window = _count_samples(window_s, rate)
     if max_samples is not None and window > max_samples:
         raise UsageError(
             f"windows of {window_s:g} s: this network hears the first {max_samples:,} samples "
-            f"({max_samples / SAMPLE_RATE:.4g} s) of each, and the rest would count for nothing. "
+            f"({max_samples / rate:.4g} s) of each, and the rest would count for nothing. "
             "Take windows of that length or less."
         )
     return window, hop
 
 
-def _count_samples(seconds: float) -> int:
+def _count_samples(seconds: float, rate: int) -> int:
     # A finite number of seconds may have more samples than a float can say.
-    return round(min(seconds * SAMPLE_RATE, _MAX_SAMPLES))
+    return round(min(seconds * rate, _MAX_SAMPLES))
 
 
 def count_windows(samples: int, window: int, hop: int) -> int:

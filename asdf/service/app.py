@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from asdf.errors import UsageError
-from asdf.facts import AUDIO_SUFFIXES, SAMPLE_RATE
+from asdf.facts import AUDIO_SUFFIXES
 from asdf.scoring.parts import part_window
 from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
 from asdf.service.bearer_token import Token
@@ -165,7 +165,7 @@ def describe_service(service: Service) -> dict[str, Any]:
         "max_mb": limits.max_mb,
         "max_seconds": limits.max_seconds,
         "limits": f"{limits.max_mb:g} MB and {length}",
-        "window_s": part_window(detector.length, detector.window_samples) / SAMPLE_RATE,
+        "window_s": part_window(detector.length, detector.window_samples) / detector.sample_rate,
         "suffixes": sorted(AUDIO_SUFFIXES),
         "watermarks": None if service.watermarks is None else service.watermarks.entry(),
     }

@@ -14,15 +14,15 @@ import numpy as np
 
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.streaming import read_blocks
-from asdf.facts import SAMPLE_RATE
 from asdf.service.limits import Refusal, ServiceLimits
 from asdf.service.uploads import Upload
+from asdf.settings.sections import USUAL_AUDIO, Audio
 
 NAME = "the recording"
 """What messages call a recording without a name."""
 
-# Blocks of seconds at 16 kHz: at a high rate with many channels each takes far more memory.
-_BLOCK = 4 * SAMPLE_RATE
+# At a high rate with many channels each block takes far more memory than at 16 kHz.
+_BLOCK_S = 4
 _BLOCK_BYTES = 2**28
 
 
@@ -39,8 +39,10 @@ class Wait:
             raise Refusal(503, "decoding took too long: send a shorter recording.", 1)
 
 
-def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait) -> np.ndarray:
-    """Return the samples of a recording: (T,) float32 at 16 kHz, T >= 1.
+def decode_upload(
+    upload: Upload, limits: ServiceLimits, wait: Wait, audio: Audio = USUAL_AUDIO
+) -> np.ndarray:
+    """Return the samples of a recording as the network hears it: (T,) float32, T >= 1.
 
     Raises:
         AsdfError: it cannot be decoded, or is too long.
@@ -48,7 +50,8 @@ def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait) -> np.ndarr
     """
     blocks = []
     wait.check()
-    for block in read_blocks(upload_source(upload, limits), _BLOCK):
+    samples = _BLOCK_S * audio.sample_rate
+    for block in read_blocks(upload_source(upload, limits), samples, audio):
         blocks.append(block)
         wait.check()
     return np.concatenate(blocks)
@@ -65,6 +68,8 @@ def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:
 
     Rounded to what a picture shows.
     """
+    if waveform.ndim == 2:
+        waveform = waveform.mean(axis=1)
     starts = np.linspace(0, len(waveform), min(points, len(waveform)), endpoint=False).astype(int)
     lowest = np.minimum.reduceat(waveform, starts).astype(float)
     highest = np.maximum.reduceat(waveform, starts).astype(float)

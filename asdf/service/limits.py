@@ -103,9 +103,9 @@ class ServiceLimits:
         return int(self.max_mb * _MB)
 
     @property
-    def max_piece_samples(self) -> int:
-        """Samples that the network may compute for the scores over time of one recording."""
-        return int(_MAX_OVERLAP * self.max_seconds * SAMPLE_RATE)
+    def max_piece_s(self) -> float:
+        """Seconds that the network may hear for the scores over time of one recording."""
+        return _MAX_OVERLAP * self.max_seconds
 
     @property
     def memory_mb(self) -> float:

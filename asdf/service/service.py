@@ -21,7 +21,6 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Documents
@@ -35,6 +34,7 @@ from asdf.scoring.speakers import (
     speaker_entry,
     speaker_recordings,
 )
+from asdf.scoring.waveforms import heard_again
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.service.audit_file import AuditFile, audit_entry
@@ -49,8 +49,8 @@ from asdf.trials.text_lines import lines_of
 from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 Value = TypeVar("Value")
-# A second of noise: enough for any network, and for kernels to be chosen.
-_WARM_UP = 16_000
+# Noise: enough for any network, and for kernels to be chosen.
+_WARM_UP_S = 1
 # Name of the turns of speakers in messages.
 _RTTM = "rttm"
 # What packages print is caught per process, so that two searches would mix.
@@ -130,11 +130,14 @@ class Service:
         self._searchers = Threads(_SEARCHERS)
         self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
         self._watch()
-        noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP).astype(np.float32)
+        rate = self._hearing.audio.sample_rate
+        noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP_S * rate).astype(np.float32)
+        heard = self._hearing.scorer.as_heard(noise)
         hearing = self._hearing
         if detector.needs_reference:
-            hearing = detector.with_reference(noise, SAMPLE_RATE).hearing
-        self._passes.submit(hearing.cut(noise), hearing=hearing)
+            reference = heard_again(heard, hearing.audio)
+            hearing = detector.with_reference(reference, rate).hearing
+        self._passes.submit(hearing.cut(heard), hearing=hearing)
 
     @property
     def in_memory(self) -> int:
@@ -314,7 +317,7 @@ class Service:
         try:
             if upload.reference or self.detector.needs_reference:
                 hearing = self._hear_reference(upload, wait)
-            waveform = decode_upload(upload, self.limits, wait)
+            waveform = decode_upload(upload, self.limits, wait, self._hearing.audio)
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
         self._check_work(len(waveform), question)
@@ -330,7 +333,7 @@ class Service:
         heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
-        return replace(decoded, heard_s=heard / SAMPLE_RATE)
+        return replace(decoded, heard_s=heard / self._hearing.audio.sample_rate)
 
     def _hear_reference(self, upload: Upload, wait: Wait) -> Hearing:
         """Return what hears an upload in comparison with the reference that came with it.
@@ -345,8 +348,9 @@ class Service:
                 "the form too, curl -F file=@call.mp3 -F reference=@known.wav."
             )
         known = replace(upload, content=upload.reference, name="the reference")
-        waveform = decode_upload(known, self.limits, wait)
-        return self.detector.with_reference(waveform, SAMPLE_RATE).hearing
+        audio = self._hearing.audio
+        waveform = heard_again(decode_upload(known, self.limits, wait, audio), audio)
+        return self.detector.with_reference(waveform, audio.sample_rate).hearing
 
     def _cut_speakers(
         self, waveform: np.ndarray, upload: Upload, question: Question
@@ -362,7 +366,8 @@ class Service:
         if question.trial:
             raise UsageError("trial is of whole recordings, and not of their speakers.")
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
-        whole = as_recording(waveform, SAMPLE_RATE)
+        audio = self._hearing.audio
+        whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
         # Turns of one recording are those of the upload, whatever it is called.
         name = upload.name if len(known) > 1 else None
         speakers: list[tuple[Speaker, Pieces | None]] = []
@@ -375,13 +380,14 @@ class Service:
         """Refuse windows that would take the network too long."""
         if question.window is None:
             return
-        window, hop = in_samples(*question.window)
+        rate = self._hearing.audio.sample_rate
+        window, hop = in_samples(*question.window, rate=rate)
         count = count_windows(samples, window, hop)
         heard = count * self._hearing.scorer.scored_samples(window)
-        if heard > self.limits.max_piece_samples:
+        if heard > self.limits.max_piece_s * rate:
             raise UsageError(
                 f"the network would hear {count:,} windows, each as "
-                f"{heard / count / SAMPLE_RATE:.2f} s: take a longer hop, or a shorter recording."
+                f"{heard / count / rate:.2f} s: take a longer hop, or a shorter recording."
             )
 
     def watch_connections(self, doors: Sized) -> None:

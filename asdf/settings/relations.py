@@ -14,6 +14,7 @@ from typing import NamedTuple
 from asdf.settings.sections import (
     BACK_ENDS,
     SOURCE_METRICS,
+    USUAL_AUDIO,
     VOCODERS,
     Adapter,
     Augmentation,
@@ -146,6 +147,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     if has_frames and sections.sad.mode != "off":
         relation = "cuts parts out of recordings, so that frames would be at other times, against"
         yield Contradiction("sad.mode", relation, _ENABLED)
+    yield from _of_audio(sections)
     # What only training minds does not keep a command that only scores from running.
     if not sections.recipe.execute_stage(1):
         return
@@ -187,6 +189,34 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
         yield from _of_caching(
             front_end, network, sections.rawboost, augmentation, sections.vocoding
         )
+
+
+def _of_audio(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what is made for 16 kHz, or for one channel, and is to hear something else."""
+    audio = sections.audio
+    trains = sections.recipe.execute_stage(1)
+    has_vocoders = trains and bool(sections.vocoding.vocoders)
+    of_16_khz = {
+        _ENABLED: sections.localisation.enabled,
+        "robustness.sets": bool(sections.robustness.sets),
+        "vocoding.vocoders": has_vocoders,
+    }
+    of_one_channel = {
+        "robustness.sets": bool(sections.robustness.sets),
+        "vocoding.vocoders": has_vocoders,
+        "augmentation.chain": trains and bool(sections.augmentation.chain),
+        "rawboost.enabled": trains and sections.rawboost.enabled,
+        "lengths.minibatch_s": trains and sections.lengths.minibatch_s is not None,
+    }
+    for name, contradicts in of_16_khz.items():
+        if contradicts and audio.sample_rate != USUAL_AUDIO.sample_rate:
+            yield Contradiction(name, "is made for 16 kHz and contradicts", "audio.sample_rate")
+    for name, contradicts in of_one_channel.items():
+        if contradicts and audio.channels == "all":
+            yield Contradiction(name, "is made for one channel and contradicts", "audio.channels")
+    if sections.robustness.sets and isinstance(audio.channels, int):
+        relation = "measures copies of the mean of the channels and contradicts"
+        yield Contradiction("robustness.sets", relation, "audio.channels")
 
 
 def _of_lengths(

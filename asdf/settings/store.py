@@ -33,6 +33,7 @@ from asdf.settings.mistakes import (
     raise_all,
 )
 from asdf.settings.sections import (
+    Audio,
     Augmentation,
     BackEnd,
     Computing,
@@ -82,6 +83,7 @@ class Settings:
 
     paths: Paths
     computing: Computing
+    audio: Audio
     network: Network
     front_end: FrontEnd
     spectrum: Spectrum

@@ -29,35 +29,48 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True)
 class ScoredLength:
-    """How many samples of recordings at 16 kHz are scored.
+    """How many samples of recordings are scored.
 
     Attributes:
         min_samples: shorter recordings are repeated up to it.
         max_samples: longer ones are cut at it; None: nothing is cut.
+        sample_rate: Sampling rate at which they count, in Hz.
     """
 
     min_samples: int
     max_samples: int | None
+    sample_rate: int = SAMPLE_RATE
 
     def describe(self) -> str:
         """Describe it for a table or a log."""
         if self.max_samples is None:
             return "whole"
         if self.min_samples >= self.max_samples:
-            return f"first {self.max_samples:,} samples"
-        max_s = self.max_samples / SAMPLE_RATE
+            return f"first {self.max_samples:,} samples{self._at_rate}"
+        max_s = self.max_samples / self.sample_rate
         return f"whole, up to {max_s:g} s"
 
     def agrees_with(self, other: ScoredLength) -> bool:
         """Whether results of both may be compared: equal lengths, or both of whole recordings."""
         return self == other or (self._is_whole and other._is_whole)
 
+    def record(self) -> dict[str, int | None]:
+        """Return it for JSON; the usual rate goes without saying."""
+        values = asdict(self)
+        if self.sample_rate == SAMPLE_RATE:
+            del values["sample_rate"]
+        return values
+
+    @property
+    def _at_rate(self) -> str:
+        return "" if self.sample_rate == SAMPLE_RATE else f" at {self.sample_rate / 1000:g} kHz"
+
     @property
     def _is_whole(self) -> bool:
         # Few utterances of a corpus are shorter than a second or longer than a minute.
-        minute = 60 * SAMPLE_RATE
+        minute = 60 * self.sample_rate
         is_cut = self.max_samples is not None and self.max_samples < minute
-        return self.min_samples <= SAMPLE_RATE and not is_cut
+        return self.min_samples <= self.sample_rate and not is_cut
 
 
 PUBLISHED = ScoredLength(64600, 64600)
@@ -230,7 +243,7 @@ class HowScored:
 
     def record(self) -> dict[str, Any]:
         """Return it for JSON; null is what is not known."""
-        length = None if self.length is None else asdict(self.length)
+        length = None if self.length is None else self.length.record()
         return {
             "scored_length": length,
             "scoring_precision": self.precision,

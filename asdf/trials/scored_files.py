@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
 from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout, corpus_of_file, layout_of_score_file
@@ -44,11 +45,7 @@ by the names of these."""
 def write_how_scored(score_file: Path, scored: HowScored) -> None:
     """Write `scored`, whose length is known, as NAME.scored.json next to a score file NAME.txt."""
     assert scored.length is not None
-    entry = {
-        "min_samples": scored.length.min_samples,
-        "max_samples": scored.length.max_samples,
-        "precision": scored.precision,
-    }
+    entry = {**scored.length.record(), "precision": scored.precision}
     for name in _OPTIONAL:
         value = getattr(scored, name)
         if value is not None:
@@ -64,6 +61,8 @@ def read_how_scored(score_file: Path) -> HowScored | None:
         max_samples = entry["max_samples"]
         if max_samples is not None:
             max_samples = int(max_samples)
+        # Files of 16 kHz state no rate.
+        sample_rate = int(entry.get("sample_rate", SAMPLE_RATE))
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
     # The second version wrote no precision, and later ones neither network nor trials.
@@ -71,7 +70,8 @@ def read_how_scored(score_file: Path) -> HowScored | None:
     for name in ("precision", "engine", "network"):
         value = entry.get(name)
         texts[name] = value if isinstance(value, str) else None
-    return HowScored(ScoredLength(min_samples, max_samples), trials=stated_trials(entry), **texts)
+    length = ScoredLength(min_samples, max_samples, sample_rate)
+    return HowScored(length, trials=stated_trials(entry), **texts)
 
 
 def remove_how_scored(score_file: Path) -> None:

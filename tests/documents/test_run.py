@@ -100,6 +100,8 @@ ELSEWHERE = {
     "tests/unit/interchange/test_classifiers.py",
     "python -m asdf score folder/": "no transformers' folder here; tests/unit/interchange",
     "python -m asdf import hub:": "no network; tests/unit/hub has a local hub",
+    "python run.py all-types": "AT-ADD is not here; tests/recipes/test_rates.py",
+    "python run.py telephone": "ASVspoof 2019 is not here; tests/recipes/test_rates.py",
     "python -m asdf score network.pt calls --label": "sets of one class are not here",
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
     "tests/unit/tasks/test_one_class.py",
@@ -146,6 +148,7 @@ PYTHON_ELSEWHERE = {
     "docs/your_own.md": "tests/test_your_own.py",
     "docs/training_steps.md": "tests/test_your_own.py",
     "docs/lengths.md": "tests/recipes/test_lengths.py",
+    "docs/rates.md": "tests/recipes/test_rates.py",
     "docs/pairs.md": "tests/recipes/test_pairs.py, tests/unit/scoring/test_reference.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",

@@ -14,6 +14,7 @@ from numpy.random import Generator
 from asdf.audio.augmentation.filtering import TRANSITION_HZ, filter_clip, low_pass
 from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_between
+from asdf.facts import SAMPLE_RATE
 
 
 class Bandwidth(Part):
@@ -24,17 +25,21 @@ class Bandwidth(Part):
         self.probability = section.bandwidth_probability
         self.min_hz = section.bandwidth_min_hz
         self.max_hz = section.bandwidth_max_hz
+        self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Remove from `clip` (T,) float32 what lies above the drawn limit: (T,) float32."""
-        return limit_bandwidth(clip, draw_between(self.min_hz, self.max_hz, rng))
+        return limit_bandwidth(clip, draw_between(self.min_hz, self.max_hz, rng), self.rate)
 
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"bandwidth ({self.min_hz:g} to {self.max_hz:g} Hz)"
 
 
-def limit_bandwidth(clip: np.ndarray, limit_hz: float) -> np.ndarray:
-    """Remove from `clip` (T,) float32 the frequencies above `limit_hz`: (T,) float32."""
+def limit_bandwidth(clip: np.ndarray, limit_hz: float, rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Remove from `clip` (T,) float32 at `rate` Hz the frequencies above `limit_hz`: (T,)."""
+    if limit_hz > rate / 2:
+        return clip
+    transition_hz = TRANSITION_HZ * rate / SAMPLE_RATE
     # The filter halves the amplitude at its cut-off; all is gone half a transition later.
-    return filter_clip(clip, [low_pass(limit_hz - TRANSITION_HZ / 2)])
+    return filter_clip(clip, [low_pass(limit_hz - transition_hz / 2, rate)])

@@ -137,7 +137,7 @@ def open_chain(settings: PartSettings, base: Path, folder: Path | None = None) -
         if is_user_part(kind):
             part = build_user_part(kind, settings, base)
             with searched_first(folder):
-                try_part(part)
+                try_part(part, settings.audio.sample_rate)
             parts.append(part)
         else:
             parts.append(kind(settings, base))

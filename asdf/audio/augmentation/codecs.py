@@ -45,14 +45,15 @@ class Coding(Part):
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        check_codecs(section.codecs)
+        self.rate = settings.audio.sample_rate
+        check_codecs(section.codecs, self.rate)
         self.probability = section.codec_probability
         self.codecs = section.codecs
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Code and decode `clip` (T,) float32: (T,) float32."""
         name, quality = self.draw(rng)
-        return transcode(clip, name, quality)
+        return transcode(clip, name, quality, self.rate)
 
     def draw(self, rng: Generator) -> tuple[str, float]:
         """Draw a codec, then a quality of it."""
@@ -89,9 +90,23 @@ class Codec:
     kind: Kind | None = None
 
 
-def check_codecs(names: Sequence[str]) -> None:
-    """Raise a UsageError when one of the codecs is not installed."""
+def check_codecs(names: Sequence[str], rate: int = SAMPLE_RATE) -> None:
+    """Raise a UsageError when one of the codecs is not installed.
+
+    Or when it would take away more than a telephone does: those of wide-band speech code at 16 kHz.
+
+    Args:
+        rate: Sampling rate of what is coded, in Hz.
+    """
     for name in names:
+        if rate != SAMPLE_RATE and CODECS[name].rate != _TELEPHONE_RATE:
+            telephone = [each for each, codec in CODECS.items() if codec.rate == _TELEPHONE_RATE]
+            raise UsageError(
+                f"augmentation.codecs names '{name}', which codes at 16 kHz here, and "
+                f"audio.sample_rate = {rate}: it would change the band of all that it codes. "
+                f"Choose among those of telephones ({', '.join(telephone)}), or write a part of "
+                "your own."
+            )
         kind = CODECS[name].kind
         if kind is None and not ffmpeg_codecs.is_available(name):
             raise UsageError(
@@ -106,17 +121,16 @@ def check_codecs(names: Sequence[str]) -> None:
             )
 
 
-def transcode(waveform: np.ndarray, name: str, quality: float) -> np.ndarray:
-    """Code `waveform` (T,) at 16 kHz with a quality of the codec, and decode it: (T,) float32."""
+def transcode(
+    waveform: np.ndarray, name: str, quality: float, rate: int = SAMPLE_RATE
+) -> np.ndarray:
+    """Code `waveform` (T,) at `rate` Hz with a quality of the codec, and decode it: (T,)."""
     codec = CODECS[name]
-    source = waveform
-    if codec.rate != SAMPLE_RATE:
-        # To halve the rate is to resample as from twice ours.
-        source = resample(waveform, SAMPLE_RATE**2 // codec.rate)
+    source = resample(waveform, rate, codec.rate)
     peak = max(1.0, np.abs(source).max())
     source = (source / peak).astype(np.float32, copy=False)
     coded = codec.code(source, quality)[: len(source)]
-    decoded = resample(coded, codec.rate)
+    decoded = resample(coded, codec.rate, rate)
     return np.ascontiguousarray(decoded[: len(waveform)])
 
 

@@ -13,7 +13,6 @@ from numpy.fft import irfft, rfft
 
 from asdf.facts import SAMPLE_RATE
 
-NYQUIST_HZ = SAMPLE_RATE / 2
 TRANSITION_HZ = 80.0
 
 # J. F. Kaiser (1974): 81 dB of attenuation by beta = 8, over a transition of
@@ -22,18 +21,23 @@ _HALF_WIDTH = 512
 _WINDOW = np.kaiser(2 * _HALF_WIDTH + 1, 8.0)
 
 
-def low_pass(cutoff_hz: float) -> np.ndarray:
-    """Return the coefficients (1025,) of a low-pass that halves the amplitude at `cutoff_hz`."""
+def low_pass(cutoff_hz: float, rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Return the coefficients (1025,) of a low-pass that halves the amplitude at `cutoff_hz`.
+
+    Args:
+        rate: Sampling rate of what is filtered, in Hz. The transition is 80 Hz at 16 kHz, and in
+            proportion at others.
+    """
     n = np.arange(-_HALF_WIDTH, _HALF_WIDTH + 1)
-    proportion = cutoff_hz / NYQUIST_HZ
+    proportion = cutoff_hz / (rate / 2)
     ideal = proportion * np.sinc(proportion * n)
     coefficients: np.ndarray = ideal * _WINDOW
     return coefficients
 
 
-def band_stop(lowest_hz: float, highest_hz: float) -> np.ndarray:
+def band_stop(lowest_hz: float, highest_hz: float, rate: int = SAMPLE_RATE) -> np.ndarray:
     """Return the coefficients (1025,) of a filter that stops the frequencies of a band."""
-    coefficients: np.ndarray = low_pass(lowest_hz) - low_pass(highest_hz)
+    coefficients: np.ndarray = low_pass(lowest_hz, rate) - low_pass(highest_hz, rate)
     coefficients[_HALF_WIDTH] += 1
     return coefficients
 

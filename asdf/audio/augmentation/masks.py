@@ -16,13 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.filtering import NYQUIST_HZ, band_stop, filter_clip
+from asdf.audio.augmentation.filtering import band_stop, filter_clip
 from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_between
-from asdf.facts import SAMPLE_RATE
 
-# 2 ms lead to silence and back.
-_FADE = 32
+# They lead to silence and back.
+_FADE_S = 0.002
 
 
 class Band(NamedTuple):
@@ -47,18 +46,19 @@ class FrequencyMask(Part):
         self.probability = section.frequency_mask_probability
         self.count = section.frequency_mask_count
         self.max_hz = section.frequency_mask_max_hz
+        self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Stop the drawn bands of `clip` (T,) float32: (T,) float32."""
         filters = []
         for _ in range(self.count):
-            filters.append(band_stop(*self.draw(rng)))
+            filters.append(band_stop(*self.draw(rng), self.rate))
         return filter_clip(clip, filters)
 
     def draw(self, rng: Generator) -> Band:
         """Draw a band: its width, then where it lies."""
-        width = draw_between(0.0, self.max_hz, rng)
-        lowest = draw_between(0.0, NYQUIST_HZ - width, rng)
+        width = draw_between(0.0, min(self.max_hz, self.rate / 2), rng)
+        lowest = draw_between(0.0, self.rate / 2 - width, rng)
         return Band(lowest, lowest + width)
 
     def describe(self) -> str:
@@ -74,6 +74,7 @@ class TimeMask(Part):
         self.probability = section.time_mask_probability
         self.count = section.time_mask_count
         self.max_s = section.time_mask_max_s
+        self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Silence the drawn stretches of `clip` (T,) float32: (T,) float32."""
@@ -81,7 +82,7 @@ class TimeMask(Part):
         for _ in range(self.count):
             start, length = self.draw(len(clip), rng)
             # A step to silence would click: gains fall to 0, and rise again at the end.
-            fade = min(_FADE, length // 2)
+            fade = min(round(_FADE_S * self.rate), length // 2)
             steps = np.arange(1, fade + 1) / (fade + 1)
             falling = 0.5 + 0.5 * np.cos(np.pi * steps)
             gains = np.zeros(length, np.float32)
@@ -92,7 +93,7 @@ class TimeMask(Part):
 
     def draw(self, samples: int, rng: Generator) -> Stretch:
         """Draw a stretch of a clip of `samples`: its length, then where it lies."""
-        longest = min(samples, round(self.max_s * SAMPLE_RATE))
+        longest = min(samples, round(self.max_s * self.rate))
         length = int(rng.integers(longest, endpoint=True))
         start = int(rng.integers(samples - length, endpoint=True))
         return Stretch(start, length)

@@ -20,6 +20,7 @@ from asdf.audio.draws import draw_between, draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.speech import crop_start, repeat_to
 from asdf.errors import AsdfError
+from asdf.settings.sections import Audio
 
 
 class Noise(Part):
@@ -35,6 +36,7 @@ class Noise(Part):
         self.recordings = find_material("noise", section.noise_folders, base)
         self.min_snr_db = section.noise_snr_min_db
         self.max_snr_db = section.noise_snr_max_db
+        self.audio = Audio(settings.audio.sample_rate)
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Add a part of a recording to `clip` (T,) float32: (T,) float32.
@@ -55,18 +57,18 @@ class Noise(Part):
         """
         path = draw_item(self.recordings, rng)
         snr_db = draw_between(self.min_snr_db, self.max_snr_db, rng)
-        return _read_random_part(path, samples, rng), snr_db
+        return _read_random_part(path, samples, rng, self.audio), snr_db
 
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"noise ({len(self.recordings)} recordings)"
 
 
-def _read_random_part(path: str, samples: int, rng: Generator) -> np.ndarray:
+def _read_random_part(path: str, samples: int, rng: Generator, audio: Audio) -> np.ndarray:
     try:
-        length = audio_length(path)
+        length = audio_length(path, audio)
         start = crop_start(length, samples, rng)
-        noise = read_audio(path, start, min(length, samples))
+        noise = read_audio(path, start, min(length, samples), audio)
     except AsdfError as error:
         raise AsdfError(
             f"a recording of augmentation.noise_folders cannot be used: {error}"

@@ -14,13 +14,16 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.settings.declared import OwnSettings
-from asdf.settings.sections import Augmentation
+from asdf.settings.sections import Audio, Augmentation
 
 Section = TypeVar("Section")
 
 
 class PartSettings(Protocol):
     """What the chain and its parts see of the settings: all sections fulfil it."""
+
+    @property
+    def audio(self) -> Audio: ...
 
     @property
     def augmentation(self) -> Augmentation: ...
@@ -78,7 +81,7 @@ class Part(ABC):
 
     @abstractmethod
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
-        """Return `clip` (T,) float32 at 16 kHz as it is after this part: (T,) float32.
+        """Return `clip` (T,) float32 at `settings.audio.sample_rate` after this part: (T,) float32.
 
         Fewer samples, but at least one, where the part `shortens`.
         """

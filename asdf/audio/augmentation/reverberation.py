@@ -24,6 +24,7 @@ from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length
 from asdf.audio.sample_rates import resample
 from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
 
 
 class Reverberation(Part):
@@ -37,6 +38,7 @@ class Reverberation(Part):
         section = settings.augmentation
         self.probability = section.reverberation_probability
         self.responses = find_material("reverberation", section.reverberation_folders, base)
+        self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Put `clip` (T,) float32 into a drawn room: (T,) float32.
@@ -47,20 +49,20 @@ class Reverberation(Part):
         return reverberate(clip, self.draw(rng))
 
     def draw(self, rng: Generator) -> np.ndarray:
-        """Draw an impulse response at 16 kHz: (N,) float32.
+        """Draw an impulse response: (N,) float32.
 
         Raises:
             AsdfError: it cannot be read, or is silent.
         """
-        return read_response(draw_item(self.responses, rng))
+        return read_response(draw_item(self.responses, rng), self.rate)
 
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"reverberation ({len(self.responses)} impulse responses)"
 
 
-def read_response(path: str) -> np.ndarray:
-    """Read an impulse response at 16 kHz: (T,) float32.
+def read_response(path: str, to: int = SAMPLE_RATE) -> np.ndarray:
+    """Read an impulse response at `to` Hz: (T,) float32.
 
     Of several channels the first: the mean over the microphones of an array would be a comb filter,
     not a room.
@@ -74,7 +76,7 @@ def read_response(path: str) -> np.ndarray:
         raise AsdfError(
             f"an impulse response of augmentation.reverberation_folders cannot be used: {error}"
         ) from None
-    return resample(samples, rate)
+    return resample(samples, rate, to)
 
 
 def _read_first_channel(path: str) -> tuple[np.ndarray, int]:

@@ -17,7 +17,6 @@ from numpy.random import Generator
 
 from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.speech import speech_mask
-from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import SpeechActivity
 
 # Less speech than this is likely a click, which repeated would be a buzz.
@@ -38,14 +37,15 @@ class TrimmedSilence(Part):
         self.probability = section.silence_probability
         self.detection = SpeechActivity(threshold_db=section.silence_threshold_db, hangover_s=0.0)
         self.max_s = section.silence_max_s
+        self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Return `clip` (T,) float32 with shorter silences: (up to T,) float32.
 
         Order of the draws: the silence at the start, that at the end.
         """
-        speech = np.flatnonzero(speech_mask(clip, self.detection))
-        if len(speech) < _MIN_SPEECH_S * SAMPLE_RATE:
+        speech = np.flatnonzero(speech_mask(clip, self.detection, self.rate))
+        if len(speech) < _MIN_SPEECH_S * self.rate:
             return clip
         first = int(speech[0])
         end = int(speech[-1]) + 1
@@ -55,7 +55,7 @@ class TrimmedSilence(Part):
 
     def draw(self, silence: int, rng: Generator) -> int:
         """Draw how many samples remain of `silence` samples."""
-        longest = min(silence, round(self.max_s * SAMPLE_RATE))
+        longest = min(silence, round(self.max_s * self.rate))
         return int(rng.integers(longest, endpoint=True))
 
     def describe(self) -> str:

@@ -71,16 +71,19 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
     return np.ascontiguousarray(result)
 
 
-def try_part(part: Part) -> None:
+def try_part(part: Part, rate: int) -> None:
     """Do a part of the user's own to a second of noise, and look at what it returns.
 
     To a copy: what a part makes when it is first needed is not to be sent to worker processes.
+
+    Args:
+        rate: Sampling rate of the clips, in Hz.
 
     Raises:
         AsdfError: as `apply_checked`.
     """
     copied: Part = pickle.loads(pickle.dumps(part))
-    apply_checked(copied, second_of_noise(), np.random.default_rng(0), TRIAL)
+    apply_checked(copied, second_of_noise(rate), np.random.default_rng(0), TRIAL)
 
 
 def _find_problem(result: object, samples: int, shortens: bool) -> str:

@@ -20,6 +20,7 @@ from torch import nn
 from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.wavlm import add_bucket_table
 from asdf.networks.without_numbers import without_numbers
 from asdf.text import did_you_mean
@@ -58,6 +59,7 @@ class Architecture:
         relative_positions: WavLM's gated relative position bias, as the number of buckets that
             distances fall into and the distance in frames from which all share one; None for the
             others.
+        sample_rate: Sampling rate, in Hz, that it was trained at: that of MERT may be 24,000.
     """
 
     conv_layers: ConvLayers
@@ -71,6 +73,7 @@ class Architecture:
     pos_conv_kernel: int = 128
     pos_conv_groups: int = 16
     relative_positions: tuple[int, int] | None = None
+    sample_rate: int = SAMPLE_RATE
 
     def __post_init__(self) -> None:
         """Refuse sizes that no network has, with a ValueError that names the first of them."""
@@ -164,7 +167,11 @@ class Architecture:
         for name, known in KNOWN.items():
             if known == self:
                 return name
-        return repr(asdict(self))
+        fields = asdict(self)
+        # As in files that were written before there was a choice.
+        if self.sample_rate == SAMPLE_RATE:
+            del fields["sample_rate"]
+        return repr(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Architecture:

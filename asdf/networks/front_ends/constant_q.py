@@ -21,14 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.constant_q_matrices import (
     constant_q_cepstrum,
     tone_frequencies,
     tone_matrix,
     window_lengths,
 )
-from asdf.networks.front_ends.framed import FramedFrontEnd
+from asdf.networks.front_ends.framed import FramedFrontEnd, in_time
 from asdf.networks.traced_sizes import windows
 from asdf.settings.sections import ConstantQ
 from asdf.settings.sections import FrontEnd as FrontEndSettings
@@ -66,11 +65,12 @@ class CQTFrontEnd(FramedFrontEnd):
         """
         cqt = self.sections.cqt
         spectrum = self.sections.spectrum
+        rate = self.sections.audio.sample_rate
         self.bins_per_octave = cqt.bins_per_octave or self.usual.bins_per_octave
-        if cqt.low_hz >= cqt.high_hz or cqt.high_hz > SAMPLE_RATE / 2:
+        if cqt.low_hz >= cqt.high_hz or cqt.high_hz > rate / 2:
             raise UsageError(
                 f"cqt.low_hz is {cqt.low_hz:g} and cqt.high_hz {cqt.high_hz:g}: the first has to "
-                f"be below the second, and the second at most {SAMPLE_RATE // 2}."
+                f"be below the second, and the second at most {rate // 2}."
             )
         self.frequencies_K = tone_frequencies(cqt.low_hz, cqt.high_hz, self.bins_per_octave)
         self.coefficients = 0
@@ -80,19 +80,20 @@ class CQTFrontEnd(FramedFrontEnd):
         longest = self.window_lengths()[0]
         if longest > MAX_WINDOW:
             raise UsageError(
-                f"cqt.low_hz = {cqt.low_hz:g}: its window would be {longest / SAMPLE_RATE:.0f} s "
-                f"long, and the longest is {MAX_WINDOW / SAMPLE_RATE:.0f} s. Set a higher one, a "
+                f"cqt.low_hz = {cqt.low_hz:g}: its window would be {longest / rate:.0f} s "
+                f"long, and the longest is {MAX_WINDOW / rate:.0f} s. Set a higher one, a "
                 "higher cqt.offset_hz, or fewer cqt.bins_per_octave."
             )
         self.window = 2 * int(longest // 2) + 1
-        self.hop = spectrum.hop or HOP
+        self.hop = spectrum.hop or in_time(HOP, rate)
         deltas = self.usual.deltas if spectrum.deltas is None else spectrum.deltas
         self.set_dimension(self.coefficients or len(self.frequencies_K), deltas)
 
     def window_lengths(self) -> np.ndarray:
         """Return the lengths of the tones' windows, (K) samples, the longest first."""
         offset_hz = self.sections.cqt.offset_hz
-        return window_lengths(self.frequencies_K, self.bins_per_octave, offset_hz)
+        rate = self.sections.audio.sample_rate
+        return window_lengths(self.frequencies_K, self.bins_per_octave, offset_hz, rate)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes static features."""
@@ -128,11 +129,12 @@ class LogTones(nn.Module):
         self.window = front_end.window
         self.hop = front_end.hop
         lengths_K = front_end.window_lengths()
+        rate = front_end.sections.audio.sample_rate
         self.octaves = 0
         # Higher octaves have shorter windows: one matrix for all would be zeros for the most part.
         for first in range(0, len(lengths_K), front_end.bins_per_octave):
             tones = slice(first, first + front_end.bins_per_octave)
-            matrix_WK = tone_matrix(front_end.frequencies_K[tones], lengths_K[tones])
+            matrix_WK = tone_matrix(front_end.frequencies_K[tones], lengths_K[tones], rate)
             # Not persistent: they follow from the settings.
             tensor_WK = torch.tensor(matrix_WK, dtype=torch.float32)
             self.register_buffer(f"octave_{self.octaves}", tensor_WK, persistent=False)

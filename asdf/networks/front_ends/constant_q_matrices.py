@@ -28,18 +28,22 @@ def tone_frequencies(low_hz: float, high_hz: float, bins_per_octave: int) -> np.
     return frequencies_K
 
 
-def window_lengths(frequencies_K: np.ndarray, bins_per_octave: int, offset_hz: float) -> np.ndarray:
+def window_lengths(
+    frequencies_K: np.ndarray, bins_per_octave: int, offset_hz: float, rate: int = SAMPLE_RATE
+) -> np.ndarray:
     """Return the lengths of the tones' windows in samples, which need not be whole: (K).
 
     Each is Q periods of its frequency plus `offset_hz`, with Q = 1 / (2 ** (1 / B) - 1) for B bins
     per octave.
     """
     quality = 1 / (2 ** (1 / bins_per_octave) - 1)
-    lengths_K: np.ndarray = quality * SAMPLE_RATE / (frequencies_K + offset_hz)
+    lengths_K: np.ndarray = quality * rate / (frequencies_K + offset_hz)
     return lengths_K
 
 
-def tone_matrix(frequencies_K: np.ndarray, lengths_K: np.ndarray) -> np.ndarray:
+def tone_matrix(
+    frequencies_K: np.ndarray, lengths_K: np.ndarray, rate: int = SAMPLE_RATE
+) -> np.ndarray:
     """Return windowed tones as a matrix (W, 2 K): real parts, imaginary parts.
 
     All have their middle in the middle of the window, which is as long as the longest; a tone of
@@ -51,7 +55,7 @@ def tone_matrix(frequencies_K: np.ndarray, lengths_K: np.ndarray) -> np.ndarray:
     hann_WK = 0.5 + 0.5 * np.cos(2 * np.pi * phases_WK)
     hann_WK[np.abs(times_W1) > lengths_K // 2] = 0
     hann_WK /= hann_WK.sum(axis=0)
-    angles_WK = 2 * np.pi / SAMPLE_RATE * times_W1 * frequencies_K
+    angles_WK = 2 * np.pi / rate * times_W1 * frequencies_K
     return np.concatenate([hann_WK * np.cos(angles_WK), -hann_WK * np.sin(angles_WK)], axis=1)
 
 

@@ -118,6 +118,7 @@ def _make_filters(in_mel: bool) -> Tensor:
 class DecibelLFCCFrontEnd(FrontEnd):
     """128 LFCCs in decibels with deltas and deltas of deltas, in whole frames of 10 ms."""
 
+    sample_rate = SAMPLE_RATE
     dimension = VALUES
     # What is mirrored has to be there.
     window = 2 * HOP

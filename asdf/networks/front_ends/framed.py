@@ -15,10 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
 
 MIN_VARIANCE = 1e-10
+
+
+def in_time(samples: int, rate: int) -> int:
+    """Return what `samples` at 16 kHz are at `rate` Hz, rounded."""
+    return round(samples * rate / SAMPLE_RATE)
 
 
 class FramedFrontEnd(FrontEnd):
@@ -51,7 +57,10 @@ class FramedFrontEnd(FrontEnd):
         known = super().feature_settings()
         del known["architecture"]
         spectrum = asdict(self.sections.spectrum)
-        return {**known, "kind": type(self).__name__, "spectrum": spectrum}
+        known = {**known, "kind": type(self).__name__, "spectrum": spectrum}
+        rate = self.sections.audio.sample_rate
+        # Features that were cached before there was a choice state no rate.
+        return known if rate == SAMPLE_RATE else {**known, "sample_rate": rate}
 
 
 def time_differences(x_BLC: Tensor) -> Tensor:

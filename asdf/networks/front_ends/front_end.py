@@ -57,6 +57,10 @@ class FrontEnd(nn.Module, ABC):
         variance_floor: added to a waveform's variance where waveforms are normalised.
         repeats_last_frame: Whether frames go on to the end of a waveform, as in s3prl.
         frozen: see `freeze`.
+        sample_rate: Sampling rate, in Hz, that it is made for; None: it takes any, and reads
+            `self.sections.audio.sample_rate`.
+        waveform_channels: Number of channels of the waveforms (batch, channels, samples) that it
+            takes, with `audio.channels = 'all'`; None: it takes (batch, samples).
 
     Examples:
         >>> import torch
@@ -83,6 +87,8 @@ class FrontEnd(nn.Module, ABC):
     encoder_layers: int = 0
     variance_floor: float = VARIANCE_FLOOR
     cacheable: ClassVar[bool] = False
+    sample_rate: int | None = None
+    waveform_channels: int | None = None
 
     def __init__(self, settings: FrontEndSettings, sections: NetworkSections | None = None) -> None:
         """Build it with random weights; `asdf.interchange.load_pretrained` loads those named.
@@ -136,6 +142,11 @@ class FrontEnd(nn.Module, ABC):
         """
         return 0
 
+    @classmethod
+    def own_rate(cls, settings: FrontEndSettings) -> int | None:
+        """Return the sampling rate that settings show before it is built; None: it takes any."""
+        return cls.sample_rate
+
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Set `dimension`, `window`, `hop` and `encoder_layers`, where the settings choose them."""
 
@@ -148,7 +159,7 @@ class FrontEnd(nn.Module, ABC):
         """Yield the state that enters the first layer, and the output of each of `layers` layers.
 
         Args:
-            waveforms_BT: (batch, samples) float32 at 16 kHz, at least `window` samples.
+            waveforms_BT: (batch, samples) float32 at `audio.sample_rate`, `window` samples or more.
 
         Yields:
             (batch, frames, dimension), `layers` + 1 times. `mask` belongs before the first layer.
@@ -247,8 +258,8 @@ class FrontEnd(nn.Module, ABC):
     def forward(self, waveforms_BT: Tensor | Padded) -> Tensor:
         """Return features (batch, frames, dimension), of the layers that `front_end.layer` chooses.
 
-        Waveforms (batch, samples) at 16 kHz, or recordings of varying length; those shorter than
-        `window` are repeated.
+        Waveforms (batch, samples) at `audio.sample_rate`, or recordings of varying length; those
+        shorter than `window` are repeated.
         """
         if self.layer_sum is not None:
             features_BLC: Tensor = self.layer_sum(self.hidden_states(waveforms_BT))

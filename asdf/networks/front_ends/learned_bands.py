@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.front_ends.framed import FramedFrontEnd
+from asdf.networks.front_ends.framed import FramedFrontEnd, in_time
 from asdf.networks.sinc import mel_edges
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sinc, Spectrum
@@ -43,14 +43,15 @@ class SincFrontEnd(FramedFrontEnd):
             UsageError: the lowest edge is not below half of the sample rate.
         """
         sinc = self.sections.sinc
-        if sinc.low_hz >= SAMPLE_RATE / 2:
+        rate = self.sections.audio.sample_rate
+        if sinc.low_hz >= rate / 2:
             raise UsageError(
                 f"sinc.low_hz = {sinc.low_hz:g}: the lowest filter has to begin below "
-                f"{SAMPLE_RATE // 2} Hz."
+                f"{rate // 2} Hz."
             )
         spectrum = self.sections.spectrum
-        self.frame = spectrum.window or WINDOW
-        self.hop = spectrum.hop or HOP
+        self.frame = spectrum.window or in_time(WINDOW, rate)
+        self.hop = spectrum.hop or in_time(HOP, rate)
         # The taps of a filter reach over both ends of a frame of what it lets pass.
         self.window = self.frame + _odd(sinc.taps) - 1
         self.set_dimension(sinc.filters, spectrum.deltas or 0)
@@ -58,7 +59,8 @@ class SincFrontEnd(FramedFrontEnd):
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes static features, which holds the filters."""
         spectrum = self.sections.spectrum
-        return BandPowers(self.sections.sinc, spectrum, self.frame, self.hop)
+        rate = self.sections.audio.sample_rate
+        return BandPowers(self.sections.sinc, spectrum, self.frame, self.hop, rate)
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the settings of the base class, the filters' and the frames'."""
@@ -78,14 +80,17 @@ class BandPowers(nn.Module):
     width: Tensor
     taper: Tensor
 
-    def __init__(self, sinc: Sinc, spectrum: Spectrum, frame: int, hop: int) -> None:
+    def __init__(
+        self, sinc: Sinc, spectrum: Spectrum, frame: int, hop: int, rate: int = SAMPLE_RATE
+    ) -> None:
         super().__init__()
         self.frame = frame
         self.hop = hop
         self.pre_emphasis = spectrum.pre_emphasis
         self.floor = spectrum.log_floor
         self.taps = _odd(sinc.taps)
-        edges_E = torch.tensor(mel_edges(sinc.filters, sinc.low_hz) / SAMPLE_RATE).float()
+        edges_hz = mel_edges(sinc.filters, sinc.low_hz, rate)
+        edges_E = torch.tensor(edges_hz / rate).float()
         self.low_shift = nn.Parameter(torch.zeros(sinc.filters))
         self.width_shift = nn.Parameter(torch.zeros(sinc.filters))
         # Not persistent: they follow from the settings.

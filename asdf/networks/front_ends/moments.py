@@ -28,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum
@@ -70,6 +71,7 @@ class MomentsFrontEnd(FrontEnd):
         groups: Values of each kind of statistics.
     """
 
+    sample_rate = SAMPLE_RATE
     cacheable = True
     window = SOUNDS.window + (SHORTEST_FRAMES - 1) * SOUNDS.hop
     # No recording is long enough for a second frame: see `frames`.

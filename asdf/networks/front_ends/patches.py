@@ -105,6 +105,7 @@ class PatchFrontEnd(FrontEnd):
         per_step: Patches of a column, side by side over frequency.
     """
 
+    sample_rate = SAMPLE_RATE
     sizes_class: ClassVar[type[PatchSizes]]
     cacheable: ClassVar[bool] = True
     sizes: PatchSizes

@@ -16,7 +16,8 @@ feature values.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +49,7 @@ class Sizes:
     Attributes:
         filters: 0 for a spectrogram, which has all bins of the band.
         coefficients: Coefficients of the cosine transform; 0 without one.
+        rate: Sampling rate in Hz.
     """
 
     window: int
@@ -58,16 +60,36 @@ class Sizes:
     deltas: int
     high_hz: float
     low_hz: float = 0.0
+    rate: int = SAMPLE_RATE
 
     @property
     def bins(self) -> range:
         """The bins of the Fourier transform that features are computed from."""
-        return band_bins(self.n_fft, self.low_hz, self.high_hz)
+        return band_bins(self.n_fft, self.low_hz, self.high_hz, self.rate)
 
     @property
     def static(self) -> int:
         """Values per frame without deltas."""
         return self.coefficients or self.filters or len(self.bins)
+
+    def at_rate(self, rate: int) -> Sizes:
+        """Return the sizes that are the same times at another rate, up to its highest frequency.
+
+        The Fourier transform has a power of 2 of points, not fewer than take the same time.
+        """
+        if rate == self.rate:
+            return self
+        factor = rate / self.rate
+        points = math.ceil(self.n_fft * factor)
+        is_whole_band = self.high_hz == self.rate / 2
+        return replace(
+            self,
+            window=round(self.window * factor),
+            hop=round(self.hop * factor),
+            n_fft=1 << (points - 1).bit_length(),
+            high_hz=rate / 2 if is_whole_band else min(self.high_hz, rate / 2),
+            rate=rate,
+        )
 
 
 class SpectralFrontEnd(FramedFrontEnd):
@@ -87,7 +109,8 @@ class SpectralFrontEnd(FramedFrontEnd):
         Raises:
             UsageError: its settings contradict each other.
         """
-        self.sizes = choose_sizes(self.sections.spectrum, self.usual)
+        usual = self.usual.at_rate(self.sections.audio.sample_rate)
+        self.sizes = choose_sizes(self.sections.spectrum, usual)
         self.hop = self.sizes.hop
         self.centred = self.sections.spectrum.centred
         # Around a single sample there are zeros enough for a frame.
@@ -125,6 +148,8 @@ class SpectralFrontEnd(FramedFrontEnd):
         if not self.centred:
             # As features that were cached before there was a choice.
             del spectrum["centred"]
+        # The rate stands beside, where it is not the usual one.
+        del spectrum["rate"]
         return {**known, "spectrum": spectrum}
 
 
@@ -142,7 +167,7 @@ class FilterBankFrontEnd(SpectralFrontEnd):
     cacheable = True
 
     def filters(self, sizes: Sizes) -> np.ndarray:
-        return linear_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz)
+        return linear_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz, sizes.rate)
 
 
 class LogMelFrontEnd(SpectralFrontEnd):
@@ -152,7 +177,7 @@ class LogMelFrontEnd(SpectralFrontEnd):
     cacheable = True
 
     def filters(self, sizes: Sizes) -> np.ndarray:
-        return mel_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz)
+        return mel_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz, sizes.rate)
 
 
 class LFCCFrontEnd(FilterBankFrontEnd):
@@ -244,7 +269,7 @@ def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
     """
     chosen: dict[str, Any] = {}
     for name, value in asdict(usual).items():
-        setting = getattr(spectrum, name)
+        setting = getattr(spectrum, name) if name != "rate" else None
         # Only cepstra have coefficients, and a spectrogram has no filters.
         is_part = name not in ("filters", "coefficients") or value
         chosen[name] = setting if setting is not None and is_part else value
@@ -261,10 +286,10 @@ def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
             f"spectrum.coefficients is {sizes.coefficients}, and there are {sizes.filters} "
             "spectrum.filters: there are at most as many coefficients as filters."
         )
-    if sizes.high_hz > NYQUIST_HZ or not sizes.bins:
+    if sizes.high_hz > sizes.rate / 2 or not sizes.bins:
         raise UsageError(
             f"spectrum.low_hz is {sizes.low_hz:g} and spectrum.high_hz {sizes.high_hz:g}: the "
             f"first has to be below the second by a bin of the Fourier transform or more, and the "
-            f"second at most {NYQUIST_HZ:g}."
+            f"second at most {sizes.rate / 2:g}."
         )
     return sizes

@@ -12,29 +12,33 @@ import numpy as np
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.sinc import hz_to_mel, mel_to_hz
 
-NYQUIST_HZ = SAMPLE_RATE / 2
 
-
-def band_bins(n_fft: int, low_hz: float, high_hz: float) -> range:
+def band_bins(n_fft: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE) -> range:
     """Return the bins of the Fourier transform from `low_hz` to `high_hz`, as the baselines do."""
     bins = n_fft // 2 + 1
-    return range(int(low_hz / NYQUIST_HZ * bins), int(high_hz / NYQUIST_HZ * bins))
+    nyquist_hz = rate / 2
+    return range(int(low_hz / nyquist_hz * bins), int(high_hz / nyquist_hz * bins))
 
 
-def linear_filters(n_fft: int, filters: int, low_hz: float, high_hz: float) -> np.ndarray:
+def linear_filters(
+    n_fft: int, filters: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE
+) -> np.ndarray:
     """Return triangles (bins of the band, filters) whose edges are equally spaced in Hz.
 
     As in the baselines of ASVspoof 2021, the bins of the band are taken for frequencies that are
     equally spaced from `low_hz` to `high_hz`, both included.
     """
-    frequencies_F = np.linspace(low_hz, high_hz, len(band_bins(n_fft, low_hz, high_hz)))
+    bins = len(band_bins(n_fft, low_hz, high_hz, rate))
+    frequencies_F = np.linspace(low_hz, high_hz, bins)
     edges_N = np.linspace(low_hz, high_hz, filters + 2)
     return _make_triangles(frequencies_F, edges_N)
 
 
-def mel_filters(n_fft: int, filters: int, low_hz: float, high_hz: float) -> np.ndarray:
+def mel_filters(
+    n_fft: int, filters: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE
+) -> np.ndarray:
     """Return triangles (bins of the band, filters) whose edges are equally spaced in HTK's mel."""
-    frequencies_F = np.array(band_bins(n_fft, low_hz, high_hz)) * SAMPLE_RATE / n_fft
+    frequencies_F = np.array(band_bins(n_fft, low_hz, high_hz, rate)) * rate / n_fft
     edges_N = mel_to_hz(np.linspace(hz_to_mel(low_hz), hz_to_mel(high_hz), filters + 2))
     return _make_triangles(frequencies_F, edges_N)
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_frames import FrameRule
 from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
@@ -68,6 +69,7 @@ class TransformersFrontEnd(FrontEnd):
         inputs: computes what it takes, of waveforms.
     """
 
+    sample_rate = SAMPLE_RATE
     model: Any
     cacheable: ClassVar[bool] = True
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models import Wav2Vec2Model
 
+from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import norms_are_short
 from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends.architectures import Architecture
@@ -36,6 +37,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
         architecture: Architecture that was built.
     """
 
+    sample_rate = SAMPLE_RATE
     model: Wav2Vec2Model
     cacheable: ClassVar[bool] = True
 
@@ -45,6 +47,13 @@ class Wav2Vec2FrontEnd(FrontEnd):
         architecture = Architecture.from_text(settings.architecture)
         return max(architecture.layers, len(architecture.conv_layers))
 
+    @classmethod
+    def own_rate(cls, settings: FrontEndSettings) -> int | None:
+        """Return the rate of the architecture; None where pretrained weights will state it."""
+        if settings.weights is not None:
+            return None
+        return Architecture.from_text(settings.architecture).sample_rate
+
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Read `settings.architecture`.
 
@@ -53,6 +62,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
         """
         self.architecture = Architecture.from_text(settings.architecture)
         self.architecture_setting = self.architecture.to_text()
+        self.sample_rate = self.architecture.sample_rate
         self.dimension = self.architecture.dimension
         self.encoder_layers = self.architecture.layers
         self.window = self.architecture.min_samples(frames=1)

@@ -2,7 +2,8 @@
 
 Invariant: only the files of this folder know a setting's name, type, default, unit and range. The
 checks (`value_checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived
-from them. All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
+from them. All lengths are samples at `audio.sample_rate` unless the name carries a unit (`_s`,
+`_hz`, `_db`).
 """
 
 # ruff: noqa: F401 (names for others)
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asdf.settings.mistakes import KnownNames, UnknownName, nearest
+from asdf.settings.sections.audio import HIGHEST_RATE, LOWEST_RATE, USUAL_AUDIO, Audio
 from asdf.settings.sections.back_ends import BACK_ENDS, BackEnd
 from asdf.settings.sections.examples import (
     AUGMENTATIONS,
@@ -85,6 +87,7 @@ class Sections(KnownNames):
 
     paths: Paths = field(default_factory=Paths)
     computing: Computing = field(default_factory=Computing)
+    audio: Audio = field(default_factory=Audio)
     network: Network = field(default_factory=Network)
     loss: Loss = field(default_factory=Loss)
     source: Source = field(default_factory=Source)

@@ -170,14 +170,15 @@ class Spectrum(KnownNames):
 
     window: int | None = setting(
         None,
-        "length of a frame; None: 320 (20 ms), of log_mel and sinc 400, of raw 1",
+        "length of a frame; None: 20 ms (at 16 kHz 320), of log_mel and sinc 25 ms (400), of raw 1",
         unit="samples",
         at_least=1,
         at_most=MAX_FFT,
     )
     hop: int | None = setting(
         None,
-        "from the start of a frame to the next; None: 160, of raw the length of a frame",
+        "from the start of a frame to the next; None: 10 ms (at 16 kHz 160), of raw the length of "
+        "a frame",
         unit="samples",
         at_least=1,
         at_most=MAX_CLIP_SAMPLES,
@@ -189,7 +190,8 @@ class Spectrum(KnownNames):
     )
     n_fft: int | None = setting(
         None,
-        "length of the Fourier transform; None: 512, of lfcc 1024",
+        "length of the Fourier transform; None: 512, of lfcc 1024, at other rates than 16 kHz the "
+        "next power of 2",
         unit="samples",
         at_least=2,
         at_most=MAX_FFT,
@@ -209,7 +211,7 @@ class Spectrum(KnownNames):
     )
     high_hz: float | None = setting(
         None,
-        "where the highest filter ends; None: 8000, of lfcc 4000",
+        "where the highest filter ends; None: half of audio.sample_rate, of lfcc 4000",
         unit="Hz",
         above=0,
         at_most=MAX_HZ,

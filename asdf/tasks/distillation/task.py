@@ -67,7 +67,14 @@ class Distillation(Task):
             return None
         self.check()
         options = self.settings.distillation
-        teacher, _ = read_detector(self._teacher_name(), self.folder)
+        teacher, file = read_detector(self._teacher_name(), self.folder)
+        theirs = file.to_sections(folder=self.folder).audio
+        if theirs != self.settings.audio:
+            raise UsageError(
+                f"distillation.teacher = {options.teacher!r} hears recordings {theirs.describe()}, "
+                f"and this training {self.settings.audio.describe()}: both get the same clips. "
+                "Set audio.sample_rate and audio.channels as the teacher's, or name another."
+            )
         teacher.requires_grad_(False)
         teacher.to(next(network.parameters()).device)
         network.register_forward_hook(_hearing(teacher, bool(options.embedding_weight)))

@@ -273,6 +273,35 @@ network.max_epochs = 100
 network.early_stop_evaluations = 50
 
 
+# Speech, singing, music and sound, bona fide and fake in one list (AT-ADD 2026, track 2), with all
+# bands up to 24 kHz.
+#     python run.py all-types
+all-types < fbank-resnet18
+paths.system_folder = 'all-types'
+recipe.training_sets = ('at-add-track2:train',)
+recipe.validation_sets = ('at-add-track2:dev',)
+recipe.evaluation_sets = ('at-add-track2:dev',)
+# All lengths in samples count at this rate: clips of 4 s, scores of 1 to 60 s.
+audio.sample_rate = 48000
+front_end.front_end_class = 'log_mel'
+spectrum.filters = 128
+network.train_clip_size = 192000
+network.min_evaluation_utterance_length_in_samples = 48000
+network.max_evaluation_utterance_length_in_samples = 2880000
+
+# The band of a telephone, 8 kHz, and its codecs in training.
+#     python run.py telephone
+telephone < fbank-resnet18
+paths.system_folder = 'telephone'
+audio.sample_rate = 8000
+front_end.front_end_class = 'log_mel'
+augmentation.chain = ('codec',)
+augmentation.codecs = ('mu-law', 'a-law', 'gsm')
+network.train_clip_size = 32000
+network.min_evaluation_utterance_length_in_samples = 8000
+network.max_evaluation_utterance_length_in_samples = 480000
+
+
 # What the configs of papers inherit; not run by itself. A config 'paper-...' has the numbers of the
 # code that its authors published, and of the paper where a comment says so; each difference stands
 # in a line that begins with "Differs". README.md has the published error rates.

@@ -254,7 +254,9 @@ def decoded_with(monkeypatch) -> list[str]:
     names: list[str] = []
 
     def noted(function):
-        return lambda path, *rest: names.append(path.name) or function(path, *rest)
+        return lambda path, *rest, **named: (
+            names.append(path.name) or function(path, *rest, **named)
+        )
 
     for name in ("decoded_length", "read_audio"):
         monkeypatch.setattr(speech, name, noted(getattr(speech, name)))
@@ -307,7 +309,7 @@ def test_a_stop_does_not_wait_for_a_file_that_does_not_open(utterances, tmp_path
     os.mkfifo(tmp_path / "pipe")
     stop = StopRequest()
 
-    def measured(path: Path) -> int:
+    def measured(path: Path, audio: object) -> int:
         stop.reason = "a test"
         return os.open(tmp_path / "pipe", os.O_RDONLY)  # as of a file server that has gone
 

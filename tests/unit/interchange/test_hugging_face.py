@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.interchange import build_front_end, build_pretrained
 from asdf.networks import Wav2Vec2FrontEnd
-from asdf.settings.sections import FrontEnd, Sections
+from asdf.settings.sections import Audio, FrontEnd, Sections
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="in the test extra")
@@ -117,8 +117,21 @@ def test_a_folder_of_mert_for_16_khz_is_read_as_the_hubert_that_it_is(
     torch.testing.assert_close(build(tmp_path)(waveforms), expected, atol=1e-4, rtol=0)
     preprocessor["sampling_rate"] = 24000
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(preprocessor))
-    with pytest.raises(AsdfError, match="is of a MERT for 24000 samples per second"):
+    with pytest.raises(AsdfError, match="state the sampling rates 16000 and 24000"):
         build(tmp_path)
+    # As most of them: of 24 kHz, which the front end then is of.
+    (tmp_path / "config.json").write_text(json.dumps({**config, **own, "sample_rate": 24_000}))
+    music = build(tmp_path)
+    assert music.sample_rate == 24_000
+    torch.testing.assert_close(music(waveforms), expected, atol=1e-4, rtol=0)
+    settings = Sections(audio=Audio(24_000))
+    settings.network.network_class = "asdf.networks.SSL_ASP"
+    settings.front_end.weights = str(tmp_path)
+    network = build_pretrained(settings)
+    assert network.front_end.sample_rate == 24_000
+    settings.audio.sample_rate = 16_000
+    with pytest.raises(UsageError, match=r"Wav2Vec2FrontEnd is of 24,000 Hz and no other"):
+        build_pretrained(settings)
 
 
 @pytest.mark.parametrize("name", ["fairseq_xlsr_like", "fairseq_base_like"])
@@ -326,10 +339,7 @@ def test_it_is_logged_when_waveforms_come_otherwise_than_in_pretraining(
         ({"adapter_attn_dim": 16}, "has adapter_attn_dim = 16"),
         ({"feature_extractor_cqt": True}, "has feature_extractor_cqt = True; this front end only"),
         ({"deepnorm": True}, "has deepnorm = True"),
-        (
-            {"model_type": "mert_model", "sample_rate": 24000},
-            "is of a MERT for 24000 samples per second, and front ends get 16000",
-        ),
+        ({"model_type": "mert_model", "sample_rate": 24000.5}, "state the sampling rates 24000.5"),
         ({"feat_proj_layer_norm": False}, "has feat_proj_layer_norm = False"),
         ({"conv_dim": [8]}, "cannot be understood"),
         ({"hidden_size": "x"}, "cannot be understood"),

@@ -200,14 +200,14 @@ def test_windows_longer_than_what_is_heard_are_refused(detector, long):
 def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     """Twenty blocks of windows: at no time are more than a few of them in memory."""
     monkeypatch.setattr("asdf.scoring.hearing._HELD_SAMPLES", 2 * MOST)
-    monkeypatch.setattr("asdf.scoring.recordings._BLOCK", MOST)
+    monkeypatch.setattr("asdf.scoring.recordings._BLOCK_S", MOST / 16000)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0
     spans = streaming.resample
 
-    def counted(span, rate):
+    def counted(span, rate, to):
         nonlocal most
-        block = spans(span, rate).copy()
+        block = spans(span, rate, to).copy()
         alive.append(weakref.ref(block))
         most = max(most, sum(reference() is not None for reference in alive))
         return block

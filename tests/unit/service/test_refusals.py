@@ -174,7 +174,7 @@ def test_questions_that_cannot_be_meant(served, query, words):
 def test_windows_are_limited_by_what_the_network_would_hear(served):
     # 20 s in windows of a quarter of a second, and the limit is 5 times 60 s: 1,200 windows.
     content = as_file(sound(16000 * 20))
-    assert LIMITS.max_piece_samples == 1200 * 4000
+    assert LIMITS.max_piece_s == 1200 * 4000 / 16000
     fits = served.score(content, f"?window=0.25&hop={264 / 16000}")
     assert fits.status == 200
     assert len(fits.json["recordings"][0]["windows"]) == 1198

@@ -1,0 +1,177 @@
+"""Training at other rates and on two channels, by the files of docs/rates.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+import asdf
+from asdf.audio import read_audio
+from asdf.evaluation import read_scores
+from asdf.networks import build_network
+from asdf.settings import Settings
+from asdf.settings.sections import Audio
+from tests.distributed.test_exactness import assert_equal_runs
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "rates.md").read_text(encoding="utf-8")
+EXAMPLE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```\n\n((?:    \S[^\n]*\n)+)", re.DOTALL)
+EXAMPLES = {name: (code, config) for name, code, config in EXAMPLE.findall(PAGE)}
+RATES = {"my_singing": 44_100, "my_stereo": 24_000}
+
+BASE = """
+shown < debug
+paths.system_folder = 'shown'
+network.max_epochs = 2
+network.minibatch_size = 4
+network.checkpoint_interval_steps = 2
+network.print_interval = 1
+"""
+
+
+@pytest.fixture
+def shown(recipe, tmp_path, request):
+    """A recipe folder with a file of the page; of two channels with recordings of two."""
+    name = request.param
+    code, config = EXAMPLES[name]
+    (recipe.folder / f"{name}.py").write_text(code)
+    recipe.add_configs(BASE + "\n".join(line.strip() for line in config.splitlines()) + "\n")
+    if name == "my_stereo":
+        init = recipe.folder / "configs" / "init_config.py"
+        corpus = Path(re.search(r"database_folder = '(.*)'", init.read_text())[1])
+        shutil.copytree(corpus, tmp_path / "stereo")
+        for path in sorted((tmp_path / "stereo").rglob("*.flac")):
+            samples, rate = soundfile.read(path, dtype="float32")
+            soundfile.write(path, np.stack([samples, np.roll(samples, 8)], axis=1), rate)
+        init.write_text(init.read_text().replace(str(corpus), str(tmp_path / "stereo")))
+    recipe.name = name
+    recipe.corpus = tmp_path / "stereo" if name == "my_stereo" else None
+    return recipe
+
+
+def examples(function):
+    return pytest.mark.parametrize("shown", list(EXAMPLES), indirect=True)(function)
+
+
+def test_the_page_has_both_files():
+    assert list(EXAMPLES) == list(RATES)
+
+
+@examples
+def test_a_dry_run_then_training_scores_and_the_detector_alike(shown, capsys):
+    dry = shown.call(capsys, "shown", "--dry-run")
+    assert dry.status == 0 and not shown.system("shown").exists(), dry.output
+    outcome = shown.call(capsys, "shown")
+    assert outcome.status == 0, outcome.output
+    rate = RATES[shown.name]
+    network = shown.system("shown") / "networks" / "epoch.2.pt"
+    content = torch.load(network, weights_only=True)
+    channels = "all" if shown.name == "my_stereo" else "mean"
+    assert content["settings"]["audio"] == {"sample_rate": rate, "channels": channels}
+    scores_path = shown.system("shown") / "scores" / "epoch.2" / "demo-eval.txt"
+    stated = json.loads(scores_path.with_suffix(".scored.json").read_text())
+    assert stated["sample_rate"] == rate
+    scores = read_scores(scores_path)
+    detector = asdf.Detector(network, "cpu", shown.folder)
+    folder = Path(shown_database(shown))
+    for name, score in zip(scores.ids[:3], scores.scores[:3], strict=True):
+        (path,) = folder.rglob(f"{Path(name).name}*")
+        assert float(detector.score(path)) == pytest.approx(score, abs=1e-4)
+        # What the network hears is the resampled recording.
+        heard = read_audio(path, audio=Audio(rate, channels))
+        assert float(detector.score(heard, rate)) == pytest.approx(score, abs=1e-4)
+
+
+def shown_database(recipe) -> str:
+    text = (recipe.folder / "configs" / "init_config.py").read_text()
+    return re.search(r"database_folder = '(.*)'", text)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kill", "processes"), [("0:5", 1), ("1:5", 2)])
+@examples
+def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
+    file = shown.folder / f"{shown.name}.py"
+    code = re.sub(r"( +)(def forward\(.*\n)", r"\1\2\1\1fail_on_request(self)\n", file.read_text())
+    file.write_text(f"from small_networks import fail_on_request\n{code}")
+    whole = shown.run("shown", "paths.system_folder=whole", processes=processes)
+    assert whole.status == 0, whole.output
+    killed = ("shown", "paths.system_folder=killed")
+    assert shown.run(*killed, processes=processes, TEST_KILL=kill).status != 0
+    resumed = shown.run(*killed, processes=processes)
+    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    assert_equal_runs(shown.system("whole"), shown.system("killed"))
+
+
+@pytest.mark.parametrize("shown", ["my_singing"], indirect=True)
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            "network.network_class=asdf.networks.SSL_AASIST",
+            "audio.sample_rate = 44100: Wav2Vec2FrontEnd is of 16,000 Hz and no other",
+        ),
+        (
+            "network.network_class=asdf.networks.AASIST",
+            "audio.sample_rate = 44100: AASIST is of 16,000 Hz and no other",
+        ),
+        ("audio.channels=all", "audio.channels = 'all': Singing takes one channel"),
+        (
+            "vocoding.vocoders=('griffin_lim',)",
+            "is made for 16 kHz and contradicts audio.sample_rate",
+        ),
+        ("localisation.enabled=True", "is made for 16 kHz and contradicts audio.sample_rate"),
+        (
+            "augmentation.chain=('codec',) augmentation.codecs=('mp3',)",
+            "names 'mp3', which codes at 16 kHz here",
+        ),
+        ("audio.channels=1", "has one channel, 0, and audio.channels = 1"),
+        ("audio.sample_rate=1000", "audio.sample_rate"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_message(shown, capsys, words, problem):
+    outcome = shown.call(capsys, "shown", *words.split())
+    assert outcome.status in (1, 2) and problem in outcome.output, outcome.output
+    assert "Traceback" not in outcome.output
+
+
+@pytest.mark.parametrize("shown", ["my_stereo"], indirect=True)
+def test_recordings_of_another_number_of_channels_are_named(shown, capsys):
+    path = sorted(Path(shown_database(shown)).rglob("*.flac"))[0]
+    samples, rate = soundfile.read(path)
+    soundfile.write(path, samples[:, 0], rate)
+    outcome = shown.call(capsys, "shown")
+    assert outcome.status == 1
+    assert f"{path.name} has 1 channel, and the network takes 2" in outcome.output, outcome.output
+
+
+@pytest.mark.parametrize("shown", ["my_singing"], indirect=True)
+def test_lengths_of_one_rate_are_not_taken_for_another_s(shown, capsys):
+    first = shown.call(capsys, "shown", "recipe.end_stage=0")
+    assert first.status == 0 and "measured demo-train" in first.output
+    words = ("audio.sample_rate=8000", "recipe.end_stage=0", "network.train_clip_size=4000")
+    other = shown.call(capsys, "shown", *words)
+    assert other.status == 0 and "measured demo-train" in other.output
+    again = shown.call(capsys, "shown", "recipe.end_stage=0")
+    assert again.status == 0 and "measured demo-train" not in again.output
+
+
+@pytest.mark.parametrize(
+    ("config", "rate", "bands"), [("all-types", 48_000, 24_000), ("telephone", 8000, 4000)]
+)
+def test_the_configs_of_other_rates_build_networks_of_their_band(config, rate, bands):
+    folder = ROOT / "recipes" / "wav2vec_aasist" / "configs"
+    configs = Settings(folder / "init_config.py").read_configs(folder / "run_configs.py", [config])
+    (settings,) = (each.sections() for each in configs)
+    sizes = build_network(settings).front_end.sizes
+    assert (settings.audio.sample_rate, sizes.rate, sizes.high_hz) == (rate, rate, bands)
+    assert sizes.hop == rate // 100
+    # A clip is 4 s.
+    assert settings.network.train_clip_size == 4 * rate

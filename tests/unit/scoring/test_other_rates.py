@@ -1,0 +1,239 @@
+"""A network of another rate, or of chosen channels, scored as it was trained: by its file alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torchaudio.functional import resample
+
+import asdf
+from asdf.__main__ import main
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.data.lengths import measure_lengths
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.errors import AsdfError, UsageError
+from asdf.evaluation import write_scores
+from asdf.networks import build_network
+from asdf.scoring.score_list import build_list_scorer, score_list
+from asdf.settings import Sections
+from asdf.trials.trial_list import TrialList
+
+STEREO = '''
+import torch
+from asdf.networks import DetectorNetwork
+
+
+class Sides(DetectorNetwork):
+    """How loud the channels are, and their difference."""
+
+    waveform_channels = 2
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.output = torch.nn.Linear(3, 2)
+
+    def forward(self, waveforms_BCT):
+        left_BT, right_BT = waveforms_BCT.unbind(dim=1)
+        parts = [left_BT, right_BT, left_BT - right_BT]
+        loudness_B3 = torch.stack([part.square().mean(dim=1) for part in parts], dim=1)
+        return loudness_B3, self.output(loudness_B3)
+'''
+
+
+def sections(rate: int, channels: Any = "mean") -> Sections:
+    settings = Sections()
+    settings.audio.sample_rate = rate
+    settings.audio.channels = channels
+    network = settings.network
+    network.network_class = "asdf.networks.ComposedDetector"
+    network.min_evaluation_utterance_length_in_samples = rate // 2
+    network.max_evaluation_utterance_length_in_samples = 2 * rate
+    settings.front_end.front_end_class = "log_mel"
+    settings.back_end.back_end_class = "mlp"
+    return settings
+
+
+def saved(path: Path, settings: Sections, folder: Path | None = None) -> torch.nn.Module:
+    torch.manual_seed(0)
+    network = build_network(settings, folder).eval()
+    write_network_file(path, NetworkFile.from_network(network, settings))
+    return network
+
+
+def speech(rate: int, seconds: float = 1.5) -> np.ndarray:
+    times = np.arange(round(rate * seconds)) / rate
+    tones = [np.sin(2 * np.pi * hertz * times) / hertz for hertz in (150, 300, 700, 1900, 3100)]
+    return (30 * np.sum(tones, axis=0) * np.hanning(len(times)) / 2).astype(np.float32)
+
+
+@pytest.mark.parametrize("stated", [16_000, 24_000, 48_000])
+def test_files_of_any_rate_get_the_score_of_the_network_s_own(tmp_path: Path, stated: int) -> None:
+    settings = sections(24_000)
+    network = saved(tmp_path / "network.pt", settings)
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+    assert detector.sample_rate == 24_000 and detector.length.sample_rate == 24_000
+    waveform = speech(stated)
+    soundfile.write(tmp_path / "x.wav", waveform, stated, subtype="FLOAT")
+    # By hand: torchaudio's filter, then the network.
+    heard_T = torch.from_numpy(waveform)
+    if stated != 24_000:
+        heard_T = resample(heard_T, stated, 24_000)[: round(1.5 * 24_000)]
+    with torch.no_grad():
+        expected = float(network(heard_T[None])[1][0, 1])
+    score = detector.score(tmp_path / "x.wav")
+    assert float(score) == pytest.approx(expected, abs=1e-5)
+    assert score.seconds == pytest.approx(1.5) and score.seconds_scored == pytest.approx(1.5)
+    # An array is what its file is, and a list is scored like it.
+    assert detector.score(waveform, stated) == pytest.approx(expected, abs=1e-5)
+    trials = TrialList(["x.wav"], np.array([1], np.int8), name="one", folder=tmp_path)
+    world = World()
+    lengths = measure_lengths(trials, settings.sad, tmp_path, world, audio=settings.audio)
+    assert lengths.tolist() == [36_000]
+    scorer = build_list_scorer(network, settings, world)
+    (listed,) = score_list(scorer, trials, lengths, settings, world, StopRequest())
+    assert listed == pytest.approx(expected, abs=1e-5)
+
+
+def test_windows_and_streams_are_at_the_network_s_rate(tmp_path: Path) -> None:
+    saved(tmp_path / "network.pt", sections(24_000))
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+    waveform = speech(48_000, 5.0)
+    windows = detector.score_over_time(waveform, 1.0, 0.5, 48_000)
+    assert [window.start_s for window in windows] == [0.5 * index for index in range(9)]
+    for window in windows:
+        part = waveform[round(window.start_s * 48_000) : round(window.end_s * 48_000)]
+        assert window.end_s - window.start_s == 1.0
+        # But for the filter at the cuts.
+        assert window.score == pytest.approx(float(detector.score(part, 48_000)), abs=0.02)
+    stream = detector.stream(48_000, 1.0, 0.5)
+    streamed = []
+    for start in range(0, len(waveform), 7001):
+        streamed += stream.add(waveform[start : start + 7001])
+    streamed += stream.finish()
+    assert [window.score for window in streamed] == pytest.approx(
+        [window.score for window in windows], abs=1e-5
+    )
+    whole = detector.score_whole(waveform, 48_000)
+    assert whole.seconds == pytest.approx(5.0) and whole.windows == 3
+
+
+def test_a_network_file_of_16_khz_is_what_it_was(tmp_path: Path) -> None:
+    """Without the section, as files that were written before: 16 kHz and the mean."""
+    settings = sections(16_000)
+    network = saved(tmp_path / "network.pt", settings)
+    file = NetworkFile.from_network(network, settings)
+    assert file.settings is not None
+    del file.settings["audio"]
+    write_network_file(tmp_path / "old.pt", file)
+    new, old = (asdf.Detector(tmp_path / name, "cpu") for name in ("network.pt", "old.pt"))
+    assert old.sample_rate == 16_000 and old.settings.audio.is_usual
+    both = np.stack([speech(44_100), 0.3 * speech(44_100)], axis=1)
+    assert new.score(both, 44_100) == old.score(both, 44_100)
+    assert old.length.record() == {"min_samples": 8000, "max_samples": 32_000}
+
+
+def test_a_chosen_channel_is_heard_alone(tmp_path: Path) -> None:
+    network = saved(tmp_path / "second.pt", sections(16_000, 1))
+    detector = asdf.Detector(tmp_path / "second.pt", "cpu")
+    left, right = 0.1 * speech(16_000), speech(16_000)
+    with torch.no_grad():
+        expected = float(network(torch.from_numpy(right)[None])[1][0, 1])
+    soundfile.write(tmp_path / "x.wav", np.stack([left, right], 1), 16_000, subtype="FLOAT")
+    assert detector.score(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-5)
+    for array in (np.stack([left, right], 1), np.stack([left, right])):
+        assert detector.score(array, 16_000) == pytest.approx(expected, abs=1e-5)
+    stream = detector.stream(16_000, 1.0, 1.0)
+    stream.add(np.stack([left, right], 1))
+    stream.finish()
+    assert stream.score is not None
+    for mono in (left, left[:, None]):
+        with pytest.raises(AsdfError, match=r"has one channel, 0, and audio.channels = 1"):
+            detector.score(mono, 16_000)
+
+
+def test_all_channels_reach_a_network_that_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "my_sides", raising=False)
+    (tmp_path / "my_sides.py").write_text(STEREO)
+    settings = sections(24_000, "all")
+    settings.network.network_class = "my_sides.Sides"
+    settings.front_end.front_end_class = settings.back_end.back_end_class = None
+    network = saved(tmp_path / "sides.pt", settings, tmp_path)
+    detector = asdf.Detector(tmp_path / "sides.pt", "cpu", tmp_path)
+    both = np.stack([speech(24_000), 0.3 * speech(24_000)], 1)
+    with torch.no_grad():
+        expected = float(network(torch.from_numpy(both.T.copy())[None])[1][0, 1])
+    soundfile.write(tmp_path / "x.wav", both, 24_000, subtype="FLOAT")
+    assert detector.score(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-6)
+    assert detector.score(both.T, 24_000) == pytest.approx(expected, abs=1e-6)
+    assert detector.warm_up(0.5) is detector
+    assert detector.score_whole(np.tile(both, (2, 1)), 24_000).windows == 2
+    stream = detector.stream(24_000, 1.0, 1.0)
+    for start in range(0, len(both), 999):
+        stream.add(both[start : start + 999])
+    stream.finish()
+    first = detector.score(both[:24_000], 24_000)
+    windows = detector.score_over_time(both, 1.0, 1.0, 24_000)
+    assert windows[0].score == pytest.approx(float(first), abs=1e-6)
+    with pytest.raises(AsdfError, match=r"has 1 channel, and the network takes 2"):
+        detector.score(speech(24_000), 24_000)
+
+
+def test_what_knows_16_khz_alone_refuses_by_name(tmp_path: Path) -> None:
+    saved(tmp_path / "network.pt", sections(24_000))
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+    from asdf.attribution import Options, explain
+
+    with pytest.raises(UsageError, match=r"An explanation of a score is made for .* 16 kHz"):
+        explain(detector, speech(24_000), 24_000, options=Options())
+
+
+def test_full_length_is_as_many_seconds_at_any_rate(tmp_path: Path) -> None:
+    saved(tmp_path / "network.pt", sections(48_000))
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu", full_length=True)
+    assert detector.length.record() == {
+        "min_samples": 48_000,
+        "max_samples": 3_000_000,
+        "sample_rate": 48_000,
+    }
+    assert detector.length.describe() == "whole, up to 62.5 s"
+
+
+def test_speakers_are_heard_at_the_network_s_rate(tmp_path: Path) -> None:
+    """Each as a recording of what is said alone: from 0 to 2 s, and from 3 to 5 s."""
+    saved(tmp_path / "network.pt", sections(24_000))
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+    waveform = speech(24_000, 5.0)
+    (tmp_path / "x.rttm").write_text(
+        "SPEAKER x 1 0.0 2.0 <NA> <NA> a <NA> <NA>\nSPEAKER x 1 3.0 2.0 <NA> <NA> b <NA> <NA>\n"
+    )
+    soundfile.write(tmp_path / "x.wav", waveform, 24_000, subtype="FLOAT")
+    results = detector.score_speakers(tmp_path / "x.wav", tmp_path / "x.rttm")
+    for result, first in zip(results, (0, 72_000), strict=True):
+        alone = detector.score_whole(waveform[first : first + 48_000], 24_000)
+        assert result.result.score == pytest.approx(alone.score, abs=1e-5)
+        assert result.result.seconds == pytest.approx(2.0)
+
+
+def test_networks_that_hear_otherwise_are_not_fused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    words = ["fuse"]
+    for rate in (16_000, 24_000):
+        saved(tmp_path / f"{rate}.pt", sections(rate))
+        scores = tmp_path / f"{rate}.txt"
+        write_scores(scores, list(map(str, range(60))), labels, rng.normal(size=60) + labels)
+        words.append(str(scores))
+    words += ["--replicates", "0", "--out", str(tmp_path / "fused.json")]
+    networks = [str(tmp_path / "16000.pt"), str(tmp_path / "24000.pt")]
+    assert main([*words, "--networks", *networks]) == 0
+    with pytest.raises(AsdfError, match=r"do not hear the same .*; at 24,000 Hz"):
+        asdf.Detector(tmp_path / "fused.json", "cpu")
