@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.data.batches import LENGTHS, Batch
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
@@ -55,7 +55,9 @@ def step_of(network, columns=None, mixup=0.0):
     listed = TrialList(UTTERANCES.ids, UTTERANCES.labels, columns=columns or {}, name="train")
     settings = network_settings(optimizer="sgd", train_clip_size=WAVEFORMS.shape[1])
     settings.augmentation.mixup_probability = mixup
-    settings.lengths.minibatch_s = 1.0 if LENGTHS in network.further_inputs else None
+    # Lengths are of recordings of varying length alone.
+    if "lengths" in network.further_inputs:
+        settings.lengths.minibatch_s = 1.0
     return Step(network, listed, settings, World())
 
 
