@@ -364,7 +364,13 @@ def _check_references(settings: Sections, recipe_folder: Path, lists: list[Trial
     from asdf.networks.build import find_network_class
     from asdf.networks.interface import takes_references
 
-    network_class = find_network_class(settings.network.network_class, recipe_folder)
+    class_path = settings.network.network_class
+    try:
+        look_for_class(class_path, recipe_folder, NETWORK_CLASS)
+    except AsdfError:
+        # `_check_network` says so, and nothing of a file without the class is run.
+        return
+    network_class = find_network_class(class_path, recipe_folder)
     if takes_references(network_class):
         from asdf.networks.pair_network import check_pair_class
 
