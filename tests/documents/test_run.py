@@ -55,6 +55,7 @@ PAGES_OF_MINUTES = (
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_parts.py",
     "sbatch --array=1-40 --wrap": "the same",
+    "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
     "pip wheel": "tests/packaging",

@@ -22,7 +22,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs import parts
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import Audio, SpeechActivity
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 from tests.distributed.worlds import start_processes
@@ -71,7 +71,7 @@ from asdf.trials.trial_list import TrialList
 count, folder = int(sys.argv[1]), Path(sys.argv[2])
 ids = [f"{index:06d}.wav" for index in range(count)]
 utterances = TrialList(ids, np.ones(count, np.int8), name="many", folder=folder)
-speech.audio_length = lambda path: 16_000 + int(path.stem)
+speech.audio_length = lambda path, audio: 16_000 + int(path.stem)
 tracemalloc.start()
 lengths = measure_lengths(utterances, SpeechActivity(), folder / "sad", World())
 _, peak = tracemalloc.get_traced_memory()
@@ -121,7 +121,7 @@ def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
 
 def test_a_measurement_is_used_again(utterances, tmp_path, monkeypatch):
     first = measure_lengths(utterances, OFF, tmp_path / "sad", World())
-    monkeypatch.setattr(speech, "audio_length", lambda path: pytest.fail("measured again"))
+    monkeypatch.setattr(speech, "audio_length", lambda *_: pytest.fail("measured again"))
     assert np.array_equal(measure_lengths(utterances, OFF, tmp_path / "sad", World()), first)
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_passed_over_and_made_anew(utterances, tmp_path, log, 
 def test_a_file_of_the_first_version_is_used(utterances, tmp_path, monkeypatch):
     path = lengths_file(tmp_path, utterances, OFF)
     path.write_text("a.wav\t5000\nb.wav\t10000\nc.wav\t32000\n")
-    monkeypatch.setattr(speech, "audio_length", lambda path: pytest.fail("measured again"))
+    monkeypatch.setattr(speech, "audio_length", lambda *_: pytest.fail("measured again"))
     assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [5000, 10000, 32000]
 
 
@@ -332,10 +332,10 @@ def check_until_killed(
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
     decoded_length, save = speech.decoded_length, parts.Parts.save
 
-    def noted(path: Path) -> int:
+    def noted(path: Path, *reading: Audio) -> int:
         with (folder / f"decoded{size}").open("a") as file:
             file.write(f"{path.name}\n")
-        return decoded_length(path)
+        return decoded_length(path, *reading)
 
     def save_and_be_killed(these: parts.Parts) -> None:
         save(these)
