@@ -189,6 +189,7 @@ class Killed(Callback):
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_the_thread_writes_leaves_the_file_before_and_loses_no_bit(
     recipe, tmp_path, capsys, monkeypatch
 ):

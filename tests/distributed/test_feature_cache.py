@@ -74,6 +74,7 @@ def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):
     assert not (recipe.output / "features").exists()
 
 
+@pytest.mark.slow
 def test_two_processes_cache_the_same_features_and_train_alike(recipe, capsys):
     """Minibatch 8 on one process, 4 on two; the pass has batches of 16 in both."""
     recipe.add_configs(CONFIG)
@@ -169,6 +170,7 @@ def test_what_cannot_be_cached_is_refused_before_any_work(recipe, capsys):
     assert f"its features are saved in {recipe.output / 'features'}" in outcome.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bfloat16")
 def test_features_of_another_precision_are_cached_apart(recipe, capsys):
     recipe.add_configs(CONFIG)

@@ -28,6 +28,7 @@ WORKSPACE = ":4096:8"
 
 
 # Of two processes with batch norm over both, and gradients exchanged in buckets.
+@pytest.mark.slow_but("1-cases0")
 @pytest.mark.parametrize(("processes", "cases"), [(1, CASES), (2, CASES[3:4])])
 def test_a_step_is_taken_with_the_flags_set_and_none_refused(on_null_gpu, processes, cases):
     end, results = on_null_gpu("train_deterministic", json.dumps(cases), processes=processes)

@@ -94,6 +94,7 @@ def test_one_process_cannot_have_both(installed, neighbour):
     assert "ImportError: asdf 4.1.0 has overwritten files of asdf-antispoofing" in ended.stderr
 
 
+@pytest.mark.slow
 def test_asdf_installed_last_warns_of_the_neighbour(environment, neighbour, wheel):
     environment.install(str(neighbour))
     environment.install("--force-reinstall", str(wheel))

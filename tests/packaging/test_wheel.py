@@ -80,6 +80,7 @@ def test_the_command_states_the_versions(installed):
     assert "usage: asdf-antispoofing COMMAND" in installed.run(installed.program, "--help").stdout
 
 
+@pytest.mark.slow
 def test_the_quickstart_brings_its_recipe_to_an_empty_folder(installed, tmp_path):
     folder = tmp_path / "empty"
     folder.mkdir()

@@ -192,6 +192,7 @@ def test_an_error_is_shown_whoever_else_listens_to_the_log(recipe, capsys, monke
     )
 
 
+@pytest.mark.slow
 def test_stages_one_by_one_do_what_all_do_in_one(recipe, capsys):
     whole = recipe.call(
         capsys,

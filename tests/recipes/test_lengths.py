@@ -56,6 +56,7 @@ def mine(recipe):
     return recipe
 
 
+@pytest.mark.slow_but("varying")
 @pytest.mark.parametrize("config", ["varying", "pooled"])
 def test_training_on_varying_lengths_learns(mine, capsys, config):
     outcome = mine.call(capsys, config)
@@ -135,6 +136,7 @@ def test_what_cannot_be_is_refused_before_training(mine, capsys, words, said):
     assert not list(mine.output.rglob("epoch.*.pt"))
 
 
+@pytest.mark.slow
 def test_any_network_trains_where_padding_is_silence(mine, capsys):
     outcome = mine.call(
         capsys,

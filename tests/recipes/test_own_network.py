@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from asdf.evaluation import read_scores
@@ -152,6 +153,7 @@ def test_a_callback_that_fails_at_every_step_does_not_end_the_training(recipe, c
     assert len(json.loads((recipe.system() / "notes.json").read_text())) == 1 + 7 + 2 + 1
 
 
+@pytest.mark.slow
 def test_a_kill_before_the_evaluations_are_saved_doubles_no_line(recipe, capsys):
     own(recipe, capsys, "--dry-run")
     words = ("own", "network.callbacks=('trackers.Killing',)", "network.max_epochs=2")

@@ -67,6 +67,7 @@ def test_the_page_has_a_file_for_each_task() -> None:
     assert tuple(FILES) == NAMES
 
 
+@pytest.mark.slow_but("my_reference")
 @pytest.mark.parametrize("name", [*NAMES, "ready"])
 def test_it_is_tried_first_then_trains_and_scores(pairs, capsys, name: str) -> None:
     outcome = pairs.call(capsys, name, "--dry-run")

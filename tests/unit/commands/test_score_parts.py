@@ -56,6 +56,7 @@ def progress_files(folder):
     return sorted(path.name for path in folder.glob(".*.progress"))
 
 
+@pytest.mark.slow_but("3")
 @pytest.mark.parametrize("of", [1, 3, 10])
 def test_merged_parts_are_the_bytes_of_one_process(score, whole, of):
     """Ten parts of seven recordings, too: some are of none."""

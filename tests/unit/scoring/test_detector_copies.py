@@ -175,6 +175,7 @@ print(round(detector.score(x, 8000), 4), flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_after_a_fork_nothing_hangs(network_file: Path, tmp_path: Path) -> None:
     """The parent has computed with two threads; its child has none of them."""

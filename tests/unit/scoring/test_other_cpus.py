@@ -74,6 +74,7 @@ print(detector.precision, detector.score(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_to", ["AVX2", "plain"])
 def test_a_detector_states_fp32(network, recording, held_to):
     printed = run("-c", DETECTOR, str(network), str(recording), held_to=held_to)
