@@ -30,7 +30,7 @@ from asdf.runs.systems import can_lock
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
-from asdf.settings.sections import Computing, Sections, SpeechActivity
+from asdf.settings.sections import Audio, Computing, SpeechActivity
 from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 
@@ -78,7 +78,8 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
         owns_network=True,
         audio=settings.audio,
     )
-    known = _find_usable(args, utterances, settings, folder, world, stop)
+    heard = (settings.sad, settings.audio)
+    known = _find_usable(args, utterances, *heard, folder, world, stop)
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
     scored = score_with_extras(
         scorer, known.trials, known.lengths, settings, world, stop, [EMBEDDING], folder / "trials"
@@ -139,7 +140,8 @@ class _Usable:
 def _find_usable(
     args: EmbedOptions,
     trials: TrialList,
-    settings: Sections,
+    sad: SpeechActivity,
+    audio: Audio,
     folder: Path,
     world: World,
     stop: StopRequest,
@@ -154,13 +156,13 @@ def _find_usable(
     check = Path(args.list).is_dir()
     lengths = measure_lengths(
         trials,
-        settings.sad,
+        sad,
         folder / "lengths",
         world,
         stop,
         check,
         skip_broken=True,
-        audio=settings.audio,
+        audio=audio,
     )
     usable = np.flatnonzero(lengths)
     if not usable.size:

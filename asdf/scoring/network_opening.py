@@ -240,7 +240,8 @@ def _read_scorer(
     # Here, not only while it scores: threads may score at the same time.
     network.eval()
     settings = file.to_sections(folder=folder)
-    rules = _adapt_rules(settings, network, options.full_length)
+    rules = settings.network
+    rules = _adapt_rules(rules, settings.audio.sample_rate, network, options.full_length)
     check_detector(settings.sad)
     scorer = Scorer(
         network,
@@ -262,9 +263,11 @@ def _base(options: Options) -> str | None:
     return None if options.base is None else os.fspath(options.base)
 
 
-def _adapt_rules(settings: Sections, network: torch.nn.Module, full_length: bool) -> Network:
+def _adapt_rules(
+    rules: Network, sample_rate: int, network: torch.nn.Module, full_length: bool
+) -> Network:
     """Return the rules of scoring for a detector: nothing is cut, and the limits may be others."""
-    rules = replace(settings.network, max_cut_proportion=0.0)
+    rules = replace(rules, max_cut_proportion=0.0)
     if not full_length:
         return rules
     fixed = fixed_samples(network)
@@ -276,7 +279,7 @@ def _adapt_rules(settings: Sections, network: torch.nn.Module, full_length: bool
         )
     defaults = Network()
     # Of as many seconds at any rate.
-    factor = settings.audio.sample_rate / USUAL_AUDIO.sample_rate
+    factor = sample_rate / USUAL_AUDIO.sample_rate
     shortest = round(defaults.min_evaluation_utterance_length_in_samples * factor)
     longest = round(defaults.max_evaluation_utterance_length_in_samples * factor)
     return replace(

@@ -16,7 +16,7 @@ from asdf.networks.extras import Extra
 from asdf.networks.heads import Head
 from asdf.networks.interface import Outputs
 from asdf.networks.language_models.rationale import KEY, RationaleExtra
-from asdf.settings.sections import Sections
+from asdf.networks.views import NetworkSections
 from asdf.text import quoted_and_more, shorten
 
 INSTALL = (
@@ -96,7 +96,7 @@ class Words(Head):
         return {"tokenizer": self.text}
 
     @classmethod
-    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> Words:
+    def restore(cls, entry: Mapping[str, Any], settings: NetworkSections) -> Words:
         """Return the words of a network file."""
         text = entry.get("tokenizer")
         if not isinstance(text, str):
