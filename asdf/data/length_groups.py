@@ -3,7 +3,9 @@
 Invariants: an epoch's minibatches follow from the seed, the sampler's order and the lengths of the
 recordings alone, and no number of processes changes them: a step of N processes is that of one
 process with N times `network.optimizer_step_interval`. A minibatch is as long as its longest clip,
-and its clips times that length stay within `lengths.minibatch_s`.
+and its clips times that length stay within `lengths.minibatch_s`; but where
+`network.minibatch_size` allows two, a clip that is alone is computed twice, for batch norm
+(`TrainingPlan`).
 
 Shapes: N turns of an epoch, M minibatches.
 """
@@ -106,8 +108,9 @@ def longest_clips(settings: DataSections) -> tuple[int, int]:
     """Return the clips of a minibatch of the longest recordings, and the samples of each."""
     lengths = settings.lengths
     assert lengths.minibatch_s is not None
-    fitting = int(lengths.minibatch_s / lengths.max_crop_s)
-    count = max(1, min(settings.network.minibatch_size, fitting))
+    # One that is alone is computed twice.
+    fitting = max(2, int(lengths.minibatch_s / lengths.max_crop_s))
+    count = min(settings.network.minibatch_size, fitting)
     return count, round(lengths.max_crop_s * settings.audio.sample_rate)
 
 

@@ -281,7 +281,11 @@ class Detector:
         return compared
 
     def __setstate__(self, waveforms: list[np.ndarray]) -> None:
-        """Compare with a reference of these waveforms at 16 kHz from now on."""
+        """Compare with a reference from now on; pickle calls this with what a copy needs of it.
+
+        Args:
+            waveforms: Waveforms of the reference at the network's rate, (T,) each.
+        """
         self._reference = waveforms
         self._scorer = self._scorer.with_reference(waveforms)
         self._hearing = replace(self._hearing, scorer=self._scorer)

@@ -6,7 +6,7 @@ from torch import nn
 
 from asdf.data.batches import LENGTHS
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import BackEnd, masks_no_padding
 from asdf.networks.interface import fixed_samples, further_inputs, input_columns
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.training.training_sections import TrainingSections
@@ -67,11 +67,7 @@ def _check_padding(network: nn.Module, settings: TrainingSections) -> None:
     if isinstance(network, SSLDetector):
         network.masks_padding = settings.lengths.masks
         if settings.lengths.masks and type(network.back_end).of_padded is BackEnd.of_padded:
-            raise UsageError(
-                f"lengths.masks = True: {type(network.back_end).__qualname__} masks no padding. "
-                "Choose a back end that does ('linear', 'asp', 'mhfa', 'mlp'), give yours a method "
-                "of_padded, or set lengths.masks = False: padding is silence to the network then."
-            )
+            raise masks_no_padding(type(network.back_end))
     if settings.lengths.masks and LENGTHS not in further_inputs(network):
         raise UsageError(
             f"lengths.masks = True: {name} does not take the lengths of its recordings. Set "

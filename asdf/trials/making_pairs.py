@@ -84,16 +84,19 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
     of_value: dict[str, list[int]] = {}
     for index in known:
         of_value.setdefault(values[index], []).append(index)
+    ordered = sorted(of_value)
+    places = {value: place for place, value in enumerate(ordered)}
     tested = []
     references = []
     labels = []
     for index in known:
         alike = _draw_other(of_value[values[index]], index, draws)
-        others = sorted(of_value.keys() - {values[index]})
-        if alike is None or not others:
+        if alike is None or len(ordered) == 1:
             continue
         # All other values alike, however many recordings each has.
-        unlike = of_value[others[int(draws.integers(len(others)))]]
+        place = int(draws.integers(len(ordered) - 1))
+        place += place >= places[values[index]]
+        unlike = of_value[ordered[place]]
         other = unlike[int(draws.integers(len(unlike)))]
         tested += [index, index]
         references += [trials.ids[alike], trials.ids[other]]

@@ -16,6 +16,9 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.views import NetworkSections
 from asdf.settings.sections import BackEnd as BackEndSettings
 
+# Names of our back ends that mask padding.
+MASKING = ("asp", "linear", "mhfa", "mlp", "wedefense_mhfa")
+
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
 
@@ -95,11 +98,7 @@ class BackEnd(nn.Module, ABC):
         Raises:
             UsageError: it masks no padding.
         """
-        raise UsageError(
-            f"{type(self).__qualname__} masks no padding. Set lengths.masks = False, which lets it "
-            "take padding for silence, or choose a back end that does: 'linear', 'asp', 'mhfa', "
-            "'mlp'."
-        )
+        raise masks_no_padding(type(self))
 
     def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`.
@@ -111,6 +110,15 @@ class BackEnd(nn.Module, ABC):
             f"{type(self).__qualname__} has no features of frames. Choose a back end that is a "
             "TimedBackEnd, such as 'asp', or set localisation.enabled = False."
         )
+
+
+def masks_no_padding(kind: type[BackEnd]) -> UsageError:
+    """Return the error of a back end that cannot mask the padding of recordings."""
+    return UsageError(
+        f"lengths.masks = True: {kind.__qualname__} masks no padding. Choose a back end that does "
+        f"({', '.join(MASKING)}), give yours a method of_padded, or set lengths.masks = False: "
+        "padding is silence to the network then."
+    )
 
 
 class SizedBackEnd(BackEnd):

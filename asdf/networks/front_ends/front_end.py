@@ -176,8 +176,20 @@ class FrontEnd(nn.Module, ABC):
 
         Yields:
             (batch, frames of the longest, dimension), `layers` + 1 times.
+
+        Raises:
+            AsdfError: a recording has other frames than `frames` says, so that masks would be
+                wrong.
         """
         of_each = [list(self._ended_states(recording)) for recording in recordings]
+        for recording, (first_1LC, *_) in zip(recordings, of_each, strict=True):
+            samples = recording.shape[1]
+            if first_1LC.shape[1] != self.frames(samples):
+                raise AsdfError(
+                    f"{type(self).__qualname__} gives {first_1LC.shape[1]} frames of {samples} "
+                    f"samples, and its frames({samples}) is {self.frames(samples)}: padding could "
+                    "not be masked. Correct its window and hop, or its method frames."
+                )
         for states in zip(*of_each, strict=True):
             yield pad_rows(states)
 

@@ -162,3 +162,7 @@ def test_the_longest_clips_of_a_minibatch_are_as_many_as_fit():
     settings = settings_of()
     settings.network.minibatch_size = 3
     assert longest_clips(settings) == (3, 4 * RATE)
+    # A clip that is alone is computed twice, unless a minibatch is of one.
+    assert longest_clips(settings_of(minibatch_s=4.0)) == (2, 4 * RATE)
+    settings.network.minibatch_size = 1
+    assert longest_clips(settings) == (1, 4 * RATE)

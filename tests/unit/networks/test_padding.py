@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from asdf.errors import UsageError
+import asdf.networks
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.back_ends.back_end import MASKING, BackEnd
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings import Sections
+from asdf.settings.sections import BACK_ENDS
+from tests.encoders import config_text
 
 LENGTHS = (8000, 5300, 200, 7999)
-BACK_ENDS = ("linear", "asp", "mhfa", "mlp")
 TINY = "tiny"
 WAVLM = replace(KNOWN[TINY], relative_positions=(32, 64)).to_text()
 GROUP = replace(KNOWN[TINY], extractor_mode="group_norm").to_text()
@@ -27,6 +30,8 @@ def network_of(front_end=None, back_end="linear", masks=True, **front_end_settin
     settings.back_end.back_end_class = back_end
     for name, value in front_end_settings.items():
         setattr(settings.front_end, name, value)
+    if front_end == "transformers":
+        settings.front_end.architecture = config_text(settings.front_end.architecture)
     torch.manual_seed(0)
     network = build_network(settings).eval()
     network.masks_padding = masks
@@ -46,8 +51,14 @@ def alone(network, waveforms_BT):
     return torch.cat([each[0] for each in outputs]), torch.cat([each[1] for each in outputs])
 
 
+# The others need a configuration of transformers.
+FRONT_ENDS_ALONE = [
+    *("raw", "spectrogram", "filter_bank", "mfcc", "cqt", "sinc", "moments"),
+    *("beats", "eat", "decibel_lfcc", "decibel_mfcc", "dasheng"),
+]
+OF_TRANSFORMERS = ("wav2vec2-bert", "whisper", "parakeet_encoder", "audio-spectrogram-transformer")
 CASES = [
-    *[(None, back_end, {}) for back_end in BACK_ENDS],
+    *[(None, back_end, {}) for back_end in MASKING],
     (None, "linear", {"normalize_waveforms": True}),
     (None, "linear", {"layer": "weighted"}),
     (None, "linear", {"repeat_last_frame": True}),
@@ -55,6 +66,8 @@ CASES = [
     (None, "asp", {"architecture": GROUP}),
     ("log_mel", "asp", {}),
     ("lfcc", "mlp", {}),
+    *[(name, "linear", {}) for name in FRONT_ENDS_ALONE],
+    *[("transformers", "linear", {"architecture": name}) for name in OF_TRANSFORMERS],
 ]
 
 
@@ -109,6 +122,23 @@ def test_without_masks_padding_is_silence_behind_normalised_recordings():
         other = masked(waveforms_BT, lengths=lengths)[1]
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(given[1:3], other[1:3], atol=1e-4)
+
+
+def test_the_back_ends_that_mask_are_those_that_messages_name():
+    masking = []
+    for name, path in BACK_ENDS.items():
+        kind = getattr(asdf.networks, path.rpartition(".")[2])
+        if kind.of_padded is not BackEnd.of_padded:
+            masking.append(name)
+    assert tuple(sorted(masking)) == MASKING
+
+
+def test_other_frames_than_a_front_end_says_are_refused():
+    network = network_of("log_mel")
+    network.front_end.frames = lambda samples: 3
+    waveforms_BT, lengths = padded_batch()
+    with pytest.raises(AsdfError, match=r"gives \d+ frames of 8000 samples, and its frames"):
+        network(waveforms_BT, lengths=lengths)
 
 
 def test_a_back_end_that_masks_nothing_says_so():

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
+from asdf.training.losses import Loss
+from asdf.training.objective import Objective, TargetSource
 from asdf.training.step import Step
+from asdf.training.terms import Term
 from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import network_settings
@@ -103,6 +108,63 @@ def test_a_list_without_the_column_is_refused():
 def test_mixed_clips_are_refused():
     with pytest.raises(UsageError, match=r"cannot be mixed: set augmentation\.mixup_prob"):
         step_of(Reading(), {"said": TEXTS}, mixup=0.5)
+
+
+class Longer(Loss):
+    """Counts an utterance by its length; notes what it gets."""
+
+    takes_lengths = True
+    given: ClassVar[list[torch.Tensor | None]] = []
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns, lengths_B=None):
+        self.given.append(lengths_B)
+        values_B = cross_entropy(logits_B2, labels_B, reduction="none")
+        return values_B if lengths_B is None else values_B * lengths_B
+
+
+class OfLengths(Term):
+    name = "lengths"
+    weight = 0.5
+    needs = ("lengths",)
+
+    def targets_of(self, keys):
+        return torch.zeros(len(keys))
+
+    def counts(self, targets):
+        return torch.ones(len(targets), dtype=torch.float64)
+
+    def per_utterance(self, outputs, targets):
+        return outputs.extras["lengths"].float() + 0 * outputs.logits_B2[:, 0]
+
+
+def test_a_loss_and_a_term_get_the_lengths():
+    Longer.given.clear()
+    settings = network_settings(
+        optimizer="sgd",
+        train_clip_size=WAVEFORMS.shape[1],
+        loss=f"{__name__}.Longer",
+        initial_learning_rate=1e-30,
+    )
+    settings.lengths.minibatch_s = 1.0
+    listed = TrialList(UTTERANCES.ids, UTTERANCES.labels, columns={"said": TEXTS}, name="train")
+    network = Reading()
+    step = Step(network, listed, settings, World())
+    # On noise.
+    assert Longer.given == [None]
+    step.objective = Objective(step.loss, (OfLengths(),))
+    step.targets = TargetSource(listed, step.objective, settings, World().device, None, network)
+    window = next(iter(TrainingPlan(SIZE, 4, 2).windows(1)))
+    taken = step.take(window, batches_of(window), Progress(), [])
+    for lengths_B, share in zip(Longer.given[1:], window.shares, strict=True):
+        assert lengths_B.equal(lengths_of(share.utterances))
+    rows = torch.from_numpy(window.utterances)
+    lengths_N = lengths_of(rows)
+    logits_N2 = network(WAVEFORMS[rows], lengths_N, {"said": []})[1]
+    labels_N = torch.from_numpy(UTTERANCES.labels).long()[rows]
+    values_N = cross_entropy(logits_N2, labels_N, reduction="none") * lengths_N
+    weights_N = torch.tensor(settings.network.class_weights)[labels_N]
+    expected = (values_N * weights_N).sum() / weights_N.sum() + 0.5 * lengths_N.double().mean()
+    assert taken.loss == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
 def test_what_was_read_goes_to_the_device_with_the_clips():
