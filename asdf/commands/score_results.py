@@ -292,6 +292,7 @@ class Results:
         Of a part the journal is the output.
         """
         if self._part is not None:
+            self._end_streams(complete=True)
             self._screen.end()
             self._screen.say(
                 f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "

@@ -22,7 +22,7 @@ from tests.conftest import RECIPE
 CONFIGS = RECIPE / "configs" / "run_configs.py"
 WHERE = (
     r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|IEEE SPL|SLT)\s20\d\d"
-    r"|Post-training for Deepfake Speech\s+Detection\", 2025|arXiv 2509\.20682"
+    r"|Post-training for Deepfake\s+Speech\s+Detection\", 2025|arXiv 2509\.20682"
 )
 INHERITED = ("paper", "paper-xlsr")
 CLIP = 64600

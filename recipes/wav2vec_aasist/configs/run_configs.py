@@ -501,8 +501,8 @@ paths.system_folder = 'paper-conformer-tcm-df'
 recipe.evaluation_sets = ('asvspoof21-df:eval', 'in-the-wild')
 rawboost.algo = 3
 
-# The newest of that group: clips as they are and with RawBoost in every step, and PCGrad where their
-# gradients point against each other (Truong et al., "Addressing Gradient Misalignment in
+# The newest of that group: clips as they are and with RawBoost in every step, and PCGrad where
+# their gradients point against each other (Truong et al., "Addressing Gradient Misalignment in
 # Data-Augmented Training", 2025, arXiv 2509.20682; ductuantruong/dpda_ga, "main.py --model
 # conformer_tcm --ga pcgrad"; published_steps.py lies next to run.py). Without PCGrad:
 # "dual_path.aligned=False".
@@ -512,8 +512,8 @@ rawboost.algo = 3
 # Differs: the class weights of a step are summed over its 5 utterances once for each of both losses
 # here and there, but batch norm sees the 5 clips, then the 5 with RawBoost; there all 10 at once.
 #
-# Differs: main.py as published stops after an epoch, as it calls evaluate_accuracy with one argument
-# too many; what is here is what it does without that.
+# Differs: main.py as published stops after an epoch, as it calls evaluate_accuracy with one
+# argument too many; what is here is what it does without that.
 #     python run.py paper-conformer-tcm-pcgrad
 paper-conformer-tcm-pcgrad < paper-conformer-tcm
 paths.system_folder = 'paper-conformer-tcm-pcgrad'
@@ -600,13 +600,14 @@ network.score = 'llr'
 network.validation_metric = 'eer'
 network.average_best_networks = 2
 
-# WavLM Large + Nes2Net-X on ASVspoof 5 (Liu et al., IEEE TIFS 2025; Liu-Tianchi/Nes2Net_ASVspoof_ITW,
-# branch asvspoof5: config/WavLM_Nes2Net_ASVspoof5.conf, main.py, data_utils.py). Half of the examples
-# are augmented, by noise or by a room. It needs MUSAN and RIRS_NOISES in the database's folder.
+# WavLM Large + Nes2Net-X on ASVspoof 5 (Liu et al., IEEE TIFS 2025;
+# Liu-Tianchi/Nes2Net_ASVspoof_ITW, branch asvspoof5: config/WavLM_Nes2Net_ASVspoof5.conf, main.py,
+# data_utils.py). Half of the examples are augmented, by noise or by a room. It needs MUSAN and
+# RIRS_NOISES in the database's folder.
 #
-# Differs: a noise is a recording of MUSAN at 5 to 20 dB; there at 0 to 15 dB of its noise, 5 to 25 of
-# its music, 13 to 20 of 3 to 8 of its voices together. One example in 16 has noise and a room, and
-# 9 in 16 have neither; there none has both, and half have neither.
+# Differs: a noise is a recording of MUSAN at 5 to 20 dB; there at 0 to 15 dB of its noise, 5 to 25
+# of its music, 13 to 20 of 3 to 8 of its voices together. One example in 16 has noise and a room,
+# and 9 in 16 have neither; there none has both, and half have neither.
 #
 # Differs: noises and rooms are put on the clip; there on the whole utterance, before the cut.
 #
@@ -646,7 +647,8 @@ augmentation.reverberation_folders = ('RIRS_NOISES',)
 augmentation.reverberation_probability = 0.25
 
 # WavLM Large + AASIST, to which they compare it (Liu et al., IEEE TIFS 2025; the same branch's
-# config/WavLM_AASIST_ASVspoof5.conf): AASIST's graphs in the sizes of SSL_AASIST, and all else alike.
+# config/WavLM_AASIST_ASVspoof5.conf): AASIST's graphs in the sizes of SSL_AASIST, and all else
+# alike.
 #
 # Differs: only as paper-wavlm-nes2net-asvspoof5.
 #     python run.py paper-wavlm-aasist-asvspoof5
@@ -654,18 +656,20 @@ paper-wavlm-aasist-asvspoof5 < paper-wavlm-nes2net-asvspoof5
 paths.system_folder = 'paper-wavlm-aasist-asvspoof5'
 network.network_class = 'asdf.networks.SSL_AASIST'
 
-# AntiDeepfake's post-training of MMS-300M with RawBoost (Ge et al., "Post-training for Deepfake Speech
-# Detection", 2025; nii-yamagishilab/AntiDeepfake, hparams/mms_300m.yaml, dataio/dataio.py, main.py).
-# Minibatches of up to 100 s, padded without masks; recordings above 13 s cropped to 10 to 13 s.
+# AntiDeepfake's post-training of MMS-300M with RawBoost (Ge et al., "Post-training for Deepfake
+# Speech Detection", 2025; nii-yamagishilab/AntiDeepfake, hparams/mms_300m.yaml, dataio/dataio.py,
+# main.py). Minibatches of up to 100 s, padded without masks; recordings above 13 s cropped to 10 to
+# 13 s.
 #
-# Differs: trained on what ASDF reads by name of its 56,000 hours of genuine and 18,000 of artificial
-# speech; protocols/README.md there has all sources. Add yours to recipe.training_sets.
+# Differs: trained on what ASDF reads by name of its 56,000 hours of genuine and 18,000 of
+# artificial speech; protocols/README.md there has all sources. Add yours to recipe.training_sets.
 #
 # Differs: its 20 groups by length have bounds by a log-normal distribution up to 100 s, whatever
 # recordings there are, and by their lengths before they are cropped; here they are of equal size.
 #
-# Differs: 4 processes with a minibatch each are one step here and there, but the loss is the mean of
-# all their utterances; there the mean of their means. A minibatch of one recording is never alone.
+# Differs: 4 processes with a minibatch each are one step here and there, but the loss is the mean
+# of all their utterances; there the mean of their means. A minibatch of one recording is never
+# alone.
 #
 # Differs: the first step has a rate of 1 / 80,000 of the highest; there the whole of it, and the
 # second 0.

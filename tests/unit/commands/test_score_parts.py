@@ -138,6 +138,14 @@ def test_json_names_the_command_of_one_process(score):
     assert len(document["recordings"]) == COUNT
 
 
+def test_a_part_is_whole_on_standard_output(whole, tmp_path, monkeypatch, capfd):
+    mine = shutil.copytree(whole, tmp_path / "mine")
+    monkeypatch.chdir(mine)
+    words = ["score", "net.pt", "list.txt", "--scores", "out.txt", "--json", "-", "--part", "2/2"]
+    assert main([*words, "--device", "cpu"]) == 0
+    assert len(json.loads(capfd.readouterr().out)["recordings"]) == 4
+
+
 @pytest.mark.parametrize("text", ["0/4", "5/4", "3", "a/b", "1/0", "-1/4"])
 def test_what_is_no_part_is_refused(text):
     with pytest.raises(UsageError, match="give which of how many parts"):
