@@ -104,8 +104,8 @@ def find_runtime(folder: Path | None) -> Runtime:
     """
     if folder is not None:
         # The files lie in the folder itself, or in the one that a package or a page has.
-        places = (folder, folder / "dist", folder / "runtime")
-        folder = next((place for place in places if (place / SCRIPT).is_file()), folder)
+        folders = (folder, folder / "dist", folder / "runtime")
+        folder = next((inner for inner in folders if (inner / SCRIPT).is_file()), folder)
     files = _fetch_files() if folder is None else _read_files(folder)
     match = _VERSION_LINE.search(files[SCRIPT][:1000])
     version = match.group(1).decode() if match else "of unknown version"

@@ -101,7 +101,7 @@ class ScoreOptions(DetectorOptions):
         repeated=True,
     )
     part: str | None = option(
-        "score the K-th of N parts of the recordings alone, on this machine, and keep it next to "
+        "score the K-th of N parts of the recordings alone, on this machine, and save it next to "
         "the outputs; --merge writes them",
         "K/N",
     )

@@ -67,7 +67,7 @@ class Outputs:
     """The paths of the requested outputs; None for those that were not requested.
 
     Attributes:
-        part: Part of the recordings that is scored, such as '3/40', and kept for a merge.
+        part: Part of the recordings that is scored, such as '3/40', and saved for a merge.
         merges: Whether all parts are scored already, and are put together.
     """
 
@@ -162,7 +162,7 @@ class Results:
         if output is None:
             if self._outputs.merges or self._part is not None:
                 raise UsageError(
-                    "--part and --merge need an output, next to which parts are kept: name a file "
+                    "--part and --merge need an output, next to which parts are saved: name a file "
                     "by --scores, --csv or --json."
                 )
             return Passing()

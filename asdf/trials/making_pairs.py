@@ -85,7 +85,7 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
     for index in known:
         of_value.setdefault(values[index], []).append(index)
     ordered = sorted(of_value)
-    places = {value: place for place, value in enumerate(ordered)}
+    positions = {value: position for position, value in enumerate(ordered)}
     tested = []
     references = []
     labels = []
@@ -94,9 +94,9 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
         if alike is None or len(ordered) == 1:
             continue
         # All other values alike, however many recordings each has.
-        place = int(draws.integers(len(ordered) - 1))
-        place += place >= places[values[index]]
-        unlike = of_value[ordered[place]]
+        position = int(draws.integers(len(ordered) - 1))
+        position += position >= positions[values[index]]
+        unlike = of_value[ordered[position]]
         other = unlike[int(draws.integers(len(unlike)))]
         tested += [index, index]
         references += [trials.ids[alike], trials.ids[other]]

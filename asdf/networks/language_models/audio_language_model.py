@@ -173,11 +173,11 @@ class AudioLanguageModel(DetectorNetwork):
         inputs: dict[str, Any] = {}
         if heard_BS is not None:
             # What is not heard is skipped by attention, and has no position.
-            kept = [part.new_ones(part.shape[:2], dtype=torch.long) for part in parts]
-            kept[1] = heard_BS.long()
-            kept_BL = torch.cat(kept, dim=1)
-            positions_BL = (kept_BL.cumsum(dim=1) - 1).clamp(min=0)
-            inputs = {"attention_mask": kept_BL, "position_ids": positions_BL}
+            masks = [part.new_ones(part.shape[:2], dtype=torch.long) for part in parts]
+            masks[1] = heard_BS.long()
+            mask_BL = torch.cat(masks, dim=1)
+            positions_BL = (mask_BL.cumsum(dim=1) - 1).clamp(min=0)
+            inputs = {"attention_mask": mask_BL, "position_ids": positions_BL}
         model = self.front_end.model.model.language_model
         output = model(inputs_embeds=embedded_BLH, use_cache=False, **inputs)
         states_BLH: Tensor = output.last_hidden_state

@@ -156,7 +156,7 @@ def test_what_is_no_part_is_refused(text):
     ("words", "said"),
     [
         (("--part", "1/2", "--merge"), "name one of them"),
-        (("--part", "1/2", "--why", "why"), "leave --part out"),
+        (("--part", "1/2", "--why", "why"), "leave --part and --merge out"),
         (("--part", "3/2"), "give which of how many parts"),
     ],
 )
