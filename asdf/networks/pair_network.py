@@ -121,6 +121,14 @@ def no_reference(network: str) -> UsageError:
     )
 
 
+def unwanted_reference(network: str) -> UsageError:
+    """Return the error on a reference that a network does not compare with."""
+    return UsageError(
+        f"{network} takes no reference: it scores each recording by itself. Leave the reference "
+        "out, or score with a network that compares (docs/pairs.md)."
+    )
+
+
 def check_pair_class(network_class: type[nn.Module], setting: str) -> None:
     """Refuse a class that takes references where they could not be embedded once.
 

@@ -291,6 +291,12 @@ class Detector:
         self._hearing = replace(self._hearing, scorer=self._scorer)
 
     @property
+    def reference_s(self) -> float:
+        """Seconds that the network heard of the reference; 0 without one."""
+        lengths = map(len, self._reference or ())
+        return sum(map(self._scorer.scored_samples, lengths)) / self.sample_rate
+
+    @property
     def needs_reference(self) -> bool:
         """Whether the network compares recordings with a reference, and has none yet."""
         return self._scorer.needs_reference

@@ -28,7 +28,7 @@ from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
 from asdf.networks.interface import as_outputs, takes_references, waveform_channels
 from asdf.networks.packed import PackedNetwork
-from asdf.networks.pair_network import EMBEDDED, no_reference
+from asdf.networks.pair_network import EMBEDDED, no_reference, unwanted_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.computing import (
@@ -265,10 +265,7 @@ class Scorer(WaveformScorer):
             UsageError: the network takes no references.
         """
         if not self.takes_references:
-            raise UsageError(
-                f"{self.name} scores each recording by itself, and would not hear a reference: "
-                "leave it out, or take a network that compares (docs/pairs.md)."
-            )
+            raise unwanted_reference(self.name)
         with self._computing(waveforms_BT):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.networks.extras import Extra
+from asdf.networks.pair_network import unwanted_reference
 from asdf.scoring.computing import ScoringPrecision
 from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.how_scored import ScoredLength
@@ -94,10 +95,7 @@ class WaveformScorer(ABC):
             UsageError: no network takes references.
             AsdfError: a waveform does not fit into the device's memory.
         """
-        raise UsageError(
-            f"{self.name} takes no reference: it scores each recording by itself. Leave the "
-            "reference out, or score with a network that compares (docs/pairs.md)."
-        )
+        raise unwanted_reference(self.name)
 
     @property
     def window_samples(self) -> int:

@@ -58,8 +58,8 @@ class ServiceLimits:
         queue: recordings that are in memory together; more are refused until one is done.
         rate: requests per minute of a client, which may come all at once; 0: any number, of any
             length.
-        audio_rate: seconds of audio per minute of a client that the network may hear, where windows
-            overlap several times; 0: any.
+        audio_rate: seconds of audio per minute of a client that the network may hear, references
+            included, and where windows overlap several times; 0: any.
         connections: open connections, whatever they are for.
         client_connections: open connections of one client.
         readers: threads that decode.

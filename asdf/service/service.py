@@ -208,7 +208,7 @@ class Service:
             Refusal: it cannot be decoded or scored, or not in time, or the client has used up its
                 allowance.
         """
-        self.counts.received_bytes.inc(len(upload.content))
+        self.counts.received_bytes.inc(len(upload.content) + len(upload.reference))
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
         reading = self._readers.submit(self._decode, upload, question, wait)
         # A reader that does not come back holds its recording on.
@@ -313,10 +313,10 @@ class Service:
             ) from None
 
     def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
-        hearing = self._hearing
+        detector = self.detector
         try:
-            if upload.reference or self.detector.needs_reference:
-                hearing = self._hear_reference(upload, wait)
+            if upload.reference or detector.needs_reference:
+                detector = self._with_reference(upload, wait)
             waveform = decode_upload(upload, self.limits, wait, self._hearing.audio)
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
@@ -328,15 +328,16 @@ class Service:
         digests = {"sha256": recording_digest(upload.content)}
         if upload.reference:
             digests["reference_sha256"] = recording_digest(upload.reference)
-        decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=hearing)
+        decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=detector.hearing)
         # Not by the file's size: minutes of silence are some kilobytes.
         heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
-        return replace(decoded, heard_s=heard / self._hearing.audio.sample_rate)
+        heard_s = detector.reference_s + heard / self._hearing.audio.sample_rate
+        return replace(decoded, heard_s=heard_s)
 
-    def _hear_reference(self, upload: Upload, wait: Wait) -> Hearing:
-        """Return what hears an upload in comparison with the reference that came with it.
+    def _with_reference(self, upload: Upload, wait: Wait) -> Detector:
+        """Return the detector that compares an upload with the reference that came with it.
 
         Raises:
             UsageError: none came, or the network takes none.
@@ -350,7 +351,7 @@ class Service:
         known = replace(upload, content=upload.reference, name="the reference")
         audio = self._hearing.audio
         waveform = heard_again(decode_upload(known, self.limits, wait, audio), audio)
-        return self.detector.with_reference(waveform, audio.sample_rate).hearing
+        return self.detector.with_reference(waveform, audio.sample_rate)
 
     def _cut_speakers(
         self, waveform: np.ndarray, upload: Upload, question: Question

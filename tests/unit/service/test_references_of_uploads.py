@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from asdf.segments import Segment
 from asdf.service.audit_file import AuditFile
 from tests.unit.conftest import sound
 from tests.unit.scoring.test_reference import pair_settings
-from tests.unit.service.conftest import as_file, running
+from tests.unit.service.conftest import LIMITS, as_file, running
 from tests.unit.service.test_speakers_of_uploads import as_rttm, ask
 
 CALL, KNOWN, OTHER = sound(24000, 0), sound(20000, 1), sound(18000, 2)
@@ -64,6 +65,16 @@ def test_speakers_are_compared_with_it_too(served, detector):
     assert speakers[0]["score"] == pytest.approx(float(alone), abs=1e-4)
 
 
+def test_it_counts_as_audio_that_the_network_hears(detector):
+    with running(detector, replace(LIMITS, rate=100, audio_rate=1)) as service:
+        files = {"file": as_file(CALL), "reference": as_file(KNOWN)}
+        assert ask(service, **files).status == 200
+        refused = ask(service, **files)
+    # 1.5 s and 1.25 s, of which one was allowed, and one more is each minute.
+    assert refused.status == 429
+    assert 1.5 * 60 < int(refused.headers["retry-after"]) <= 1.75 * 60 + 1
+
+
 def test_without_one_it_says_how_to_send_it(served):
     answer = ask(served, file=as_file(CALL))
     assert answer.status == 422 and "-F reference=@known.wav" in answer.json["error"]
@@ -77,4 +88,4 @@ def test_a_reference_that_cannot_be_read_is_named(served):
 def test_a_detector_refuses_one(network_file):
     with running(asdf.Detector(network_file, "cpu")) as service:
         answer = ask(service, file=as_file(CALL), reference=as_file(KNOWN))
-    assert answer.status == 422 and "would not hear a reference" in answer.json["error"]
+    assert answer.status == 422 and "takes no reference" in answer.json["error"]
