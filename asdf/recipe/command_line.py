@@ -16,6 +16,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
+from asdf.remote import is_remote
 from asdf.settings.weights_names import BUNDLE
 
 
@@ -177,6 +178,6 @@ def from_current_folder(override: str) -> str:
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
     if name.strip() == _WEIGHTS and is_relative and parse_name(path) is not None:
         return override
-    if name.strip() in _TYPED_PATHS and is_relative:
+    if name.strip() in _TYPED_PATHS and is_relative and not is_remote(path):
         return f"{name.strip()}={str(Path.cwd() / path)!r}"
     return override
