@@ -10,6 +10,7 @@ from asdf.archives.local_copies import (
     DEFAULT_GB,
     FOLDER_VARIABLE,
     SIZE_VARIABLE,
+    cache_folder,
     copies_folder,
     local_file,
     use_copies,

@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from asdf.archives.headers import Location, scan
-from asdf.archives.local_copies import copies_folder, default_folder
+from asdf.archives.local_copies import cache_folder, copies_folder
 from asdf.archives.open_files import BLOCK
 from asdf.archives.store import ArchiveState, LocalFile, OpenFile, absolute
 from asdf.errors import AsdfError
@@ -191,7 +191,7 @@ def _index_paths(path: Path) -> list[Path]:
     path = absolute(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     name = f"{path.name}.{digest}.index"
-    in_cache = default_folder() / name
+    in_cache = cache_folder() / name
     if not is_remote(path):
         return [path.with_name(f"{path.name}.index"), in_cache]
     copies = copies_folder()

@@ -66,7 +66,7 @@ def use_copies(folder: str | None, gigabytes: float) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def default_folder() -> Path:
+def cache_folder() -> Path:
     """Return the user's cache folder of ASDF."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(home, "asdf")
@@ -104,7 +104,10 @@ def local_copy(address: str, state: ObjectState) -> Path | None:
         AsdfError: the object was changed meanwhile, or its store does not answer.
     """
     folder = _chosen_folder()
-    copy = folder / _copy_name(address, state)
+    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    # With the name's end, by which programs know kinds of files.
+    name = address.rpartition("/")[2][-_MAX_NAME:]
+    copy = folder / f"{digest}.{state.version:016x}.{state.size}.{name}"
     if _is_whole(copy, state):
         mark_used(copy)
         return copy
@@ -134,7 +137,7 @@ def mark_used(copy: Path) -> None:
 
 
 def _chosen_folder() -> Path:
-    return copies_folder() or default_folder() / "objects"
+    return copies_folder() or cache_folder() / "objects"
 
 
 def _limit() -> float:
@@ -147,13 +150,6 @@ def _limit() -> float:
     if not gigabytes > 0:
         raise UsageError(f"{SIZE_VARIABLE} = {text!r} is no number of gigabytes.")
     return gigabytes * GB
-
-
-def _copy_name(address: str, state: ObjectState) -> str:
-    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    # With the name's end, by which programs know kinds of files.
-    name = address.rpartition("/")[2][-_MAX_NAME:]
-    return f"{digest}.{state.version:016x}.{state.size}.{name}"
 
 
 def _is_whole(copy: Path, state: ObjectState) -> bool:

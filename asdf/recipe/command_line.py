@@ -70,7 +70,10 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
 
 # A relative path that is typed starts in the current folder; one in a config in the recipe's.
 _WEIGHTS = "front_end.weights"
-_TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
+_TYPED_PATHS = (
+    *("paths.output_folder", "paths.database_folder", "paths.cache_folder"),
+    _WEIGHTS,
+)
 
 _PROCESSES = (
     "torchrun --nproc_per_node=2 run.py CONFIG (a process per GPU), or under Slurm srun python "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.archives import local_file
+from asdf.archives import local_file, use_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.remote import as_path, is_remote, join_path
@@ -137,6 +138,11 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
             "disk, which other processes and a resumed run see at once. Copy the folder into the "
             "store afterwards."
         )
+    if paths.cache_folder is not None and is_remote(paths.cache_folder):
+        raise UsageError(
+            f"paths.cache_folder = {paths.cache_folder!r} is an address: copies are kept on a "
+            "disk of the machine. Name a folder there."
+        )
     output = (recipe_folder / str(paths.output_folder)).resolve()
     database = join_path(recipe_folder, str(paths.database_folder)).resolve()
     return Folders(
@@ -146,6 +152,14 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
         _below(output, "system_folder", paths.system_folder),
         _below(output, "sad_folder", paths.sad_folder),
     )
+
+
+def keep_copies(settings: Sections, recipe_folder: Path) -> AbstractContextManager[None]:
+    """Keep whole shards of stores in `paths.cache_folder` during a block, if it is set."""
+    folder = settings.paths.cache_folder
+    if folder is not None:
+        folder = str((recipe_folder / folder).resolve())
+    return use_copies(folder, settings.computing.cache_gb)
 
 
 def _below(output: Path, name: str, folder: str) -> Path:

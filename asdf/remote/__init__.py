@@ -6,13 +6,19 @@ what reads archives and recordings out of a store is `asdf.archives`.
 
 # ruff: noqa: F401 (names for others)
 
-from asdf.remote.addresses import address_of, can_be_listed, is_remote, refuse_unwritable
+from asdf.remote.addresses import (
+    SHOWN_SCHEMES,
+    address_of,
+    can_be_listed,
+    is_remote,
+    refuse_unwritable,
+)
 from asdf.remote.paths import RemotePath, as_path, join_path
 from asdf.remote.stores import (
     ObjectState,
     Range,
-    can_be_reached,
     download_object,
+    find_objects,
     list_objects,
     object_state,
     read_object,

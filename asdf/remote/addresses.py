@@ -29,6 +29,9 @@ PACKAGES = {
 EXTRAS = {"s3fs": "s3", "gcsfs": "gs", "adlfs": "az", "huggingface_hub": "hub", "aiohttp": "remote"}
 """The extra of ASDF that installs a package."""
 
+SHOWN_SCHEMES = ("s3", "gs", "az", "hf", "https")
+"""Schemes that messages name."""
+
 # What answers single addresses, and knows no folders.
 _SERVERS = ("http", "https")
 

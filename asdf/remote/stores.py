@@ -89,22 +89,11 @@ def object_state(address: str) -> ObjectState | None:
             "parts. Download it, and name the file."
         )
     facts = (info.get(name) for name in _VERSIONS)
-    fact = next((str(fact) for fact in facts if fact), None)
-    return ObjectState(int(info["size"]), 0 if fact is None else _digest(fact))
-
-
-def _digest(text: str) -> int:
+    fact = next((str(fact) for fact in facts if fact), "")
+    digest = hashlib.sha256(fact.encode()).digest()[:8]
     # 63 bits: it is saved where local files have their time of change, as int64.
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
-
-
-def can_be_reached(address: str) -> bool:
-    """Whether the package that reaches an address is installed."""
-    try:
-        _file_system(address)
-    except UsageError:
-        return False
-    return True
+    version = int.from_bytes(digest, "big") >> 1 if fact else 0
+    return ObjectState(int(info["size"]), version)
 
 
 def is_folder(address: str) -> bool:
@@ -133,6 +122,18 @@ def list_objects(address: str) -> list[str]:
     paths = (str(path).rstrip("/") for path in found)
     # Of a file it is the file, and some stores list an empty object for the folder itself.
     return [path.rpartition("/")[2] for path in paths if path.lstrip("/") != here]
+
+
+def find_objects(address: str) -> list[str]:
+    """Return the names of all objects in a folder and below it, relative to it, sorted.
+
+    Raises: as `object_state`.
+    """
+    if not can_be_listed(address):
+        return []
+    found = _attempt(address, lambda: _file_system(address).find(address))
+    here = address.partition("://")[2].rstrip("/") + "/"
+    return sorted(str(path).lstrip("/").removeprefix(here) for path in found)
 
 
 def read_object(address: str, start: int = 0, size: int | None = None) -> bytes:
@@ -298,10 +299,11 @@ def _attempt(address: str, function: Callable[[], Result], done: str = "read") -
         if attempt + 1 < _ATTEMPTS:
             # Thousands of processes that one store refused must not come back together.
             time.sleep(_FIRST_PAUSE_S * 2**attempt * _random.uniform(0.5, 1.5))
+    reason = _describe(last.__cause__ or last)
     raise AsdfError(
-        f"{address} could not be {done}, also at the {_ATTEMPTS}th attempt "
-        f"({_describe(last)}). Its store or the network does not answer as it should: once it "
-        "does, the same command goes on from what is saved."
+        f"{address} could not be {done}, also at the {_ATTEMPTS}th attempt ({reason}). Its store "
+        "or the network does not answer as it should: once it does, the same command goes on from "
+        "what is saved."
     ) from last
 
 
@@ -309,7 +311,7 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
     """Return the error to raise; None where another attempt may help."""
     # fsspec's HTTP file system hides what a server answered behind 'not found'.
     cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
-    shown = cause if isinstance(cause, Exception) and hasattr(cause, "status") else error
+    shown = cause if isinstance(cause, Exception) and _is_of_network(cause) else error
     status = getattr(shown, "status", None)
     if status == _BEYOND_END or "InvalidRange" in str(error) or "not satisfiable" in str(error):
         return BeyondEndError(address)
@@ -326,11 +328,13 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
         return AsdfError(f"{address} is a folder, and a file is needed. Check the address.")
     if isinstance(status, int) and 400 <= status < 500 and status not in (_TIMEOUT, _TOO_MANY):
         return AsdfError(f"{address} could not be {done}: {_describe(shown)}. Check the address.")
-    is_of_network = type(error).__module__.partition(".")[0] in _NETWORK_PACKAGES
-    # asyncio's own before Python 3.11 is no OSError.
-    if is_of_network or isinstance(error, OSError) or "Timeout" in type(error).__name__:
-        return None
-    return error
+    return None if isinstance(error, OSError) or _is_of_network(error) else error
+
+
+def _is_of_network(error: BaseException) -> bool:
+    kind = type(error)
+    # asyncio's timeout is no OSError before Python 3.11.
+    return kind.__module__.partition(".")[0] in _NETWORK_PACKAGES or "Timeout" in kind.__name__
 
 
 def _describe(error: Exception) -> str:
