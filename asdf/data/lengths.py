@@ -28,6 +28,7 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.loaders import log_fallbacks
+from asdf.data.reading_at_once import reading_threads
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
@@ -170,7 +171,7 @@ class _LocalLengths:
         portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
         fallbacks.take()
         try:
-            with threads(_THREADS) as pool:
+            with threads(max(_THREADS, reading_threads("auto", self.utterances))) as pool:
                 results = chain.from_iterable(pool.map(self._measure_part, portions, stop))
                 for result in track(results, count, what, shown=shown, unit="utterances"):
                     if isinstance(result, AsdfError):

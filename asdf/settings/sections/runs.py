@@ -33,6 +33,13 @@ class Paths(KnownNames):
     sad_folder: str = setting(
         "sad", "folder of measured utterance lengths, relative to output_folder", check="path"
     )
+    cache_folder: str | None = setting(
+        None,
+        "folder on a local disk for whole tars and parquet files that lie in a store (s3://), "
+        "shared by the processes of a node, computing.cache_gb large; None: they are read by "
+        "ranges",
+        check="path",
+    )
 
 
 @dataclass
@@ -84,6 +91,20 @@ class Computing(KnownNames):
         "none",
         at_least=0,
         at_most=MAX_PROCESSES,
+    )
+    reading_threads: int | Literal["auto"] = setting(
+        "auto",
+        "recordings of a batch that a loader process reads at once; auto: 16 where they lie in a "
+        "store (s3://, https://), else 1; more than 1 pays where opening a file takes over a "
+        "millisecond; the samples are the same",
+        at_least=1,
+        at_most=MAX_PROCESSES,
+    )
+    cache_gb: float = setting(
+        100.0,
+        "size of paths.cache_folder: what was not used for longest is removed from it",
+        unit="GB",
+        above=0,
     )
     gpu_memory_gib: int | None = setting(
         None,
