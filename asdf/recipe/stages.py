@@ -151,6 +151,7 @@ def _record_copies(run: Run, utterances: TrialList) -> None:
 def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     """Log the number format of training, and what an optimiser step consists of."""
     from asdf.data.length_groups import describe_groups
+    from asdf.data.sharded_samplers import describe_shards
 
     LOG.info("%s", trainer.step.precision.reason)
     interval = run.settings.network.optimizer_step_interval
@@ -176,6 +177,9 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     turns = trainer.orders.describe()
     if turns:
         LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)
+    if run.world.is_main:
+        for line in describe_shards(trainer.orders, trainer.plan.window_size)[1:]:
+            LOG.info("%s", line)
 
 
 def _average_best_networks(run: Run, trainer: Trainer) -> None:
