@@ -7,6 +7,7 @@ Parquet files are tables, too: `open_table` reads their columns.
 
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
 from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table
+from asdf.archives.parts import Part, part_path, split_part
 from asdf.archives.paths import (
     file_size,
     file_state,

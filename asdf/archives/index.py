@@ -185,10 +185,12 @@ def _index_paths(path: Path) -> list[Path]:
     path = Path(os.path.abspath(path))  # noqa: PTH100
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return [
-        path.with_name(f"{path.name}.index"),
-        Path(cache, "asdf", f"{path.name}.{digest}.index"),
-    ]
+    in_cache = Path(cache, "asdf", f"{path.name}.{digest}.index")
+    # lhotse takes every file next to the tars of its shards for another shard.
+    number = path.stem.rpartition(".")[2]
+    if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
+        return [in_cache]
+    return [path.with_name(f"{path.name}.index"), in_cache]
 
 
 def _state_facts(status: os.stat_result, arrays: Sequence[np.ndarray]) -> _Facts:

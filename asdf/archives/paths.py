@@ -27,6 +27,7 @@ from asdf.archives.members import (
     remember_folder,
 )
 from asdf.archives.parquet import PARQUET
+from asdf.archives.parts import split_part
 from asdf.errors import AsdfError
 from asdf.runs.systems import open_flags
 from asdf.text import AnyPath
@@ -106,10 +107,13 @@ def find_member(path: AnyPath) -> Member | None:
 def open_source(path: AnyPath) -> int | BinaryIO:
     """Open `path`: as a descriptor, which the caller closes, or as a member of an archive.
 
+    Of a part of a recording it is the whole file.
+
     Raises:
         OSError: as the built-in `open`.
         AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
     """
+    path, _ = split_part(path)
     member = known_member(path)
     if member is None:
         # An ordinary file costs no look into archives.
@@ -164,6 +168,7 @@ def file_size(path: AnyPath) -> int | None:
 
 
 def _state_or_member(path: AnyPath) -> FileState | Member | None:
+    path, _ = split_part(path)
     member = known_member(path)
     if member is not None:
         return member

@@ -15,14 +15,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, overload
 
+from asdf.corpora import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.recipe.located_corpora import read_named
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list
 from asdf.trials.lists import is_any_table, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines
+from asdf.trials.trial_list import UNLABELLED, TrialList
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 _TABLES = frozenset({".csv", ".tsv"})
@@ -153,7 +156,8 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     Folders are searched to the bottom for files with a suffix of audio, sorted by name, without
     macOS's `._*`. A list (.txt, .lst, .csv, .tsv) holds one path per line, or is any that
     `read_list` reads (`relative/path.flac 1`, a csv with path,label, a table of trials), as its
-    first line shows.
+    first line shows. Shards and manifests of others are named as corpora are
+    (`webdataset:PATH`, `shar:FOLDER`, `lhotse:CUTS`, `datasets:FOLDER`).
 
     Args:
         folder: Folder that the paths in lists are relative to; None: the list's own folder.
@@ -169,7 +173,11 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
                 f"{name} is an address, and nothing is downloaded: name a file, or pipe it: "
                 "curl -L ADDRESS | python -m asdf score NETWORK -"
             )
-        for recording in _recordings_of(Path(name), folder):
+        if parse_located(name) is None:
+            found = _recordings_of(Path(name), folder)
+        else:
+            found = _recordings_of_trials(read_named(name, folder or Path()), folder)
+        for recording in found:
             recordings.add(recording)
     return recordings
 
@@ -237,9 +245,17 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         if path.suffix.lower() in _TABLES:
             advice = " To score without labels, write one path per line into a .txt."
         raise UsageError(f"{error}{advice}") from None
+    yield from _recordings_of_trials(utterances, folder)
+
+
+def _recordings_of_trials(utterances: TrialList, folder: Path | None) -> Iterator[Recording]:
     for index, name in enumerate(utterances.ids):
+        label = int(utterances.labels[index])
+        if label == UNLABELLED:
+            yield Recording(utterances.path(index))
+            continue
         references: tuple[str, ...] = ()
         if utterances.references is not None:
-            references = tuple(str(folder / each) for each in utterances.references.of(index))
-        label = int(utterances.labels[index])
+            start = folder or utterances.folder
+            references = tuple(str(start / each) for each in utterances.references.of(index))
         yield Recording(utterances.path(index), name, label, references)

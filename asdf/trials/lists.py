@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.archives import find_folder
+from asdf.archives import find_folder, split_part
 from asdf.errors import AsdfError
 from asdf.text import lines_and_more
 from asdf.trials.any_table import delimiter_of, parse_any_table
@@ -163,7 +163,7 @@ def _missing_files(utterances: TrialList) -> list[str]:
     present: dict[str, set[str]] = {}
     missing = []
     for utterance in utterances.recordings():
-        folder, name = os.path.split(utterance)
+        folder, name = os.path.split(split_part(utterance)[0])
         if folder not in present:
             present[folder] = names_in(utterances.folder / folder)
         if name not in present[folder]:
