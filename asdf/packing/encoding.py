@@ -17,7 +17,7 @@ import soundfile
 from asdf.archives import open_file, split_part
 from asdf.audio.reading import decoded_length, read_audio
 from asdf.audio.recording_files import open_recording
-from asdf.audio.recording_sources import Source
+from asdf.audio.recording_sources import AnySource, Source
 from asdf.audio.sample_rates import resample
 from asdf.errors import AsdfError
 from asdf.settings.sections import Audio
@@ -65,28 +65,22 @@ def encode(path: str, form: str) -> Encoded | str:
 
 def _encode(path: str, form: str) -> Encoded:
     whole, part = split_part(path)
-    with open_recording(path) as file:
-        rate = int(file.samplerate)
-        kind = str(file.format)
-        subtype = str(file.subtype)
-    is_as_wanted = form == "keep" or form.upper() in (kind, subtype)
-    if part is None and is_as_wanted:
+    source: AnySource = path
+    content = b""
+    if part is None:
         with open_file(path) as opened:
             content = opened.read()
-        suffix = PurePosixPath(whole).suffix.lower()
-        return Encoded(content, suffix, *_measure(path, content))
-    samples = read_audio(path, audio=Audio(sample_rate=rate, channels="all"))
+        source = Source(path, content)
+    with open_recording(source) as file:
+        frames, rate = int(file.frames), int(file.samplerate)
+        kind, subtype = str(file.format), str(file.subtype)
+    if part is None and (form == "keep" or form.upper() in (kind, subtype)):
+        decoded_length(source)
+        return Encoded(content, PurePosixPath(whole).suffix.lower(), frames, rate)
+    samples = read_audio(source, audio=Audio(sample_rate=rate, channels="all"))
     if form == "opus":
         return _as_opus(path, samples, rate)
     return _as_flac(path, samples, rate, "PCM_16" if subtype in _SHORT else "PCM_24")
-
-
-def _measure(path: str, content: bytes) -> tuple[int, int]:
-    """Return the frames and the rate of a recording in memory, which is decoded to its end."""
-    source = Source(path, content)
-    decoded_length(source)
-    with open_recording(source) as file:
-        return int(file.frames), int(file.samplerate)
 
 
 def _as_flac(path: str, samples: np.ndarray, rate: int, subtype: str) -> Encoded:
@@ -115,7 +109,10 @@ def _as_opus(path: str, samples: np.ndarray, rate: int) -> Encoded:
     buffer = io.BytesIO()
     soundfile.write(buffer, resampled, to, format="OGG", subtype="OPUS")
     content = buffer.getvalue()
-    frames, read_rate = _measure(path, content)
+    source = Source(path, content)
+    decoded_length(source)
+    with open_recording(source) as file:
+        frames, read_rate = int(file.frames), int(file.samplerate)
     if (frames, read_rate) != (len(resampled), to):
         raise AsdfError(
             f"{path}: as Opus it has {frames} samples at {read_rate} Hz instead of "
