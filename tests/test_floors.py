@@ -49,6 +49,7 @@ ROOMS = [
     "doctor",
     "recipe",
     "launcher",
+    "engines",
     "service",
     "browser",
     "commands",
@@ -72,6 +73,7 @@ ANNEXES = {
     "corpora",
     "demo",
     "doctor",
+    "engines",
     "hub",
     "interchange",
     "launcher",
@@ -83,7 +85,7 @@ ANNEXES = {
     "shipped",
     "watermarks",
 }
-DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
+DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
