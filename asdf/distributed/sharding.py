@@ -41,12 +41,14 @@ class ShardedNetwork:
         units: Sequence[nn.Module],
         world: World,
         dtype: torch.dtype | None = None,
+        summed: torch.dtype | None = None,
     ) -> None:
         """Move `network` to the world's device, unit by unit: at most one is whole there.
 
         Args:
             units: parts of the network that are gathered one at a time; the rest is another unit.
-            dtype: Type in which `units` are gathered and computed; gradients are summed in float32.
+            dtype: Type in which `units` are gathered and computed.
+            summed: Type in which gradients travel and are added up; None: float32.
         """
         # The import takes seconds, which only a sharded run should wait for.
         from torch.distributed.device_mesh import DeviceMesh
@@ -61,7 +63,7 @@ class ShardedNetwork:
         assert dist.group.WORLD is not None
         mesh = DeviceMesh.from_group(dist.group.WORLD, world.device.type)
         # By default gradients have the type of the parameters, and sums in 16 bits lose digits.
-        reduced = torch.float32 if dtype else None
+        reduced = summed or (torch.float32 if dtype else None)
         policy = MixedPrecisionPolicy(dtype, reduced, cast_forward_inputs=False)
         # WavLM's layers return the biases that they get, which nothing changes in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
@@ -69,7 +71,8 @@ class ShardedNetwork:
             fully_shard(unit, mesh=mesh, mp_policy=policy)
         # Inputs are waveforms, which autocast leaves in float32 until they are convolved; and batch
         # norm's parameters stay in float32.
-        fully_shard(network, mesh=mesh, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
+        policy = MixedPrecisionPolicy(None, summed, cast_forward_inputs=False)
+        fully_shard(network, mesh=mesh, mp_policy=policy)
 
     @contextmanager
     def whole(self) -> Iterator[nn.Module]:

@@ -343,6 +343,11 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
             "combined with"
         )
         yield Contradiction(shard, relation, "computing.backend")
+    if computing.gradient_compression == "fp16":
+        relation = (
+            "adds up gradients without a loss scale ('bf16' needs none) and cannot be combined with"
+        )
+        yield Contradiction(shard, relation, "computing.gradient_compression")
     if computing.norms == "bf16":
         relation = "gathers weights in the format of their layers and cannot be combined with"
         yield Contradiction(shard, relation, "computing.norms")

@@ -132,6 +132,11 @@ class Computing(KnownNames):
         "divide weights, gradients and moments over the processes, which gather one layer at a "
         "time: for networks that one GPU cannot hold",
     )
+    gradient_compression: Literal["bf16", "fp16"] | None = setting(
+        None,
+        "the number format in which gradients travel between processes and are added up; bf16, "
+        "fp16: half the bytes, and a gradient of 3 or 4 digits; None: float32",
+    )
     cuda_graphs: bool | Literal["auto"] = setting(
         "auto",
         "capture the passes over a minibatch and replay them, so that a step is a few launches "

@@ -6,6 +6,7 @@ what only this rank's part decides.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -139,6 +140,17 @@ def test_units_compute_in_bf16_and_sum_gradients_in_float32(alone) -> None:
     assert computed.dtype == torch.bfloat16
     assert {parameter.dtype for parameter in divided.parameters()} == {torch.float32}
     assert {local_part(one.grad).dtype for one in divided.parameters()} == {torch.float32}
+
+
+def test_gradients_may_be_summed_in_bf16(alone) -> None:
+    network, _ = pair()
+    divided = copy.deepcopy(network)
+    ShardedNetwork(divided, [divided.first], World(), summed=torch.bfloat16)
+    for one in (network, divided):
+        one(noise()).square().mean().backward()
+    for whole, part in zip(network.parameters(), divided.parameters(), strict=True):
+        assert local_part(part.grad).dtype == torch.float32
+        assert torch.equal(whole_tensor(part.grad), whole.grad.bfloat16().float())
 
 
 def test_a_rank_takes_its_rows_of_a_whole_tensor(rank: int) -> None:
