@@ -1,4 +1,4 @@
-"""Gradients that travel in 16 bits: their values by formula, and a run that is resumed with them."""
+"""Gradients that travel in 16 bits: their values by formula, and resumed runs."""
 
 from __future__ import annotations
 

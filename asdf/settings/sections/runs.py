@@ -68,6 +68,22 @@ class Computing(KnownNames):
         above=0,
         at_most=MAX_SECONDS,
     )
+    main_timeout_s: float | None = setting(
+        None,
+        "the same while the main process works alone, as on the index of a tar or the report; "
+        "None: timeout_s",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    hang_report_s: float | None = setting(
+        120.0,
+        "a run of several processes that stands still this long says which one is behind, on which "
+        "host and where, and is not stopped; None: never",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
     sync_batch_norm: bool = setting(
         True, "in training, batch norm over the minibatches of all processes together"
     )
