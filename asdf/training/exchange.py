@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from asdf.distributed.sharding import ShardedNetwork, divides, is_sharded
+from asdf.distributed.sharding import ShardedNetwork, divides, group_size, is_sharded
 from asdf.distributed.world import World
 from asdf.networks.units import check_divisible, encoder_units
 from asdf.runs.log import LOG
@@ -93,12 +93,14 @@ def shard(
     check_divisible(network, settings.network.network_class)
     units = encoder_units(network)
     summed = torch.bfloat16 if settings.computing.gradient_compression else None
-    sharded = ShardedNetwork(network, units, world, dtype, summed)
+    group = group_size(settings.computing, world)
+    sharded = ShardedNetwork(network, units, world, dtype, summed, group)
     LOG.info(
         "the network is divided over %d processes, which gather its %d encoder layers "
-        "one at a time",
-        world.size,
+        "one at a time%s",
+        group,
         len(units),
+        f", in {world.size // group} groups" if group < world.size else "",
     )
     return sharded
 

@@ -148,6 +148,13 @@ class Computing(KnownNames):
         "divide weights, gradients and moments over the processes, which gather one layer at a "
         "time: for networks that one GPU cannot hold",
     )
+    shard_group: int | Literal["node"] | None = setting(
+        None,
+        "with shard_network, the number of neighbouring processes that divide it, as each other "
+        "group of as many does; node: those of a node; None: all processes of the run",
+        at_least=2,
+        at_most=MAX_PROCESSES,
+    )
     gradient_compression: Literal["bf16", "fp16"] | None = setting(
         None,
         "the number format in which gradients travel between processes and are added up; bf16, "

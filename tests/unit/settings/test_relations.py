@@ -70,6 +70,11 @@ from .conftest import Write
             "computing.shard_network = True (runs.py:2) gathers weights in the format of their "
             "layers and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
         ),
+        (
+            "computing.shard_group = 'node'",
+            "computing.shard_group = 'node' (runs.py:2) divides nothing without "
+            "computing.shard_network = False (default)",
+        ),
         ("computing.gradient_compression = 'fp16'", ""),
         ("computing.shard_network = True\ncomputing.gradient_compression = 'bf16'", ""),
         (
