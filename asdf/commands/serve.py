@@ -8,11 +8,13 @@
     python -m asdf serve network.pt --audit verdicts.jsonl               # a record of each verdict
     python -m asdf serve network.pt --watermarks                         # searches for them, too
 
+ws://127.0.0.1:8000/stream?rate=8000 hears a call: samples in, a verdict per window out.
+
 Requests that come together share forward passes of the network. Recordings are in memory only as
 long as they are scored: nothing of them is written to a disk or a log. With --audit, their digests
 and verdicts are.
 
-/ is the page, /docs describes the paths, /health says whether recordings are taken, /metrics has
+/ is the page, /docs describes the paths, /ready says whether recordings are taken, /metrics has
 numbers for Prometheus. SIGTERM or Ctrl-C finishes what there is, then ends the service.
 
 It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
@@ -74,6 +76,8 @@ class ServeOptions(DetectorOptions):
     max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")
     max_seconds: float = _limit("max_seconds", "seconds of a recording")
     queue: int = _limit("queue", "recordings in memory together; more are refused with 503")
+    calls: int = _limit("calls", "calls that are heard together, by websockets; more get 503")
+    call_s: float = _limit("call_s", "seconds of a call")
     rate: int = _limit(
         "rate",
         "requests per minute of a client, more are refused with 429; 0: any number, of any length",
@@ -98,6 +102,8 @@ class ServeOptions(DetectorOptions):
             max_mb=self.max_mb,
             max_seconds=self.max_seconds,
             queue=self.queue,
+            calls=self.calls,
+            call_s=self.call_s,
             rate=self.rate,
             audio_rate=self.audio_rate,
             connections=self.connections,

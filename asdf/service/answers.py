@@ -260,6 +260,14 @@ class HealthAnswer(BaseModel):
     problem: str = Field(description="Why it would not be; empty where it would.")
 
 
+class ReadyAnswer(HealthAnswer):
+    """Whether the service takes recordings, and which network scores them."""
+
+    network_sha256: str | None = Field(
+        description="SHA-256 of the file of the network that new requests are answered by."
+    )
+
+
 class VersionAnswer(BaseModel):
     """Versions, and the network."""
 

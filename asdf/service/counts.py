@@ -51,6 +51,15 @@ class Counts:
             registry=registry,
             buckets=_PIECES,
         )
+        self.call_windows = Counter(
+            "asdf_call_windows", "Windows of calls scored.", registry=registry
+        )
+        self.window_seconds = Histogram(
+            "asdf_call_window_seconds",
+            "Seconds from the message that completes a window of a call to its score.",
+            registry=registry,
+            buckets=_SECONDS,
+        )
         ProcessCollector(registry=registry)
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:

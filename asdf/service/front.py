@@ -26,7 +26,12 @@ from asdf.service.limits import Refusal
 _DRAIN_S = 30.0
 _IDLE_S = 3.0
 # Names of the service's own paths; anything else is counted as one.
-_PATHS = ("/", "/score", "/health", "/metrics", "/version", "/docs", "/openapi.json")
+_PATHS = (
+    *("/", "/score", "/stream", "/health", "/ready", "/live", "/metrics", "/version"),
+    *("/docs", "/openapi.json"),
+)
+# Those whose requests are work, and a line of the log.
+_WORK = ("/score", "/stream")
 _HEADERS = {
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
     b"img-src 'self'; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; "
@@ -50,15 +55,17 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
+        is_call = scope["type"] == "websocket"
+        exchange = (_CallExchange if is_call else _Exchange)(scope, receive, send)
         start_s = time.perf_counter()
         try:
             app = self._app
             try:
-                self._names.check(scope["method"], Headers(scope=scope))
+                # Browsers let any page open a websocket to any site, and read from it.
+                self._names.check("POST" if is_call else scope["method"], Headers(scope=scope))
             except Refusal as refusal:
                 # Another site makes the request.
                 app = JSONResponse({"error": refusal.message}, refusal.status)
@@ -66,17 +73,21 @@ class Front:
         finally:
             self._note(scope, exchange, time.perf_counter() - start_s)
 
-    def _note(self, scope: Scope, exchange: _Exchange, seconds: float) -> None:
+    def _note(self, scope: Scope, exchange: _Exchange | _CallExchange, seconds: float) -> None:
         path = scope["path"] if scope["path"] in _PATHS else "other"
         if scope["path"].startswith("/page/"):
             path = "/page"
         self._counts.requests.labels(path, str(exchange.status)).inc()
-        if path != "/score":
+        if path not in _WORK:
             return
-        self._counts.seconds.observe(seconds)
+        method = "call"
+        if scope["type"] == "http":
+            method = "POST" if scope["method"] == "POST" else "other"
+        if path == "/score":
+            self._counts.seconds.observe(seconds)
         LOG.info(
             "%s %s %d, %d bytes, %.3f s",
-            scope["method"] if scope["method"] == "POST" else "other",
+            method,
             path,
             exchange.status,
             exchange.received,
@@ -132,3 +143,31 @@ class _Exchange:
         added = {**_HEADERS, **({b"connection": b"close"} if self._is_unread else {})}
         missing = [(name, value) for name, value in added.items() if name not in stated]
         return [*headers, *missing]
+
+
+class _CallExchange:
+    """A websocket, from its request on.
+
+    Attributes:
+        status: Status of the answer to the request, 101 of one that was taken; 500 before.
+        received: Bytes of its messages.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        self._receive = receive
+        self._send = send
+        self.status = 500
+        self.received = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.received += len(message.get("bytes") or b"")
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "websocket.accept":
+            self.status = 101
+        elif message["type"] == "websocket.http.response.start":
+            self.status = message["status"]
+        await self._send(message)

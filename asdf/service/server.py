@@ -19,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from asdf.runs.log import LOG
+from asdf.service.calls import MAX_MESSAGE, has_websockets
 from asdf.service.connections import Connection, Doors
 from asdf.service.listener import Listener, available_connections
 from asdf.service.service import Service
@@ -27,6 +28,8 @@ from asdf.service.service import Service
 _CLOSING_S = 5
 # Of a connection between two requests.
 _KEEP_ALIVE_S = 5
+# The one that reads no more of a connection than what was asked for.
+_WEBSOCKETS = "websockets-sansio"
 
 
 class Server(uvicorn.Server):
@@ -50,6 +53,7 @@ class Server(uvicorn.Server):
             return
         self._ends_at_s = min(self._ends_at_s, time.monotonic() + self._service.limits.stop_s)
         self._service.stopping = True
+        self._service.end_calls()
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to close: nothing is left to do, or the time is over.
@@ -57,8 +61,10 @@ class Server(uvicorn.Server):
         Ten times a second it also closes the connections that say nothing.
         """
         self.doors.close_overdue()
+        self._service.note_load()
         is_over = time.monotonic() > self._ends_at_s
-        if self._service.stopping and (is_over or not self._service.in_memory):
+        is_busy = self._service.in_memory or self._service.calls
+        if self._service.stopping and (is_over or not is_busy):
             LOG.info("stopping: %d recordings are left", self._service.in_memory)
             return True
         return await super().on_tick(counter)
@@ -70,10 +76,12 @@ def make_server(app: ASGIApp, service: Service, proxies: Sequence[str] = ()) -> 
     Args:
         proxies: addresses whose X-Forwarded-For says who the client is.
     """
-    doors = Doors(service.limits, proxies, available_connections(service.limits))
+    available = available_connections(service.limits)
+    doors = Doors(service.limits, proxies, available, service.seat)
     service.watch_connections(doors)
     # A line for each malformed request would let clients fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_refused_call)
     protocol: Any = functools.partial(Connection, doors)
     config = uvicorn.Config(
         app,
@@ -81,7 +89,10 @@ def make_server(app: ASGIApp, service: Service, proxies: Sequence[str] = ()) -> 
         # Of asyncio's turns of accepting, so that no more connections come at once than are
         # counted; the system's queue is that of `Listener.listen`.
         backlog=1,
-        ws="none",
+        # What came of a call is answered before more of it is read, so nothing is gained by it.
+        ws_per_message_deflate=False,
+        ws=_WEBSOCKETS if has_websockets() else "none",
+        ws_max_size=MAX_MESSAGE,
         loop="asyncio",
         lifespan="on",
         log_config=None,
@@ -93,6 +104,11 @@ def make_server(app: ASGIApp, service: Service, proxies: Sequence[str] = ()) -> 
         timeout_graceful_shutdown=_CLOSING_S,
     )
     return Server(config, service, doors)
+
+
+def _is_no_refused_call(record: logging.LogRecord) -> bool:
+    """Leave out what uvicorn says of a call that was answered with a status."""
+    return "without completing handshake" not in str(record.msg)
 
 
 def run_server(server: Server, listener: Listener, announce: Callable[[str], None]) -> None:

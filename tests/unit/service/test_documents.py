@@ -31,11 +31,24 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_python_example(served, folder, capsys, detector):
-    (code,) = blocks("python")
+    code, _ = blocks("python")
     exec(code.replace(ADDRESS, served.url), {})  # the file is our own
     score, verdict = capsys.readouterr().out.split()
     assert float(score) == pytest.approx(detector.score_whole(folder / "call.wav").score, abs=1e-6)
     assert verdict == "None"
+
+
+def test_the_example_of_a_call(served, folder, capsys, detector):
+    pytest.importorskip("websockets", reason="calls need the package websockets")
+    _, code = blocks("python")
+    exec(code.replace(ADDRESS.replace("http", "ws"), served.url.replace("http", "ws")), {})
+    *windows, last = capsys.readouterr().out.splitlines()
+    samples, _ = soundfile.read(folder / "call.wav", dtype="int16")
+    stream = detector.stream(16000, window_s=1, hop_s=1)
+    expected = stream.add(samples) + stream.finish()
+    lines = [f"{w.start_s:.1f} to {w.end_s:.1f} s: {w.score:.2f} None" for w in expected]
+    assert windows == lines
+    assert last == f"the call: {float(stream.score):.2f} None"
 
 
 def test_the_shell_examples(served, folder):
