@@ -25,6 +25,7 @@ from asdf.runs.log import LOG
 from asdf.scoring.parts import part_window
 from asdf.service.answers import (
     HealthAnswer,
+    LiveAnswer,
     ReadyAnswer,
     RefusalAnswer,
     ScoreAnswer,
@@ -122,24 +123,29 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         response_description="The score.",
         tags=["scores"],
     )
-    app.add_api_route(
-        "/health",
-        paths.health,
-        response_model=HealthAnswer,
-        responses={503: {"model": HealthAnswer, "description": "They are not taken now."}},
-        summary="Whether recordings are taken",
-        response_description="They are taken.",
-        tags=["operation"],
+    _add_operation(app, paths)
+    app.add_api_websocket_route("/stream", paths.stream)
+    app.add_api_route("/stream", paths.no_call, include_in_schema=False)
+    app.add_api_route("/", paths.page, include_in_schema=False)
+    app.add_api_route("/docs", paths.docs, include_in_schema=False)
+    app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
+    _answer_refusals(app)
+    return Front(app, service, names)
+
+
+def _add_operation(app: FastAPI, paths: _Paths) -> None:
+    """Add what the machines around a service ask."""
+    asked = (
+        ("/health", paths.health, HealthAnswer, "Whether recordings are taken"),
+        ("/ready", paths.ready, ReadyAnswer, "Whether recordings are taken, and by which network"),
+        ("/live", paths.live, LiveAnswer, "Whether the service works, or needs a new start"),
     )
-    for path, summary, answer in (
-        ("/ready", "Whether recordings are taken, and by which network", ReadyAnswer),
-        ("/live", "Whether the service works, or needs to be started again", HealthAnswer),
-    ):
+    for path, endpoint, answer, summary in asked:
         app.add_api_route(
             path,
-            paths.ready if path == "/ready" else paths.live,
+            endpoint,
             response_model=answer,
-            responses={503: {"model": answer, "description": "No."}},
+            responses={503: {"model": answer, "description": "No; `problem` says why."}},
             summary=summary,
             response_description="Yes.",
             tags=["operation"],
@@ -159,13 +165,6 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         response_description="The metrics, as text.",
         tags=["operation"],
     )
-    app.add_api_websocket_route("/stream", paths.stream)
-    app.add_api_route("/stream", paths.no_call, include_in_schema=False)
-    app.add_api_route("/", paths.page, include_in_schema=False)
-    app.add_api_route("/docs", paths.docs, include_in_schema=False)
-    app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
-    _answer_refusals(app)
-    return Front(app, service.counts, names)
 
 
 def describe_service(service: Service) -> dict[str, Any]:
@@ -281,7 +280,7 @@ class _Paths:
         """503 where only a new start helps: the device hangs. It warms up and stops alive."""
         is_live = self.service.is_live
         problem = "" if is_live else "a forward pass of the network does not come back"
-        return JSONResponse({"ready": is_live, "problem": problem}, 200 if is_live else 503)
+        return JSONResponse({"live": is_live, "problem": problem}, 200 if is_live else 503)
 
     async def metrics(self, request: Request) -> Response:
         """They need the token, as scores do."""

@@ -189,8 +189,10 @@ class Call:
         if document is None and problem is None:
             problem = Refusal(400, "the call ended without a sample.")
         if problem is not None:
-            reason = {"error": problem.message}
-            await self._send(socket, reason | _retry(problem))
+            reason: dict[str, Any] = {"error": problem.message}
+            if problem.retry_after_s is not None:
+                reason["retry_after_s"] = problem.retry_after_s
+            await self._send(socket, reason)
             code = _CODES.get(problem.status, 1011)
         await socket.close(code)
 
@@ -205,8 +207,11 @@ class Call:
                     code = _RESTART
                     break
                 if (content := message.get("bytes")) is None:
-                    self._check_end(message.get("text") or "")
-                    break
+                    if (message.get("text") or "").strip() == _END:
+                        break
+                    raise Refusal(
+                        400, "a message of text is 'end', which ends a call: send bytes as samples."
+                    )
                 samples = self._take(content)
                 pieces = await self._cut(partial(self._stream.cut, samples))
                 await self._answer(socket, pieces)
@@ -238,13 +243,6 @@ class Call:
         if stopping.done():
             return None
         raise Refusal(408, f"nothing came for {idle_s:g} s: end a call with the text 'end'.")
-
-    def _check_end(self, text: str) -> None:
-        if text.strip() != _END:
-            raise Refusal(
-                400,
-                "a message of text is 'end', which ends a call: send samples as binary messages.",
-            )
 
     def _take(self, content: bytes) -> np.ndarray:
         """Count a message; return its samples.
@@ -348,7 +346,3 @@ class Call:
             await asyncio.wait_for(socket.send_text(text), head_s)
         except asyncio.TimeoutError:
             raise Refusal(408, "what was answered was not read.") from None
-
-
-def _retry(problem: Refusal) -> dict[str, int]:
-    return {} if problem.retry_after_s is None else {"retry_after_s": problem.retry_after_s}

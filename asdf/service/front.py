@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asdf.runs.log import LOG
-from asdf.service.counts import Counts
 from asdf.service.host_names import Names
 from asdf.service.limits import Refusal
+from asdf.service.service import Service
 
 # Of a client that goes on sending, and of one that does not.
 _DRAIN_S = 30.0
@@ -48,9 +48,10 @@ _HEADERS = {
 class Front:
     """The application behind what holds for every answer."""
 
-    def __init__(self, app: ASGIApp, counts: Counts, names: Names) -> None:
+    def __init__(self, app: ASGIApp, service: Service, names: Names) -> None:
         self._app = app
-        self._counts = counts
+        self._counts = service.counts
+        self._service = service
         self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +60,11 @@ class Front:
             await self._app(scope, receive, send)
             return
         is_call = scope["type"] == "websocket"
-        exchange = (_CallExchange if is_call else _Exchange)(scope, receive, send)
+        exchange: _Exchange | _CallExchange
+        if is_call:
+            exchange = _CallExchange(receive, send)
+        else:
+            exchange = _Exchange(scope, receive, send, self._service)
         start_s = time.perf_counter()
         try:
             app = self._app
@@ -103,9 +108,10 @@ class _Exchange:
         received: bytes of the request's body.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, service: Service) -> None:
         self._receive = receive
         self._send = send
+        self._service = service
         headers = dict(scope["headers"])
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         self._is_unread = has_body
@@ -140,7 +146,10 @@ class _Exchange:
 
     def _complete(self, headers: Any) -> list[tuple[bytes, bytes]]:
         stated: MutableMapping[bytes, bytes] = dict(headers)
-        added = {**_HEADERS, **({b"connection": b"close"} if self._is_unread else {})}
+        added = dict(_HEADERS)
+        # Where the worker drains, the next request goes to another one.
+        if self._is_unread or self._service.draining:
+            added[b"connection"] = b"close"
         missing = [(name, value) for name, value in added.items() if name not in stated]
         return [*headers, *missing]
 
@@ -153,8 +162,7 @@ class _CallExchange:
         received: Bytes of its messages.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self.status = 500

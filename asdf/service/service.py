@@ -97,6 +97,7 @@ class Service:
         rates: Number of requests, and of seconds of audio, that a client may send.
         watermarks: Packages that search for watermarks where a client asks for it; None: none.
         stopping: True where new recordings are refused, since the service is to end.
+        draining: True where no connection is taken any more, since other workers take them.
         calls: Calls that are heard now.
     """
 
@@ -108,6 +109,7 @@ class Service:
         audit: AuditFile | None = None,
         watermarks: WatermarkSearch | None = None,
         seat: Seat | None = None,
+        metrics: Path | None = None,
     ) -> None:
         """Start the threads, and warm the network up in the background.
 
@@ -116,16 +118,18 @@ class Service:
             audit: Audit file that each verdict is recorded in.
             watermarks: Packages that search for watermarks; None: no client may ask for it.
             seat: Seat of this worker among those of the service; None: there is no other.
+            metrics: Folder in which the workers count together; None: there is no other.
 
         Raises:
             UsageError: a limit leaves nothing to serve.
         """
         limits.check()
         self.limits = limits
-        self.counts = Counts()
+        self.counts = Counts(metrics)
         self.seat = seat or Seat(Board(max_connections=limits.connections))
         self.rates = Rates(limits.rate, limits.audio_rate, board=self.seat.board)
         self.stopping = False
+        self.draining = False
         self.current = Served(detector, network)
         self.watermarks = watermarks
         self.audit = audit
@@ -503,7 +507,7 @@ class Service:
         )
         watch(
             "asdf_queue_age_seconds",
-            "Seconds that the oldest recording has waited for its forward passes.",
+            "Seconds that the oldest recording has waited for its score.",
             lambda: noted("waits_s", np.max),
         )
 
