@@ -155,7 +155,9 @@ def test_a_list_without_references_is_refused_in_one_message(utterances):
 
 def test_a_detector_embeds_no_reference(utterances):
     scorer = build_list_scorer(plain(), scoring_settings(), World())
-    with pytest.raises(UsageError, match="Plain takes no reference: it scores each recording by itself"):
+    with pytest.raises(
+        UsageError, match="Plain takes no reference: it scores each recording by itself"
+    ):
         scorer.embed(torch.zeros(1, 4000))
 
 
