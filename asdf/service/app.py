@@ -5,7 +5,6 @@ Invariant: no answer names an address outside of the service, and a page may loa
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,12 +34,13 @@ from asdf.service.bearer_token import Token
 from asdf.service.calls import NO_WEBSOCKETS, Call, has_websockets, read_call_question
 from asdf.service.front import Front
 from asdf.service.host_names import Names
+from asdf.service.inference_protocol import add_inference_paths
 from asdf.service.limits import Refusal
 from asdf.service.page_files import PageFiles
 from asdf.service.questions import Question
 from asdf.service.served import Served
 from asdf.service.service import Service
-from asdf.service.uploads import read_upload
+from asdf.service.uploads import read_upload, watch_client
 from asdf.version import VERSION
 
 _MAX_POINTS = 4000
@@ -124,6 +124,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         tags=["scores"],
     )
     _add_operation(app, paths)
+    add_inference_paths(app, service, paths.admit)
     app.add_api_websocket_route("/stream", paths.stream)
     app.add_api_route("/stream", paths.no_call, include_in_schema=False)
     app.add_api_route("/", paths.page, include_in_schema=False)
@@ -253,8 +254,7 @@ class _Paths:
         ] = False,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
-        self.service.rates.count(_client_of(request))
-        self._check_token(request)
+        self.admit(request)
         if window is None and hop is not None:
             raise UsageError("hop is the distance between windows: state window too.")
         windows = None
@@ -294,10 +294,8 @@ class _Paths:
 
     async def stream(self, socket: WebSocket) -> None:
         """Hear a call; docs/service.md describes what is said."""
-        client = _client_of(socket)
         try:
-            self.service.rates.count(client)
-            self._check_token(socket)
+            client = self.admit(socket)
             served = self.service.current
             question = read_call_question(socket.query_params, served.detector)
             with self.service.call() as ending:
@@ -334,6 +332,17 @@ class _Paths:
             raise HTTPException(404)
         return Response(file.content, media_type=file.kind)
 
+    def admit(self, request: HTTPConnection) -> str:
+        """Count a request, and check its token; return who the client is.
+
+        Raises:
+            Refusal: 429, the client has made too many; 401, the token is not the service's.
+        """
+        client = _client_of(request)
+        self.service.rates.count(client)
+        self._check_token(request)
+        return client
+
     def _check_token(self, request: HTTPConnection) -> None:
         if self.token is not None:
             self.token.check(request.headers.get("authorization", ""))
@@ -342,20 +351,12 @@ class _Paths:
 async def _score(service: Service, request: Request, question: Question) -> dict[str, Any]:
     with service.slot() as slot:
         upload = await read_upload(request, service.limits)
-        gone = asyncio.ensure_future(_wait_until_gone(request))
-        try:
+        async with watch_client(request) as gone:
             return await service.answer(upload, question, _client_of(request), gone, slot)
-        finally:
-            gone.cancel()
 
 
 def _client_of(request: HTTPConnection) -> str:
     return request.client.host if request.client else ""
-
-
-async def _wait_until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _refuse(error: Refusal) -> JSONResponse:

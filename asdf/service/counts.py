@@ -32,7 +32,7 @@ def sum_over_workers(folder: Path) -> None:
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
     # Of what a process was when the package was imported, which may be before the fork.
-    values.ValueClass = values.get_value_class()  # type: ignore[misc]
+    values.ValueClass = values.get_value_class()
 
 
 class _Watched(Collector):

@@ -28,7 +28,7 @@ _IDLE_S = 3.0
 # Names of the service's own paths; anything else is counted as one.
 _PATHS = (
     *("/", "/score", "/stream", "/health", "/ready", "/live", "/metrics", "/version"),
-    *("/docs", "/openapi.json"),
+    *("/docs", "/openapi.json", "/v2"),
 )
 # Those whose requests are work, and a line of the log.
 _WORK = ("/score", "/stream")
@@ -80,8 +80,9 @@ class Front:
 
     def _note(self, scope: Scope, exchange: _Exchange | _CallExchange, seconds: float) -> None:
         path = scope["path"] if scope["path"] in _PATHS else "other"
-        if scope["path"].startswith("/page/"):
-            path = "/page"
+        for start in ("/page", "/v2"):
+            if scope["path"].startswith(f"{start}/"):
+                path = start
         self._counts.requests.labels(path, str(exchange.status)).inc()
         if path not in _WORK:
             return
