@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "text",
     "facts",
+    "remote",
     "runs",
     "settings",
     "distributed",
@@ -79,6 +80,7 @@ ANNEXES = {
     "memory",
     "packing",
     "pruning",
+    "remote",
     "report",
     "robustness",
     "service",
@@ -89,6 +91,7 @@ DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
+    "remote",
     "shipped",
 }
 

@@ -29,7 +29,9 @@ from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
+from asdf.interchange import find_network
 from asdf.networks.language_models.rationale import read_rationale
+from asdf.remote import is_remote, refuse_unwritable
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading
@@ -87,6 +89,21 @@ class Outputs:
             tables.append((self.json, JsonTable))
         return tables
 
+    def refuse_unwritable(self) -> None:
+        """Refuse outputs that cannot be written, before anything is scored.
+
+        Raises:
+            UsageError: one is an address that takes no files, or none for parts.
+        """
+        for path in self.paths():
+            refuse_unwritable(path)
+            if is_remote(path) and (self.merges or self.part is not None):
+                raise UsageError(
+                    f"{path}: parts are saved next to the output, and are put together there: name "
+                    "a folder of a disk that all machines see, and copy the merged file into the "
+                    "store."
+                )
+
     def first_file(self) -> Path | None:
         """Return the first output that is an ordinary file, next to which others may be written."""
         for path in self.paths():
@@ -104,6 +121,8 @@ class Outputs:
 
 def is_stream(path: Path) -> bool:
     """Whether an output cannot be written again: standard output, a pipe."""
+    if is_remote(path):
+        return False
     return descriptor_of(path) is not None or (path.exists() and not path.is_file())
 
 
@@ -135,6 +154,7 @@ class Results:
             UsageError: parts do not make a whole.
             AsdfError: an output cannot be written.
         """
+        outputs.refuse_unwritable()
         self._recordings = recordings
         self._merged: list[Path] = []
         self._part = None if outputs.part is None else Part.parse(outputs.part)
@@ -169,7 +189,7 @@ class Results:
         network = self._heading.network
         # A commit of the hub never changes.
         if parse_name(network) is None:
-            network = digest_of(Path(network))
+            network = digest_of(find_network(network))
         # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         if self._outputs.merges:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.reading_at_once import reading_threads
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
@@ -143,7 +144,8 @@ def score_with_extras(
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
     workers = settings.computing.network_dataloader_workers
-    whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels)
+    at_once = reading_threads(settings.computing.reading_threads, utterances)
+    whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels, at_once)
     loader = BatchLoader(whole, workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
