@@ -271,7 +271,11 @@ def _describe_batches(
     if settings.computing.shard_network and world_size == 1:
         lines.append("computing.shard_network: one process keeps the network whole")
     elif settings.computing.shard_network:
-        lines.append(f"weights, gradients and moments are divided over the {world_size} processes")
+        group = settings.computing.shard_group
+        over = f"the {world_size} processes"
+        if group is not None:
+            over = "processes of each node" if group == "node" else f"groups of {group} processes"
+        lines.append(f"weights, gradients and moments are divided over {over}")
     if training_sets and all(name in lists for name in training_sets):
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
         checked = check_sampler(settings, parts, recipe_folder)
@@ -390,6 +394,8 @@ def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> 
         for class_path in named_classes(name, attrgetter(name)(settings)):
             look_for_class(class_path, recipe_folder, name)
     if settings.computing.shard_network and world_size > 1:
+        from asdf.distributed.sharding import check_group
         from asdf.networks.units import check_network_divisible
 
+        check_group(settings.computing, world_size)
         check_network_divisible(settings, recipe_folder)
