@@ -34,6 +34,8 @@ _PLACE_OR_SPEED = (
     "hang_report_s",
     "threads",
     "network_dataloader_workers",
+    "reading_threads",
+    "cache_gb",
     "profile_steps",
 )
 
@@ -194,7 +196,7 @@ def outcome_settings(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
     values = {section: dict(settings) for section, settings in plain.items()}
     del values["paths"]
     for name in _PLACE_OR_SPEED:
-        del values["computing"][name]
+        values["computing"].pop(name, None)
     return values
 
 

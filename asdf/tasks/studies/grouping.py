@@ -23,6 +23,7 @@ NO_EFFECT = frozenset(
         "paths.database_folder",
         "paths.system_folder",
         "paths.sad_folder",
+        "paths.cache_folder",
         "recipe.start_stage",
         "recipe.end_stage",
         "recipe.check_recordings",
@@ -34,6 +35,8 @@ NO_EFFECT = frozenset(
         "computing.hang_report_s",
         "computing.threads",
         "computing.network_dataloader_workers",
+        "computing.reading_threads",
+        "computing.cache_gb",
         "computing.profile_steps",
         # What is logged and saved on the way.
         "network.print_interval",
