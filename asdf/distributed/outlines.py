@@ -57,7 +57,7 @@ def build_on_main(build: Callable[[], nn.Module], world: World) -> nn.Module:
 @contextmanager
 def parameters_outlined() -> Iterator[None]:
     """Outline each parameter that a module of the block registers."""
-    hook = register_module_parameter_registration_hook(_outline)  # type: ignore[no-untyped-call]
+    hook = register_module_parameter_registration_hook(_outline)
     try:
         with _Unwritten():
             yield
@@ -100,7 +100,7 @@ class _Unwritten(TorchFunctionMode):
         writes = name in _WRITING or (name.endswith("_") and not name.endswith("__"))
         # Initialisers of torch.nn.init name their argument.
         target = args[0] if args else (kwargs or {}).get("tensor")
-        is_kept = name in _CHANGES_NO_NUMBER or not isinstance(target, Tensor)
-        if writes and not is_kept and is_outlined(target):
+        writes = writes and name not in _CHANGES_NO_NUMBER
+        if writes and isinstance(target, Tensor) and is_outlined(target):
             return target
         return function(*args, **(kwargs or {}))
