@@ -42,6 +42,7 @@ class ReplicaOptions:
         threads: Threads, and CPUs, of a replica.
         gpus: GPUs of a replica, of which it may have a part.
         threshold: Threshold of verdicts; None: that of the calibration.
+        network_folder: Folder of the module of your own network class, whose code is run; ''.
         token_file: File with the token on each machine; '': the variable ASDF_SERVICE_TOKEN of it.
         without_token: Whether whoever reaches Ray's proxy may use it.
     """
@@ -51,6 +52,7 @@ class ReplicaOptions:
     threads: int = 1
     gpus: float = 0.0
     threshold: float | None = None
+    network_folder: str = ""
     token_file: str = ""
     without_token: bool = False
 
@@ -75,6 +77,7 @@ class Replica:
         detector = Detector(
             options.network,
             "cuda" if options.gpus else "cpu",
+            options.network_folder or None,
             threads=options.threads,
             threshold=options.threshold,
         )

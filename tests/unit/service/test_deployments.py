@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import socket
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -78,35 +79,39 @@ def test_options_of_ray_serve_that_are_not_known_are_refused():
 
 
 @pytest.mark.slow
-def test_replicas_of_ray_serve_answer_as_a_service(network, monkeypatch, tmp_path):
-    ray = pytest.importorskip("ray", reason="needs ray[serve]")
-    pytest.importorskip("ray.serve", reason="needs ray[serve]")
-    from ray import serve
+def test_replicas_of_ray_serve_answer_as_a_service(network, monkeypatch):
+    serve = pytest.importorskip("ray.serve", reason="needs ray[serve]")
+    import ray
 
     from asdf.service.ray_serve import application
 
     for name, value in (("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_AUTH_MODE", "disabled")):
         monkeypatch.setenv(name, value)
-    # Where the workers find the network's own class.
-    monkeypatch.setenv("PYTHONPATH", f"{TESTS}{os.pathsep}{ROOT}")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=str(tmp_path))
-    try:
-        serve.start(http_options={"port": 0})
-        options = {"network": str(network), "network_folder": str(TESTS), "replicas": "2"}
-        serve.run(application({**options, "without_token": "true"}), route_prefix="/")
-        (proxy,) = serve.status().proxies
-        del proxy
-        url = "http://127.0.0.1:8000"
-        body = as_file(sound(20000))
-        kind = {"Content-Type": "audio/wav"}
-        for _ in range(3):
-            request = urllib.request.Request(f"{url}/score", body, kind)
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                document = json.load(answer)
-            assert document["recordings"][0]["seconds"] == 1.25
-        with urllib.request.urlopen(f"{url}/ready", timeout=PATIENCE_S) as answer:
-            ready = json.load(answer)
-        assert ready["network_sha256"] == document["made_by"]["network_sha256"]
-    finally:
-        serve.shutdown()
-        ray.shutdown()
+    # Names of sockets have no room for a folder of pytest.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="ray") as folder:
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        try:
+            ask_replicas(serve, network, application)
+        finally:
+            serve.shutdown()
+            ray.shutdown()
+
+
+def ask_replicas(serve, network, application) -> None:
+    """Deploy a network, and hold its answers to those of a service."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    serve.start(http_options={"port": port})
+    options = {"network": str(network), "network_folder": str(TESTS), "replicas": "1"}
+    serve.run(application({**options, "without_token": "true"}), route_prefix="/")
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(3):
+        request = urllib.request.Request(
+            f"{url}/score", as_file(sound(20000)), {"Content-Type": "audio/wav"}
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            document = json.load(answer)
+        assert document["recordings"][0]["seconds"] == 1.25
+    with urllib.request.urlopen(f"{url}/ready", timeout=PATIENCE_S) as answer:
+        ready = json.load(answer)
+    assert ready["network_sha256"] == document["made_by"]["network_sha256"]
