@@ -33,6 +33,7 @@ NAMES = (
     "step",
     "scale",
     "service",
+    "service_load",
 )
 
 
