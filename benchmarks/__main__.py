@@ -32,6 +32,7 @@ NAMES = (
     "step",
     "scale",
     "service",
+    "stores",
 )
 
 
