@@ -194,7 +194,9 @@ def _index_paths(path: Path) -> list[Path]:
     in_cache = cache_folder() / name
     if is_remote(path):
         copies = copies_folder()
-        return [in_cache] if copies is None else [copies / name, in_cache]
+        if copies is None:
+            return [in_cache]
+        return [copies / name, in_cache]
     # lhotse takes every file next to the tars of its shards for another shard.
     number = path.stem.rpartition(".")[2]
     if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
@@ -244,7 +246,9 @@ def _published_index(path: Path, file: OpenFile) -> Index | None:
     if facts != _state_facts(file.state._replace(changed_ns=facts.archive_changed_ns), arrays):
         return None
     index = _as_index(arrays)
-    return index if _sample_fits(index, file) else None
+    if _sample_fits(index, file):
+        return index
+    return None
 
 
 def _as_index(arrays: Sequence[np.ndarray]) -> Index:

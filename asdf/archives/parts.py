@@ -87,7 +87,9 @@ def part_path(path: str, part: Part) -> str:
         words.append(f"t={_plain(part.start)},{_plain(part.stop)}")
     if part.channel is not None:
         words.append(f"channel={part.channel}")
-    return f"{path}#{'&'.join(words)}" if words else path
+    if words:
+        return f"{path}#{'&'.join(words)}"
+    return path
 
 
 def _plain(seconds: Decimal) -> str:

@@ -92,7 +92,9 @@ def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of a command, and options of sbatch behind '--'; none without --slurm."""
     is_array = any(word.partition("=")[0] == "--slurm" for word in arguments)
-    return split_at_dashes(arguments) if is_array else (list(arguments), [])
+    if is_array:
+        return split_at_dashes(arguments)
+    return (list(arguments), [])
 
 
 def without_division(arguments: Sequence[str]) -> list[str]:

@@ -203,4 +203,6 @@ def count_gpus(device: str) -> int:
         return int(device.startswith("cuda"))
     import torch
 
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if torch.cuda.is_available():
+        return torch.cuda.device_count()
+    return 0

@@ -130,4 +130,6 @@ def packed_rows(utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray
             if each is not None:
                 samples = resampled_length(each.frames, each.rate, audio.sample_rate)
                 table[index] = (samples, each.size, state.changed_ns)
-    return table if (table != NOT_DECODED).any() else None
+    if (table != NOT_DECODED).any():
+        return table
+    return None

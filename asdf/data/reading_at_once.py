@@ -34,7 +34,9 @@ def reading_threads(setting: int | Literal["auto"], utterances: TrialList) -> in
         return setting
     step = max(1, len(utterances) // _SAMPLED)
     are_remote = (is_remote(utterances.path(index)) for index in range(0, len(utterances), step))
-    return REMOTE_THREADS if any(are_remote) else 1
+    if any(are_remote):
+        return REMOTE_THREADS
+    return 1
 
 
 def reading_pool(count: int) -> Threads:

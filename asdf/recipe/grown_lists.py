@@ -47,7 +47,9 @@ def find_begun_rows(run: Run, utterances: TrialList) -> np.ndarray | None:
     ranks call this together.
     """
     parts = run.world.run_on_main(partial(_find_begun_parts, run, utterances))
-    return None if parts is None else _first_rows(utterances, parts)
+    if parts is None:
+        return None
+    return _first_rows(utterances, parts)
 
 
 def _find_begun_parts(run: Run, utterances: TrialList) -> list[list[Any]] | None:

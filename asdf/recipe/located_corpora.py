@@ -102,4 +102,6 @@ def read_named(name: str, folder: Path) -> TrialList:
     """
     whole, part = parse_part(name)
     trials = read_chosen(choose(whole), folder, itself=True, name=name).trials
-    return trials if part is None else part.of(trials)
+    if part is None:
+        return trials
+    return part.of(trials)

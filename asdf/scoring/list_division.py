@@ -30,7 +30,9 @@ _SHOWN = 8
 
 def rows_name(part: Part | None) -> str:
     """Return what the files of a part's rows are called; None: those of all of the list."""
-    return ROWS if part is None else f"{part.label()}-{ROWS}"
+    if part is None:
+        return ROWS
+    return f"{part.label()}-{ROWS}"
 
 
 def timed_keys(scorer: Scorer, wanted: Collection[str], part: Part | None) -> list[str]:

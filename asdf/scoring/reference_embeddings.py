@@ -28,6 +28,7 @@ from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings
 from asdf.scoring.scorer import Scorer
 from asdf.trials.reference_files import DistinctReferences
+from asdf.trials.trial_list import TrialList
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,20 @@ class ReferenceEmbeddings:
             rows = torch.from_numpy(self.distinct.of(trial))
             means.append(self.embeddings[rows].mean(dim=0))
         return torch.stack(means)
+
+
+def load_whole(
+    recordings: TrialList,
+    scorer: Scorer,
+    settings: ScoringSettings,
+    world: World,
+    stop: StopRequest,
+) -> BatchLoader:
+    """Return the loader of what a scorer hears of recordings, from their beginnings on."""
+    at_once = reading_threads(settings.computing.reading_threads, recordings)
+    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels, at_once)
+    workers = settings.computing.network_dataloader_workers
+    return BatchLoader(whole, workers, world, stop=stop)
 
 
 def embed_references(
@@ -80,10 +95,7 @@ def embed_references(
     what = f"embedding {recordings.name}"
     batches = scorer.plan_batches(references.lengths)
     local = batches[world.rank :: world.size]
-    workers = settings.computing.network_dataloader_workers
-    at_once = reading_threads(settings.computing.reading_threads, recordings)
-    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels, at_once)
-    loader = BatchLoader(whole, workers, world, stop=stop)
+    loader = load_whole(recordings, scorer, settings, world, stop)
     keys = []
     for batch in local:
         keys.append([(index, batch.samples) for index in batch.trials.tolist()])

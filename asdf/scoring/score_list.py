@@ -15,9 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
-from asdf.data.reading_at_once import reading_threads
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
@@ -39,7 +37,7 @@ from asdf.scoring.list_parts import (
     open_parts,
     work_of,
 )
-from asdf.scoring.reference_embeddings import embed_references
+from asdf.scoring.reference_embeddings import embed_references, load_whole
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
 from asdf.settings.sections import Network
@@ -154,10 +152,7 @@ def score_with_extras(  # noqa: PLR0913
     remaining = progress.take_up(batches, part, world, what)
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
-    workers = settings.computing.network_dataloader_workers
-    at_once = reading_threads(settings.computing.reading_threads, utterances)
-    whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels, at_once)
-    loader = BatchLoader(whole, workers, world, stop=stop)
+    loader = load_whole(utterances, scorer, settings, world, stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
         for waveforms, batch in zip(tracked, local, strict=True):
@@ -168,9 +163,10 @@ def score_with_extras(  # noqa: PLR0913
         progress.add_long(world, stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
-    if part is not None:
-        progress.end_part(part, output, work, world)
-    return None if part is not None else progress.gather(world, utterances)
+    if part is None:
+        return progress.gather(world, utterances)
+    progress.end_part(part, output, work, world)
+    return None
 
 
 @dataclass(frozen=True)

@@ -144,13 +144,17 @@ class SharedPasses:
         """Seconds that the oldest recording has waited for its last piece; 0 where none waits."""
         with self._changed:
             since = [waiting.since_s for waiting in self._queue if not waiting.future.done()]
-        return time.monotonic() - min(since) if since else 0.0
+        if since:
+            return time.monotonic() - min(since)
+        return 0.0
 
     @property
     def pass_s(self) -> float:
         """Seconds that the forward pass of this moment has taken so far; 0 between two."""
         began_s = self._began_s
-        return 0.0 if began_s is None else time.monotonic() - began_s
+        if began_s is None:
+            return 0.0
+        return time.monotonic() - began_s
 
     def close(self) -> None:
         """Begin no other forward pass; what waits is cancelled."""
