@@ -59,8 +59,11 @@ class ShardedGroups(GroupedSampler):
         window = settings.recipe.shuffle_shards
         _check(settings, window, len(self._groups))
         self.shards = find_shards(utterances)
+        # In proportion to their turns; at least a shard for each.
+        turns = [max(1, count) for count in self._turns]
+        shares = divide_turns(window - len(turns), turns)
         names = [group.name for group in self._groups]
-        self.windows = dict(zip(names, _divide_window(window, self._turns), strict=True))
+        self.windows = {name: 1 + share for name, share in zip(names, shares, strict=True)}
 
     @property
     def window(self) -> int:
@@ -176,9 +179,3 @@ def _check(settings: DataSections, window: int, groups: int) -> None:
             f"{SETTING} = {settings.recipe.sampler!r} reads few shards at a time. "
             f"{'; '.join(problems)}; or choose a sampler that is not sharded."
         )
-
-
-def _divide_window(window: int, turns: Sequence[int]) -> list[int]:
-    """Divide the window among groups, in proportion to their turns; at least a shard for each."""
-    shares = divide_turns(window - len(turns), [max(1, count) for count in turns])
-    return [1 + share for share in shares]
