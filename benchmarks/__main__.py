@@ -25,6 +25,7 @@ NAMES = (
     "metrics",
     "rawboost",
     "loader",
+    "shards",
     "scoring",
     "memory",
     "processes",
@@ -32,6 +33,8 @@ NAMES = (
     "step",
     "scale",
     "service",
+    "service_load",
+    "stores",
 )
 
 

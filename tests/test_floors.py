@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "text",
     "facts",
+    "remote",
     "runs",
     "settings",
     "distributed",
@@ -31,6 +32,7 @@ ROOMS = [
     "shipped",
     "data",
     "corpora",
+    "packing",
     "networks",
     "hub",
     "checkpoint",
@@ -49,6 +51,7 @@ ROOMS = [
     "doctor",
     "recipe",
     "launcher",
+    "engines",
     "service",
     "browser",
     "commands",
@@ -72,21 +75,25 @@ ANNEXES = {
     "corpora",
     "demo",
     "doctor",
+    "engines",
     "hub",
     "interchange",
     "launcher",
     "memory",
+    "packing",
     "pruning",
+    "remote",
     "report",
     "robustness",
     "service",
     "shipped",
     "watermarks",
 }
-DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
+DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
+    "remote",
     "shipped",
 }
 

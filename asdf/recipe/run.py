@@ -454,18 +454,25 @@ class Run:
     def build_network(self) -> nn.Module:
         """Build the untrained network on this process's device, with the same weights on each.
 
-        A network that is to be divided over the processes stays on the CPU: training divides it.
+        A network that is to be divided over the processes stays on the CPU, of the main process
+        alone: training divides it.
         """
         import torch
 
+        from asdf.checkpoint.base_weights import saves_only_trained
+        from asdf.distributed.outlines import build_on_main
         from asdf.distributed.sharding import divides
 
+        settings = self._pinned()
         # All processes draw the same weights, without sending them to each other.
         torch.manual_seed(self.settings.recipe.seed)
-        network = self.folders.build_network(self._pinned())
-        if divides(self.settings.computing, self.world):
-            return network
-        return network.to(self.world.device)
+        build = partial(self.folders.build_network, settings)
+        if not divides(self.settings.computing, self.world):
+            return build().to(self.world.device)
+        # Each process compares the weights of a base with those of its file.
+        if saves_only_trained(settings) or settings.network.initial_network is not None:
+            return build()
+        return build_on_main(build, self.world)
 
     def load_network(self, name: str) -> nn.Module:
         """Load the network in the file `name` of the system's networks, ready to score.
@@ -550,7 +557,7 @@ class Run:
     def _check_own_code(self) -> None:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
         from asdf.data.sampler_orders import find_sampler
-        from asdf.distributed.sharding import divides
+        from asdf.distributed.sharding import divides, group_size
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import check_audio, find_network_class
         from asdf.networks.split import check_split
@@ -581,6 +588,7 @@ class Run:
         find_training_step(self.settings, self.recipe_folder)
         check_metric(self.settings, self.recipe_folder, tasks.keys)
         if divides(self.settings.computing, self.world):
+            group_size(self.settings.computing, self.world)
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)
             )

@@ -33,6 +33,13 @@ class Paths(KnownNames):
     sad_folder: str = setting(
         "sad", "folder of measured utterance lengths, relative to output_folder", check="path"
     )
+    cache_folder: str | None = setting(
+        None,
+        "folder on a local disk for whole tars and parquet files that lie in a store (s3://), "
+        "shared by the processes of a node, computing.cache_gb large; None: they are read by "
+        "ranges",
+        check="path",
+    )
 
 
 @dataclass
@@ -68,6 +75,22 @@ class Computing(KnownNames):
         above=0,
         at_most=MAX_SECONDS,
     )
+    main_timeout_s: float | None = setting(
+        None,
+        "the same while the main process works alone, as on the index of a tar or the report; "
+        "None: timeout_s",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    hang_report_s: float | None = setting(
+        120.0,
+        "a run of several processes that stands still this long says which one is behind, on which "
+        "host and where, and is not stopped; None: never",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
     sync_batch_norm: bool = setting(
         True, "in training, batch norm over the minibatches of all processes together"
     )
@@ -84,6 +107,20 @@ class Computing(KnownNames):
         "none",
         at_least=0,
         at_most=MAX_PROCESSES,
+    )
+    reading_threads: int | Literal["auto"] = setting(
+        "auto",
+        "recordings of a batch that a loader process reads at once; auto: 16 where they lie in a "
+        "store (s3://, https://), else 1; more than 1 pays where opening a file takes over a "
+        "millisecond; the samples are the same",
+        at_least=1,
+        at_most=MAX_PROCESSES,
+    )
+    cache_gb: float = setting(
+        100.0,
+        "size of paths.cache_folder: what was not used for longest is removed from it",
+        unit="GB",
+        above=0,
     )
     gpu_memory_gib: int | None = setting(
         None,
@@ -131,6 +168,18 @@ class Computing(KnownNames):
         False,
         "divide weights, gradients and moments over the processes, which gather one layer at a "
         "time: for networks that one GPU cannot hold",
+    )
+    shard_group: int | Literal["node"] | None = setting(
+        None,
+        "with shard_network, the number of neighbouring processes that divide it, as each other "
+        "group of as many does; node: those of a node; None: all processes of the run",
+        at_least=2,
+        at_most=MAX_PROCESSES,
+    )
+    gradient_compression: Literal["bf16", "fp16"] | None = setting(
+        None,
+        "the number format in which gradients travel between processes and are added up; bf16, "
+        "fp16: half the bytes, and a gradient of 3 or 4 digits; None: float32",
     )
     cuda_graphs: bool | Literal["auto"] = setting(
         "auto",
