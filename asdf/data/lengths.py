@@ -33,7 +33,7 @@ from asdf.data.packed_lengths import packed_rows
 from asdf.data.reading_at_once import reading_threads
 from asdf.data.saved_lengths import (
     NOT_DECODED,
-    Newest,
+    Note,
     Row,
     read_earlier_rows,
     read_newest,
@@ -41,6 +41,7 @@ from asdf.data.saved_lengths import (
     write_table,
 )
 from asdf.data.threads import threads
+from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -81,7 +82,7 @@ def _sample(utterances: TrialList) -> range:
     return range(0, len(utterances), max(1, len(utterances) // _SAMPLED_SIZES))
 
 
-def measure_lengths(
+def measure_lengths(  # noqa: PLR0913
     utterances: TrialList,
     sad: SpeechActivity,
     folder: Path,
@@ -90,6 +91,7 @@ def measure_lengths(
     check: bool | Literal["once"] = False,
     skip_broken: bool = False,
     audio: Audio = USUAL_AUDIO,
+    shared: SharedFiles | None = None,
 ) -> np.ndarray:
     """Return the lengths of all utterances in samples: int64, in list order, on every rank.
 
@@ -103,6 +105,7 @@ def measure_lengths(
         skip_broken: Whether recordings that cannot be read are logged, and have the length 0,
             instead of raising; the table is not written then.
         audio: Rate and channels that the recordings are read as; lengths count at this rate.
+        shared: Files by which the processes share long arrays; None: they are sent.
 
     Raises:
         AsdfError: recordings that cannot be read, all of them in one message; the others are saved.
@@ -110,17 +113,18 @@ def measure_lengths(
     """
     if stop is None:
         stop = StopRequest()
+    share = world.run_on_main if shared is None else shared.array
     files = world.run_on_main(lambda: _Files.of(folder, utterances, sad, audio))
     # On the main rank alone: the whole table is three times what the others need.
     tables: list[np.ndarray | None] = []
     world.run_on_main(lambda: tables.append(read_table(files.table, utterances, audio)))
     found = tables[0] if tables else None
-    usable = world.run_on_main(lambda: _usable_lengths(found, files, utterances, check))
+    usable = share(lambda: _usable_lengths(found, files, utterances, check))
     if usable is not None:
         return usable
     what = f"{'checking' if check else 'measuring'} {utterances.name}"
     parts = Parts(folder, f".{files.table.name}.", lambda: {"check": bool(check)})
-    known = world.run_on_main(
+    known = share(
         lambda: _with_parts(found, parts.read(what), files, utterances, bool(check), what)
     )
     started = time.monotonic()
@@ -129,7 +133,7 @@ def measure_lengths(
     local.measure(what, stop, shown=world.is_main)
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
-    lengths = world.run_on_main(
+    lengths = share(
         lambda: _lengths_of(_save(files, utterances, found, gathered or [], skip_broken))
     )
     # A failure reaches all ranks: the others would wait for this one.
@@ -146,18 +150,18 @@ class _Files:
 
     Attributes:
         table: Path of the list's table.
-        newest: Path of the note on the newest table of its corpus, of whichever list.
+        notes: Beginning of the names of the notes on all tables of its corpus, one for each.
     """
 
     table: Path
-    newest: Path
+    notes: str
 
     @classmethod
     def of(cls, folder: Path, utterances: TrialList, sad: SpeechActivity, audio: Audio) -> _Files:
         """Return the files in `folder` of a list that is measured in some way."""
         digest = hashlib.sha256(identity(sad, audio).encode()).hexdigest()[:12]
-        newest = f"{file_stem(utterances.name)}.sad-{sad.mode}.{digest}.newest.json"
-        return cls(lengths_file(folder, utterances, sad, audio), folder / newest)
+        notes = f"{file_stem(utterances.name)}.sad-{sad.mode}.by-{digest}."
+        return cls(lengths_file(folder, utterances, sad, audio), notes)
 
     def earlier_rows(self, utterances: TrialList, check: bool) -> np.ndarray | None:
         """Return what the newest table of the corpus says of recordings of a list without one.
@@ -165,13 +169,13 @@ class _Files:
         Args:
             check: Whether the file of each row is compared later; if not, a sample of them is now.
         """
-        note = read_newest(self.newest)
+        note = read_newest(self.table.parent, self.notes)
         if note is None or note.table == self.table.name:
             return None
         if not check and not note.agrees_with(utterances):
             LOG.info("recordings of %s were replaced: all are measured anew", utterances.name)
             return None
-        rows = read_earlier_rows(self.newest.with_name(note.table), utterances)
+        rows = read_earlier_rows(self.table.with_name(note.table), utterances)
         if rows is None:
             return None
         LOG.info(
@@ -183,13 +187,14 @@ class _Files:
         return rows
 
     def note(self, utterances: TrialList) -> None:
-        """Note that the list's table, which exists, is the newest of its corpus."""
-        known = read_newest(self.newest)
-        if known is not None and known.table == self.table.name:
+        """Note that the list's table, which exists, is one of its corpus, unless that is noted."""
+        digest = self.table.name.split(".")[-2]
+        path = self.table.with_name(f"{self.notes}{digest}.json")
+        if path.exists():
             return
         ids = [utterances.ids[index] for index in _sample(utterances)]
         sizes = dict(zip(ids, sampled_sizes(utterances), strict=True))
-        Newest(self.table.name, sizes).write(self.newest)
+        Note(self.table.name, sizes).write(path)
 
 
 def _usable_lengths(

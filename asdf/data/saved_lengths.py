@@ -3,8 +3,8 @@
 Where the recording was decoded to its end, the size and the time of change (ns) of its file follow.
 The last line has a checksum of those before it; files of ASDF's first version have none.
 
-A corpus that grew has another list, and so another file. A note next to the files says which of
-them is the newest of a corpus, and its rows are used for recordings that the new list has, too.
+A corpus that grew has another list, and so another file. A note next to each file says that it is
+of the corpus; the rows of the newest are used for recordings that the new list has, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -121,8 +122,8 @@ def _read_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Newest:
-    """The note on the newest table of a corpus.
+class Note:
+    """The note on a table of a corpus.
 
     Attributes:
         table: Name of the file of the table, in the folder of the note.
@@ -145,17 +146,23 @@ class Newest:
         return True
 
 
-def read_newest(path: Path) -> Newest | None:
-    """Return the note in `path`; None where it does not exist, or is damaged."""
+def read_newest(folder: Path, prefix: str) -> Note | None:
+    """Return the newest note of a corpus; None where there is none, or it is damaged.
+
+    Args:
+        prefix: Beginning of the names of its notes.
+    """
     try:
-        note = json.loads(path.read_bytes())
+        notes = folder.glob(f"{escape(prefix)}*.json")
+        path = max(notes, key=lambda note: note.stat().st_mtime_ns, default=None)
+        note = json.loads(path.read_bytes() if path else "null")
         table, sizes = note["table"], note["sizes"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     is_name = isinstance(table, str) and Path(table).name == table
     if not is_name or not isinstance(sizes, dict):
         return None
-    return Newest(table, sizes)
+    return Note(table, sizes)
 
 
 def read_earlier_rows(path: Path, utterances: TrialList) -> np.ndarray | None:

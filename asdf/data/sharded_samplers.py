@@ -59,10 +59,10 @@ class ShardedGroups(GroupedSampler):
         window = settings.recipe.shuffle_shards
         _check(settings, window, len(self._groups))
         self.shards = find_shards(utterances)
-        names = [group.name for group in self._groups]
         # In proportion to their turns; at least a shard for each.
         turns = [max(1, count) for count in self._turns]
         shares = divide_turns(window - len(turns), turns)
+        names = [group.name for group in self._groups]
         self.windows = {name: 1 + share for name, share in zip(names, shares, strict=True)}
 
     @property

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asdf.distributed.shared_forms import Form, Packed
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import (
     WITHOUT_SPOOFS,
@@ -39,6 +40,7 @@ from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
 from asdf.trials.lists import check_both_classes, check_files
+from asdf.trials.packed_lists import pack_list, unpack_list
 from asdf.trials.reference_files import check_references
 from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList, describe_labels, join
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from asdf.audio.augmentation import Chain
     from asdf.audio.vocoding import Vocoders
     from asdf.data.references import MeasuredReferences
+    from asdf.distributed.shared_files import SharedFiles
     from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
     from asdf.training.callback_group import CallbackGroup
@@ -60,6 +63,16 @@ class _Measured(NamedTuple):
 
     utterances: TrialList
     lengths: np.ndarray
+
+
+_MEASURED: Form[_Measured] = Form(
+    lambda measured: Packed(*pack_list(measured.utterances, lengths=measured.lengths)),
+    lambda packed: _Measured(unpack_list(packed.arrays, packed.rest), packed.arrays["lengths"]),
+)
+_LIST: Form[TrialList] = Form(
+    lambda trials: Packed(*pack_list(trials)),
+    lambda packed: unpack_list(packed.arrays, packed.rest),
+)
 
 
 @dataclass
@@ -94,6 +107,8 @@ class Run:
     world: World
     stop: StopRequest
     scored: list[Path] = field(default_factory=list)
+    _shared: SharedFiles | None = None
+    _together: bool = False
     _lists: dict[str, TrialList] = field(default_factory=dict)
     _measured: dict[str, _Measured] = field(default_factory=dict)
     _validation: dict[str, _Measured] = field(default_factory=dict)
@@ -137,6 +152,17 @@ class Run:
                 remove_parts(path)
         self.scored.clear()
 
+    def begin_sharing(self) -> None:
+        """Let the processes have one copy per machine of long lists and their lengths."""
+        from asdf.distributed.shared_files import SharedFiles
+
+        self._shared = SharedFiles(self.world, self.folders.system)
+
+    def end_sharing(self) -> None:
+        """Remove the files of the lists; all ranks call this together, at the end of the run."""
+        if self._shared is not None:
+            self._shared.close()
+
     def callbacks(self) -> CallbackGroup:
         """Return the run's callbacks; the user's own are on the main rank alone.
 
@@ -174,13 +200,20 @@ class Run:
         """
         parts = set_parts(name, self.corpora)
         if name not in self._lists and len(parts) > 1:
-            self._lists[name] = join([self.utterances(part) for part in parts])
+            lists = [self.utterances(part) for part in parts]
+            self._lists[name] = self._take_list(partial(join, lists))
         if name not in self._lists:
             corpus = find_corpus(name, self.corpora)
             if corpus.make is not None:
                 self.world.run_on_main(partial(corpus.make, self.folders.database))
-            self._lists[name] = corpus.read(name, self.folders.database)
+            self._lists[name] = self._take_list(partial(corpus.read, name, self.folders.database))
         return self._lists[name]
+
+    def _take_list(self, make: Callable[[], TrialList]) -> TrialList:
+        """Return a list; while all ranks check what they need, the one that the main rank made."""
+        if self._shared is None or not self._together:
+            return make()
+        return self._shared.share(make, _LIST)
 
     def lengths(self, utterances: TrialList) -> np.ndarray:
         """Return lengths in samples, measured now unless an earlier run did (`asdf.data.lengths`).
@@ -202,6 +235,7 @@ class Run:
             self.stop,
             check=is_checked(utterances.name, self.settings),
             audio=self.settings.audio,
+            shared=self._shared,
         )
         self._measured[utterances.name] = _Measured(utterances, lengths)
         return lengths
@@ -237,6 +271,7 @@ class Run:
             self.world,
             self.stop,
             audio=self.settings.audio,
+            shared=self._shared,
         )
         measured = MeasuredReferences(distinct, lengths)
         self._references[utterances.name] = utterances, measured
@@ -281,12 +316,23 @@ class Run:
         Utterances that are too short or too long are left out, and those that recipe.leave_out
         names. Vocoded copies of what remains are added.
         """
+        parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
+        lengths = [self.lengths(part) for part in parts]
+        make = partial(self._make_training_list, parts, lengths)
+        if self._shared is None:
+            measured = make()
+        else:
+            measured = self._shared.share(make, _MEASURED)
+        return measured.utterances, measured.lengths
+
+    def _make_training_list(
+        self, parts: list[TrialList], lengths_of_parts: list[np.ndarray]
+    ) -> _Measured:
         import numpy as np
 
         from asdf.data.vocoded_copies import add_vocoded_copies
 
-        parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
-        lengths = np.concatenate([self.lengths(part) for part in parts])
+        lengths = np.concatenate(lengths_of_parts)
         utterances = join(parts)
         rows = self._rows_to_train_on(parts, utterances)
         if rows is not None:
@@ -312,7 +358,7 @@ class Run:
         if learns_detection(self.settings) and utterances.count_unlabelled < len(utterances):
             check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         LOG.info("training on %d utterances: %s", len(utterances), describe_labels(utterances))
-        return utterances, lengths
+        return _Measured(utterances, lengths)
 
     def _rows_to_train_on(self, parts: list[TrialList], utterances: TrialList) -> np.ndarray | None:
         """Return the indices of the rows that `recipe.leave_out` leaves; None: of all.
@@ -487,6 +533,8 @@ class Run:
         names = self.sets_in_use()
         if names:
             self.world.run_on_main(partial(check_detector, self.settings.sad))
+        # A recipe's own code may take a list on one rank alone, later.
+        self._together = True
         # Every list is tried, so that one message names all that is missing.
         missing = failures(partial(self.utterances, name) for name in names)
         if missing:
@@ -502,6 +550,7 @@ class Run:
         check_classes(lists, self.settings)
         self.world.run_on_main(partial(self._warn_of_overlaps, lists))
         self._record_overlaps(lists)
+        self._together = False
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self.world.run_on_main(self._check_sampler)
 

@@ -1,0 +1,138 @@
+"""Large values that all processes of a run need, as one file that each of them maps.
+
+Invariants: a value is made on the main rank alone, and is the same on every rank; what is small is
+sent, what is large is mapped, so that the processes of a node have one copy of it in memory, and
+nothing of its size is sent. Writing to a mapped array changes this process's copy alone. The files
+lie in the run's own folder until its end, since another node may read a page of them at any time;
+those of a killed run are removed as unfinished files by the next one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from asdf.distributed.shared_forms import Arrays, Form, Packed
+from asdf.distributed.world import World
+from asdf.runs.log import LOG
+
+T = TypeVar("T")
+MaybeArray = TypeVar("MaybeArray", np.ndarray, "np.ndarray | None")
+
+MIN_BYTES = 1 << 20
+_ALIGNED = 64
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Where an array lies in a file."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class _Sent(Generic[T]):
+    """What the main rank sends: the value itself, or where its arrays lie.
+
+    Attributes:
+        path: Path of the file of the arrays; None where the value is sent.
+    """
+
+    value: T | None = None
+    path: Path | None = None
+    placed: Mapping[str, _Placed] | None = None
+    rest: Any = None
+
+
+_ARRAY: Form[np.ndarray] = Form(
+    lambda array: Packed({"array": array}), lambda packed: packed.arrays["array"]
+)
+
+
+class SharedFiles:
+    """The values that the processes of `world` share by files in `folder`, which all of them see.
+
+    A world of one makes its values, and writes nothing.
+    """
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self._world = world
+        self._folder = folder
+        self._paths: list[Path] = []
+
+    def share(self, make: Callable[[], T], form: Form[T]) -> T:
+        """Return what `make` returns on the main rank, on every rank; all call this together.
+
+        Raises:
+            Exception: as `World.run_on_main`.
+        """
+        if self._world.size == 1:
+            return make()
+        sent = self._world.run_on_main(lambda: self._send(make(), form))
+        if sent.path is None:
+            value: T = sent.value  # type: ignore[assignment]  # it is None only if made so
+            return value
+        return form.unpack(Packed(_map_arrays(sent.path, sent.placed or {}), sent.rest))
+
+    def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
+        """Return the array that `make` returns on the main rank, or None if that returns None."""
+        shared: MaybeArray = self.share(make, _ARRAY)  # type: ignore[arg-type]
+        return shared
+
+    def close(self) -> None:
+        """Remove the files; all ranks call this together, when none of them reads a value again."""
+        if self._world.size == 1:
+            return
+        self._world.barrier()
+        for path in self._paths:
+            with suppress(OSError):
+                path.unlink()
+        self._paths.clear()
+
+    def _send(self, value: T, form: Form[T]) -> _Sent[T]:
+        packed = None if value is None else form.pack(value)
+        if packed is None or sum(array.nbytes for array in packed.arrays.values()) < MIN_BYTES:
+            return _Sent(value)
+        # Removed by the folder's owner, like the files that a killed run left half-written.
+        path = self._folder / f".shared-{secrets.token_hex(8)}.part"
+        try:
+            placed = _write(path, packed.arrays)
+        except OSError as error:
+            with suppress(OSError):
+                path.unlink()
+            LOG.warning("%s cannot be written (%s): each process has a copy", path, error.strerror)
+            return _Sent(value)
+        self._paths.append(path)
+        return _Sent(None, path, placed, packed.rest)
+
+
+def _write(path: Path, arrays: Arrays) -> dict[str, _Placed]:
+    """Write arrays one after another, and return where they lie."""
+    placed = {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        for name, array in arrays.items():
+            file.write(bytes(-file.tell() % _ALIGNED))
+            placed[name] = _Placed(file.tell(), array.shape, array.dtype)
+            file.write(np.ascontiguousarray(array).data)
+    return placed
+
+
+def _map_arrays(path: Path, placed: Mapping[str, _Placed]) -> Arrays:
+    arrays: dict[str, np.ndarray] = {}
+    for name, place in placed.items():
+        if not np.prod(place.shape):
+            # Nothing cannot be mapped.
+            arrays[name] = np.empty(place.shape, place.dtype)
+            continue
+        # Copied on write: torch warns of arrays that cannot be written to.
+        arrays[name] = np.memmap(path, place.dtype, "c", place.offset, place.shape)
+    return arrays

@@ -1,0 +1,94 @@
+"""Lists as arrays are the lists."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asdf.trials.packed_lists import CodedColumn, pack_list, unpack_list
+from asdf.trials.references import References
+from asdf.trials.trial_list import TrialList, join
+
+
+def assert_equal(one: TrialList, other: TrialList) -> None:
+    assert list(one.ids) == list(other.ids) and one.digest() == other.digest()
+    assert one.labels.tolist() == other.labels.tolist() and one.labels.dtype == other.labels.dtype
+    assert {name: list(values) for name, values in one.columns.items()} == {
+        name: list(values) for name, values in other.columns.items()
+    }
+    assert list(one.columns) == list(other.columns)
+    assert (one.name, one.folder, one.origins) == (other.name, other.folder, other.origins)
+    assert one.corpora() == other.corpora()
+    assert list(map(one.path, range(len(one)))) == list(map(other.path, range(len(other))))
+    assert (one.references is None) == (other.references is None)
+    if one.references is not None:
+        assert list(one.references.paths) == list(other.references.paths)
+        for name in ("lines", "ends"):
+            mine, theirs = getattr(one.references, name), getattr(other.references, name)
+            assert mine.tolist() == theirs.tolist() and mine.dtype == theirs.dtype
+
+
+def list_of(count: int, name: str, columns=None, references=None) -> TrialList:
+    labels = np.arange(count) % 3 - 1
+    ids = [f"ä/{i}\udcff.flac" for i in range(count)]
+    return TrialList(
+        ids, labels, columns=columns or {}, name=name, folder=Path(name), references=references
+    )
+
+
+MANY = {"attack": ["-", "A01", ""] * 100, "text": [f"text {i}" for i in range(300)]}
+REFERENCES = References(
+    [f"{i};x" for i in range(300)], np.arange(300, dtype=np.uint32), 2 * np.ones(300, np.int32)
+)
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        list_of(300, "plain"),
+        list_of(300, "columns", MANY),
+        list_of(300, "references", MANY, REFERENCES),
+        join(
+            [
+                list_of(300, "one", MANY),
+                list_of(5, "two"),
+                list_of(3, "three", {"codec": ["a"] * 3}),
+            ]
+        ),
+        list_of(1, "single", {"attack": ["-"]}),
+    ],
+)
+def test_a_list_of_arrays_is_the_list_that_they_were_made_of(trials):
+    arrays, rest = pack_list(trials)
+    assert all(isinstance(array, np.ndarray) for array in arrays.values())
+    again = unpack_list(arrays, rest)
+    assert_equal(again, trials)
+    rows = np.arange(0, len(trials), 2)
+    assert_equal(again.select(rows), trials.select(rows))
+    assert_equal(join([again, again]), join([trials, trials]))
+
+
+def test_repeated_values_are_numbers_and_different_ones_names():
+    arrays, rest = pack_list(list_of(300, "columns", MANY))
+    assert rest.values == {"attack": ["-", "A01", ""], "text": None}
+    assert arrays["column 0"].dtype == np.uint8 and arrays["column 0"].shape == (300,)
+    assert len(rest.frame) == 0
+
+
+def test_a_column_is_a_sequence_of_its_values():
+    column = CodedColumn(["a", "b"], np.array([1, 0, 1], np.uint8))
+    assert list(column) == ["b", "a", "b"] and column[-1] == "b" and column[:2] == ["b", "a"]
+    assert column == ["b", "a", "b"] and column != ["b", "a"] and column != "bab" + "b"
+    assert len(column) == 3 and column.index("a") == 1
+    with pytest.raises(IndexError):
+        column[3]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+def test_a_digest_is_of_the_whole_text_however_it_is_put_together(monkeypatch, at_once):
+    monkeypatch.setattr("asdf.trials.trial_list._AT_ONCE", at_once)
+    for count in (0, 1, 2, 3, 7):
+        trials = list_of(count, "mine")
+        text = "\n".join(trials.ids).encode("utf-8", "surrogateescape")
+        assert trials.digest() == hashlib.sha256(text).hexdigest()[:16]
