@@ -23,3 +23,7 @@ class UsageError(AsdfError):
     """A mistake in a config, an override or a command line, found before any work started."""
 
     exit_status = 2
+
+
+class InUseError(UsageError):
+    """Another process is at the same work: later, when that has ended, it can be done."""

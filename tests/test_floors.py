@@ -32,6 +32,7 @@ ROOMS = [
     "shipped",
     "data",
     "corpora",
+    "packing",
     "networks",
     "hub",
     "checkpoint",
@@ -50,6 +51,7 @@ ROOMS = [
     "doctor",
     "recipe",
     "launcher",
+    "engines",
     "service",
     "browser",
     "commands",
@@ -73,10 +75,12 @@ ANNEXES = {
     "corpora",
     "demo",
     "doctor",
+    "engines",
     "hub",
     "interchange",
     "launcher",
     "memory",
+    "packing",
     "pruning",
     "remote",
     "report",
@@ -85,7 +89,7 @@ ANNEXES = {
     "shipped",
     "watermarks",
 }
-DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
+DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),

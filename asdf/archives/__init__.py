@@ -16,6 +16,7 @@ from asdf.archives.local_copies import (
     use_copies,
 )
 from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table
+from asdf.archives.parts import Part, part_path, split_part
 from asdf.archives.paths import (
     file_size,
     file_state,

@@ -64,6 +64,10 @@ class Archive(ABC):
     def member(self, position: int) -> Member:
         """Return the member at `position` of the index."""
 
+    @abstractmethod
+    def offset(self, position: int) -> int:
+        """Return what orders the members as they were written: a byte, or the number of a row."""
+
     def find(self, name: str) -> Member | None:
         """Return the file `name`, with the archive's root or without it."""
         position = self.index.find(self.root + name)

@@ -192,10 +192,14 @@ def _index_paths(path: Path) -> list[Path]:
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     name = f"{path.name}.{digest}.index"
     in_cache = cache_folder() / name
-    if not is_remote(path):
-        return [path.with_name(f"{path.name}.index"), in_cache]
-    copies = copies_folder()
-    return [in_cache] if copies is None else [copies / name, in_cache]
+    if is_remote(path):
+        copies = copies_folder()
+        return [in_cache] if copies is None else [copies / name, in_cache]
+    # lhotse takes every file next to the tars of its shards for another shard.
+    number = path.stem.rpartition(".")[2]
+    if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
+        return [in_cache]
+    return [path.with_name(f"{path.name}.index"), in_cache]
 
 
 def _state_facts(state: ArchiveState, arrays: Sequence[np.ndarray]) -> _Facts:

@@ -70,6 +70,10 @@ class TarArchive(Archive):
     def member(self, position: int) -> TarMember:
         return TarMember(self, position)
 
+    def offset(self, position: int) -> int:
+        offset: int = self.index.offsets.item(position)
+        return offset
+
     def open_file(self) -> OpenFile:
         """Return the open file, which stays open as long as it is referred to.
 

@@ -123,6 +123,22 @@ class ParquetTable:
     def __len__(self) -> int:
         return int(self._first_rows[-1])
 
+    @property
+    def has_audio(self) -> bool:
+        """Whether recordings lie in the file, as far as its footer says; else their paths alone."""
+        if self.audio is None:
+            return False
+        for number in range(self._metadata.num_row_groups):
+            group = self._metadata.row_group(number)
+            for index in range(group.num_columns):
+                column = group.column(index)
+                statistics = column.statistics
+                if column.path_in_schema != self.audio.leaf:
+                    continue
+                if statistics is None or statistics.null_count != group.num_rows:
+                    return True
+        return False
+
     def group_of(self, row: int) -> tuple[int, int]:
         """Return the number of the group of rows that holds `row`, and the row's number in it."""
         group = bisect_right(self._first_rows, row) - 1
@@ -326,6 +342,10 @@ class ParquetArchive(Archive):
 
     def member(self, position: int) -> ParquetMember:
         return ParquetMember(self, self._rows.item(position))
+
+    def offset(self, position: int) -> int:
+        row: int = self._rows.item(position)
+        return row
 
     def row_names(self) -> list[str]:
         """Return the names of the recordings in the order of the rows."""

@@ -30,6 +30,7 @@ from asdf.archives.members import (
 )
 from asdf.archives.open_files import Window
 from asdf.archives.parquet import PARQUET
+from asdf.archives.parts import split_part
 from asdf.archives.store import RemoteFile, absolute, absolute_name, open_ranges
 from asdf.errors import AsdfError
 from asdf.remote import (
@@ -139,10 +140,13 @@ def find_member(path: AnyPath) -> Member | None:
 def open_source(path: AnyPath) -> int | BinaryIO:
     """Open `path`: as a descriptor, which the caller closes, or as a member of an archive.
 
+    Of a part of a recording it is the whole file.
+
     Raises:
         OSError: as the built-in `open`.
         AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
     """
+    path, _ = split_part(path)
     member = known_member(path)
     address = address_of(path)
     if member is None and address is not None:
@@ -245,6 +249,7 @@ def file_size(path: AnyPath) -> int | None:
 
 
 def _state_or_member(path: AnyPath) -> FileState | Member | None:
+    path, _ = split_part(path)
     member = known_member(path)
     if member is not None:
         return member

@@ -5,6 +5,7 @@
     python -m asdf embed network.pt asvspoof19-eval --folder /data --output eval.npz
     python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
     python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
+    python -m asdf embed network.pt dev_list.txt --output dev.npz --slurm 40    # on a cluster
     python -m asdf embed dev.npz --picture points.svg --by attack        # a picture of a file
 
 The file (NumPy's npz) holds embeddings (N, E), scores, ids, labels, the columns of the list and how
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.divided import Division, check_division, split_sbatch
 from asdf.commands.embed_options import EmbedOptions, check_options
 from asdf.commands.embed_picture import draw_picture
 from asdf.commands.options import Command
@@ -45,7 +47,9 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a recording, the list or the network cannot be read, or an output not be written.
     """
+    arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
+    check_division(args, sbatch_options)
     check_options(args)
     if not args.list:
         from asdf.tasks.embeddings.embedding_files import read_embeddings
@@ -53,6 +57,12 @@ def main(arguments: list[str]) -> int:
         assert args.picture is not None  # `check_options` refuses anything else
         draw_picture(args.picture, read_embeddings(Path(args.network)), args)
         return 0
+    assert args.output is not None  # `check_options` refuses anything else
+    division = Division(COMMAND, arguments, (args.network, args.list), args.output, main)
+    if args.slurm is not None:
+        return division.submit(args, sbatch_options)
+    if args.ray is not None:
+        return division.run_on_ray(args, args.threads, args.device)
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
         # --standalone takes a free port, so that several commands can share a machine.
         launcher = ["-m", "torch.distributed.run", "--standalone"]
@@ -70,7 +80,6 @@ def main(arguments: list[str]) -> int:
         show(str(stop), sys.stderr)
         return 130
     if embeddings is not None:
-        assert args.output is not None  # `check_options` refuses anything else
         _describe(args.output, embeddings)
         if args.picture:
             draw_picture(args.picture, embeddings, args)

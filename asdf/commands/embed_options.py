@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from asdf.commands.divided import DividedOptions
 from asdf.commands.embed_picture import PictureOptions
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
 from asdf.commands.outputs import check_file
@@ -16,7 +17,7 @@ SUFFIX = ".npz"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedOptions(PictureOptions, WeightsOptions):
+class EmbedOptions(PictureOptions, WeightsOptions, DividedOptions):
     """Options of the command."""
 
     network: str = argument(f"{NETWORK_HELP}; or an .npz file, for a picture of it", "NETWORK")
@@ -52,6 +53,10 @@ def check_options(args: EmbedOptions) -> None:
     if args.output is None:
         raise UsageError("--output OUT.npz says where the embeddings go.")
     check_file(args.output)
+    if args.is_divided and args.picture:
+        raise UsageError("--picture is of the whole file: draw it when the parts are merged.")
+    if args.ray is not None and args.processes > 1:
+        raise UsageError("--ray starts processes itself: leave --processes out.")
     if args.output.suffix != SUFFIX:
         raise UsageError(f"--output {args.output}: the file is an .npz file.")
     if args.processes < 1 or args.threads < 1 or args.workers < 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,21 @@ from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError, InUseError
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
-from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice
-from asdf.runs.log import log_to_screen
+from asdf.runs.divisions import Part
+from asdf.runs.files import (
+    digest_of,
+    one_at_a_time,
+    remove_unfinished,
+    sha256_of,
+    write_advice,
+)
+from asdf.runs.log import LOG, log_to_screen
 from asdf.runs.systems import can_lock
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
+from asdf.scoring.list_division import take_parts
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Audio, Computing, SpeechActivity
@@ -44,7 +52,8 @@ def embed(args: EmbedOptions) -> Embeddings | None:
     """Compute and write the embeddings; return them on the main process.
 
     Raises:
-        UsageError: another process writes the same output; or a mistake in the options.
+        InUseError: another process writes the same output.
+        UsageError: a mistake in the options.
         AsdfError: something cannot be read or written.
         Stopped: a stop was requested.
     """
@@ -53,11 +62,14 @@ def embed(args: EmbedOptions) -> Embeddings | None:
     stop = StopRequest()
     with open_world(computing) as world, stop.listening():
         log_to_screen(world.is_main)
-        with _parts_folder(args.output, world) as folder:
-            return _embed(args, world, stop, folder)
+        part = None if args.part is None else Part.parse(args.part)
+        with _parts_folder(args.output, part, world) as folder:
+            return _embed(args, part, world, stop, folder)
 
 
-def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) -> Embeddings | None:
+def _embed(
+    args: EmbedOptions, part: Part | None, world: World, stop: StopRequest, folder: Path
+) -> Embeddings | None:
     utterances = read_recordings(args.list, args.folder, args.subset)
     # The main process downloads first: the others then have it.
     path = world.run_on_main(lambda: find_network(args.network))
@@ -79,11 +91,17 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
         audio=settings.audio,
     )
     heard = (settings.sad, settings.audio)
-    known = _find_usable(args, utterances, *heard, folder, world, stop)
+    with _measured_once(folder, world):
+        known = _find_usable(args, utterances, *heard, folder, world, stop)
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
-    scored = score_with_extras(
-        scorer, known.trials, known.lengths, settings, world, stop, [EMBEDDING], folder / "trials"
-    )
+    listed = (known.trials, known.lengths)
+    rows = folder / "trials"
+    if args.merge:
+        world.run_on_main(lambda: take_parts(scorer, *listed, settings, [EMBEDDING], rows))
+    scored = score_with_extras(scorer, *listed, settings, world, stop, [EMBEDDING], rows, part=part)
+    if part is not None:
+        LOG.info("part %s is done; once all are, the same with --merge writes the file", part)
+        return None
 
     def write() -> None:
         assert scored is not None and args.output is not None
@@ -174,38 +192,51 @@ def _find_usable(
 
 
 @contextmanager
-def _parts_folder(output: Path, world: World) -> Iterator[Path]:
-    """Yield the folder of parts next to an output; remove it when the block ends without error.
+def _measured_once(folder: Path, world: World) -> Iterator[None]:
+    """Let one of several parts measure the recordings, and the others wait for its table."""
+    with ExitStack() as held:
+        world.run_on_main(lambda: held.enter_context(one_at_a_time(folder / "lengths")))
+        yield
+
+
+@contextmanager
+def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Path]:
+    """Yield the folder of parts next to an output.
+
+    It is removed when the block ends without error, unless that was a part of the work.
 
     Raises:
-        UsageError: another command writes the same output.
+        InUseError: another command writes the same output.
     """
     output = output.resolve()
     folder = output.parent / f".{output.name}.progress"
     held: list[Any] = []
-    world.run_on_main(lambda: held.append(_lock(folder, output)))
+    world.run_on_main(lambda: held.append(_lock(folder, output, part)))
     yield folder
     world.barrier()
-    if world.is_main:
+    if world.is_main and part is None:
         shutil.rmtree(folder)
     for lock in held:
         lock.close()
 
 
-def _lock(folder: Path, output: Path) -> Any:
+def _lock(folder: Path, output: Path, part: Part | None) -> Any:
+    name = "lock" if part is None else f"lock-{part.label()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # A lock, not a file that says so: it ends with its process, however that ends.
-        mark = (folder / "lock").open("w")
+        mark = (folder / name).open("w")
     except OSError as error:
         raise AsdfError(write_advice(folder, error)) from error
     try:
         can_lock(mark)
     except BlockingIOError:
         mark.close()
-        raise UsageError(
+        raise InUseError(
             f"another process is writing {output}. Wait for it, or name another output."
         ) from None
-    remove_unfinished(folder)
-    remove_unfinished(output.parent, output=output.name)
+    if part is None:
+        # Other parts may be writing now.
+        remove_unfinished(folder)
+        remove_unfinished(output.parent, output=output.name)
     return mark

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.errors import UsageError
-from asdf.runs.streams import STDIN, STDOUT, STREAM, is_stdout, stream_name
+from asdf.remote import is_remote
+from asdf.runs.streams import STDIN, STDOUT, STREAM, descriptor_of, is_stdout, stream_name
 from asdf.text import printable
 
 
@@ -76,6 +77,21 @@ def check_file(path: Path) -> None:
         raise UsageError(
             f"'{STREAM}' is standard output, and this output is not text: name a file."
         )
+
+
+def is_stream(path: Path) -> bool:
+    """Whether an output cannot be written again: standard output, a pipe."""
+    if is_remote(path):
+        return False
+    return descriptor_of(path) is not None or (path.exists() and not path.is_file())
+
+
+def first_file(paths: Iterable[Path | None]) -> Path | None:
+    """Return the first output that is an ordinary file; None where there is none."""
+    for path in paths:
+        if path is not None and not is_stream(path):
+            return path
+    return None
 
 
 def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]]) -> None:

@@ -5,6 +5,7 @@
     python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
     python -m asdf robustness network.pt dev_list.txt --output r --benchmark audio-robustness
+    python -m asdf robustness network.pt dev_list.txt --output r --slurm 20    # on a cluster
     python -m asdf robustness --list                                 # all degradations
 
 Each recording of the list is degraded (the same bits for the same --seed, with any number of
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.divided import DividedOptions, Division, check_division, split_sbatch
 from asdf.commands.embed_trials import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
@@ -35,17 +37,19 @@ from asdf.commands.study_files import (
     write_results,
 )
 from asdf.errors import UsageError
-from asdf.text import aligned
+from asdf.runs.divisions import Part
+from asdf.text import aligned, and_more
 
 if TYPE_CHECKING:
     from asdf.robustness import Chosen, Material, Rival
     from asdf.trials.trial_list import TrialList
 
 _MB = 1_000_000
+_SHOWN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustnessOptions(WeightsOptions):
+class RobustnessOptions(WeightsOptions, DividedOptions):
     """Options of the command."""
 
     names: tuple[str, ...] = argument(
@@ -99,7 +103,9 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a network or the list cannot be read, or an output not be written.
     """
+    arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
+    check_division(args, sbatch_options)
     from asdf.robustness import choose_conditions, parse_grades
 
     if args.list:
@@ -110,6 +116,11 @@ def main(arguments: list[str]) -> int:
     if args.output is None:
         raise UsageError("--output FOLDER is needed: score files and results go there.")
     *networks, named = args.names
+    division = Division(COMMAND, arguments, args.names, args.output, main)
+    if args.slurm is not None:
+        return division.submit(args, sbatch_options)
+    if args.ray is not None:
+        return division.run_on_ray(args, None, args.device)
     trials = read_recordings(named, args.folder, classes=True)
     check_labels(trials, "robustness is")
     material = _material(args, trials)
@@ -128,7 +139,13 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.robustness import Plan, run_study, study_files
+    from asdf.robustness import (
+        Plan,
+        missing_conditions,
+        run_study,
+        score_conditions,
+        study_files,
+    )
 
     assert args.output is not None
     plan = Plan(
@@ -142,8 +159,18 @@ def _run(
         keeps_audio=args.keep_audio,
         say=lambda sentence: show(sentence, sys.stderr),
     )
+    if args.part is not None:
+        score_conditions(plan, rivals, Part.parse(args.part))
+        show(f"part {args.part} is done; once all are, the same with --merge measures", sys.stderr)
+        return 0
+    if args.merge and (missing := missing_conditions(plan, rivals)):
+        raise UsageError(
+            f"--merge: {len(missing)} of {1 + len(chosen.conditions)} conditions are not scored by "
+            f"these networks on this list: {and_more(missing, _SHOWN)}. Do their parts first."
+        )
     study = run_study(plan, rivals)
-    contents = study_files(study, chosen, made_by("robustness", arguments, rivals))
+    words = [word for word in arguments if word != "--merge"]
+    contents = study_files(study, chosen, made_by("robustness", words, rivals))
     write_results(args.output, contents)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)

@@ -57,8 +57,9 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from asdf.commands.divided import Division, check_division, no_output, split_sbatch
 from asdf.commands.options import PROGRAM, Command
-from asdf.commands.outputs import show, text_stream
+from asdf.commands.outputs import first_file, show, text_stream
 from asdf.commands.score_options import (
     STANDARD_INPUT,
     DetectorOptions,
@@ -98,8 +99,12 @@ def main(arguments: list[str]) -> int:
         UsageError: before anything is scored, a mistake in the options, or a path does not exist.
         AsdfError: the network cannot be read, or an output cannot be written.
     """
+    arguments, sbatch_options = split_sbatch(arguments)
     args = name_network(COMMAND.read(arguments))
     check_speaker_options(args)
+    check_division(args, sbatch_options)
+    if args.slurm is not None or args.ray is not None:
+        return _divide(args, arguments, sbatch_options)
     _check_part(args)
     if sys.stderr.isatty():
         # Before anything large is imported: torch takes seconds.
@@ -126,23 +131,35 @@ def main(arguments: list[str]) -> int:
 
 
 def _check_part(args: ScoreOptions) -> None:
-    """Refuse a part that is none, and what is of whole lists.
+    """Refuse what is of whole lists where the work is divided.
 
     Raises:
         UsageError: names it.
     """
-    if args.part is None and not args.merge:
-        return
-    if args.part is not None and args.merge:
-        raise UsageError("--part scores a part, and --merge puts parts together: name one of them.")
-    from asdf.commands.score_parts import Part
-
-    if args.part is not None:
-        Part.parse(args.part)
-    if args.why is not None:
+    if args.is_divided and args.why is not None:
         raise UsageError(
             "--why examines recordings after they are scored: leave --part and --merge out."
         )
+
+
+def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> int:
+    """Let others score the recordings; return the exit status.
+
+    Raises:
+        UsageError: there is no output next to which parts could be saved.
+        AsdfError: Slurm refuses, or a part failed.
+    """
+    _check_part(args)
+    if any(name in STANDARD_INPUT for name in args.recordings):
+        raise UsageError("standard input is read by one process: name files for --slurm and --ray.")
+    output = first_file([args.csv, args.json, args.scores])
+    if output is None:
+        raise no_output()
+    inputs = (args.network, *args.recordings)
+    division = Division(COMMAND, arguments, inputs, output, main)
+    if args.slurm is not None:
+        return division.submit(args, sbatch_options)
+    return division.run_on_ray(args, args.threads, args.device)
 
 
 def score_into_outputs(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.archives import cache_folder, file_state
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError, InUseError
 from asdf.remote import address_of, is_remote
 from asdf.runs.files import write_advice
 from asdf.runs.systems import can_lock
@@ -52,7 +52,7 @@ class Journal:
             part: Name of the part of the work that it is of; '' for all of it.
 
         Raises:
-            UsageError: another process writes the same output.
+            InUseError: another process writes the same output.
             AsdfError: it cannot be written.
         """
         self.path = journal_path(output, part)
@@ -113,7 +113,7 @@ class Journal:
             # A lock, not a file that says so: it ends with its process, however that ends.
             can_lock(self._file)
         except BlockingIOError:
-            raise UsageError(
+            raise InUseError(
                 f"another process is writing {output}. Wait for it, or name another output."
             ) from None
 

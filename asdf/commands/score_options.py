@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from asdf.commands.divided import DividedOptions
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, flag, option
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
@@ -76,7 +77,7 @@ class DetectorOptions(WeightsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(DetectorOptions):
+class ScoreOptions(DetectorOptions, DividedOptions):
     """Options of `python -m asdf score`."""
 
     network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
@@ -99,15 +100,6 @@ class ScoreOptions(DetectorOptions):
         "REF",
         default=(),
         repeated=True,
-    )
-    part: str | None = option(
-        "score the K-th of N parts of the recordings alone, on this machine, and save it next to "
-        "the outputs; --merge writes them",
-        "K/N",
-    )
-    merge: bool = flag(
-        "write the outputs of recordings that were scored by --part 1/N to N/N: the same bytes as "
-        "of one process"
     )
     trial: bool = flag(
         "trial scores, of as much as the network's protocol hears, also without labels"

@@ -10,47 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asdf.commands.score_journal import journal_path, parse_entry
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.divisions import Part, parts_of
 from asdf.runs.files import atomic_write
 from asdf.text import and_more
 
-_PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 _SHOWN = 8
-
-
-@dataclass(frozen=True)
-class Part:
-    """The `number`-th of `of` parts, from 1 on, of neighbouring recordings."""
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> Part:
-        """Read '3/40'.
-
-        Raises:
-            UsageError: it is none of the parts that it counts.
-        """
-        match = _PART.fullmatch(text)
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise UsageError(
-                f"--part {text}: give which of how many parts, from 1/N to N/N, such as 3/40."
-            )
-        return cls(int(match[1]), int(match[2]))
-
-    def indices(self, count: int) -> range:
-        """Return the indices of its recordings, of `count`."""
-        return range((self.number - 1) * count // self.of, self.number * count // self.of)
-
-    def label(self) -> str:
-        """Return 'part-3-of-40', for names of files."""
-        return f"part-{self.number}-of-{self.of}"
 
 
 def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]:
@@ -108,7 +77,7 @@ def _find_parts(output: Path) -> dict[Part, Path]:
             f"--merge: next to {output} lie parts of {' and of '.join(map(str, divisions))}. "
             f"Remove the .{output.name}.part-*-of-N.progress of all divisions but one."
         )
-    every = [Part(number, divisions[0]) for number in range(1, divisions[0] + 1)]
+    every = parts_of(divisions[0])
     missing = [str(part.number) for part in every if part not in found]
     if missing:
         raise UsageError(

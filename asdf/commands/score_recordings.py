@@ -15,8 +15,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, overload
 
+from asdf.corpora import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.recipe.located_corpora import read_named
 from asdf.remote import SHOWN_SCHEMES, as_path, find_objects, is_remote, join_path
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, shorten
@@ -24,6 +26,7 @@ from asdf.trials.label_lines import is_csv_list
 from asdf.trials.lists import is_any_table, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines
+from asdf.trials.trial_list import UNLABELLED, TrialList
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 _TABLES = frozenset({".csv", ".tsv"})
@@ -156,7 +159,8 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     Folders are searched to the bottom for files with a suffix of audio, sorted by name, without
     macOS's `._*`. A list (.txt, .lst, .csv, .tsv) holds one path per line, or is any that
     `read_list` reads (`relative/path.flac 1`, a csv with path,label, a table of trials), as its
-    first line shows.
+    first line shows. Shards and manifests of others are named as corpora are
+    (`webdataset:PATH`, `shar:FOLDER`, `lhotse:CUTS`, `datasets:FOLDER`).
 
     Args:
         folder: Folder that the paths in lists are relative to; None: the list's own folder.
@@ -173,7 +177,11 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
                 f"{name} is an address that is not read: give one that begins with {schemes}, or "
                 "pipe it: curl -L ADDRESS | python -m asdf score NETWORK -"
             )
-        for recording in _recordings_of(as_path(name), folder):
+        if parse_located(name) is None:
+            found = _recordings_of(as_path(name), folder)
+        else:
+            found = _recordings_of_trials(read_named(name, folder or Path()), folder)
+        for recording in found:
             recordings.add(recording)
     return recordings
 
@@ -249,11 +257,19 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         if path.suffix.lower() in _TABLES:
             advice = " To score without labels, write one path per line into a .txt."
         raise UsageError(f"{error}{advice}") from None
+    yield from _recordings_of_trials(utterances, folder)
+
+
+def _recordings_of_trials(utterances: TrialList, folder: Path | None) -> Iterator[Recording]:
     for index, name in enumerate(utterances.ids):
+        label = int(utterances.labels[index])
+        if label == UNLABELLED:
+            yield Recording(utterances.path(index))
+            continue
         references: tuple[str, ...] = ()
         if utterances.references is not None:
+            start = folder or utterances.folder
             references = tuple(
-                str(join_path(folder, each)) for each in utterances.references.of(index)
+                str(join_path(start, each)) for each in utterances.references.of(index)
             )
-        label = int(utterances.labels[index])
         yield Recording(utterances.path(index), name, label, references)

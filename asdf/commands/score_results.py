@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from asdf.commands.divided import no_output
+from asdf.commands.outputs import first_file, is_stream
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
-from asdf.commands.score_parts import Part, merge_parts
+from asdf.commands.score_parts import merge_parts
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import (
     CsvTable,
@@ -32,6 +34,7 @@ from asdf.hub import parse_name
 from asdf.interchange import find_network
 from asdf.networks.language_models.rationale import read_rationale
 from asdf.remote import is_remote, refuse_unwritable
+from asdf.runs.divisions import Part
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading
@@ -106,10 +109,7 @@ class Outputs:
 
     def first_file(self) -> Path | None:
         """Return the first output that is an ordinary file, next to which others may be written."""
-        for path in self.paths():
-            if not is_stream(path):
-                return path
-        return None
+        return first_file(self.paths())
 
     def paths(self) -> list[Path]:
         """Return the paths of all outputs but pictures."""
@@ -117,13 +117,6 @@ class Outputs:
         if self.segments is not None:
             paths += [self.segments.rttm, self.segments.json]
         return [path for path in paths if path is not None]
-
-
-def is_stream(path: Path) -> bool:
-    """Whether an output cannot be written again: standard output, a pipe."""
-    if is_remote(path):
-        return False
-    return descriptor_of(path) is not None or (path.exists() and not path.is_file())
 
 
 class Results:
@@ -181,10 +174,7 @@ class Results:
         output = self._outputs.first_file()
         if output is None:
             if self._outputs.merges or self._part is not None:
-                raise UsageError(
-                    "--part and --merge need an output, next to which parts are saved: name a file "
-                    "by --scores, --csv or --json."
-                )
+                raise no_output()
             return Passing()
         network = self._heading.network
         # A commit of the hub never changes.

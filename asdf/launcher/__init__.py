@@ -1,11 +1,19 @@
 """Many runs: their points, a queue of processes over the GPUs of a node or a job array, states."""
 
 from asdf.launcher.job_arrays import Submission, check_script, queued_runs, submit_array
+from asdf.launcher.part_arrays import (
+    PartArray,
+    SubmittedParts,
+    sbatch_words,
+    submit_parts,
+    write_scripts,
+)
 from asdf.launcher.planning import Plan, PlannedRun, plan_runs
 from asdf.launcher.points import PointOptions
 from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import run_queue
 from asdf.launcher.slots import Slots, choose_gpus
+from asdf.launcher.slurm import check_array_options
 from asdf.launcher.state_table import Table, list_runs, summary
 from asdf.launcher.states import (
     Job,
@@ -18,12 +26,15 @@ from asdf.launcher.states import (
 __all__ = [
     "Job",
     "JobResult",
+    "PartArray",
     "Plan",
     "PlannedRun",
     "PointOptions",
     "Slots",
     "Submission",
+    "SubmittedParts",
     "Table",
+    "check_array_options",
     "check_script",
     "choose_gpus",
     "kill_tree",
@@ -33,7 +44,10 @@ __all__ = [
     "queued_runs",
     "read_results",
     "run_queue",
+    "sbatch_words",
     "settings_digest",
     "submit_array",
+    "submit_parts",
     "summary",
+    "write_scripts",
 ]

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.launcher.planning import PlannedRun
+from asdf.launcher.slurm import check_array_options, queued_tasks, submit
 from asdf.runs.files import write_text
 
 _COMMENT = "asdf-runs:"
-_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -53,17 +50,7 @@ def check_script(script: Path, options: Sequence[str]) -> None:
             f"--slurm {script}: there is no such script. Those of puhti_slurm_scripts that end in "
             "_array.sh run a task of an array each."
         )
-    for option in options:
-        if option.split("=")[0] in ("--array", "-a") or option.startswith("-a"):
-            raise UsageError(
-                f"{option}: the array follows from the runs; --max-running N limits how many run "
-                "at a time."
-            )
-    if shutil.which("sbatch") is None:
-        raise UsageError(
-            "--slurm: there is no sbatch here. Submit from a login node of the cluster; without "
-            "--slurm the runs compute on this machine."
-        )
+    check_array_options(options, "runs", "the runs compute on this machine")
 
 
 def queued_runs() -> dict[Path, str]:
@@ -72,20 +59,18 @@ def queued_runs() -> dict[Path, str]:
     Raises:
         AsdfError: Slurm does not answer.
     """
-    command = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%k"]
     queued: dict[Path, str] = {}
     # Each task of an array is a line of its own.
     files: dict[Path, list[str]] = {}
-    for line in _run(command, Path.cwd()).splitlines():
-        task, _, comment = line.strip().partition("|")
-        number = task.rpartition("_")[2]
-        if comment.startswith(_COMMENT) and number.isdecimal():
-            file = Path(comment.removeprefix(_COMMENT))
+    for task in queued_tasks():
+        number = task.id.rpartition("_")[2]
+        if task.comment.startswith(_COMMENT) and number.isdecimal():
+            file = Path(task.comment.removeprefix(_COMMENT))
             if file not in files:
                 files[file] = _read_lines(file)
             # A line that names no system folder is none of a launch.
             with suppress(ValueError, IndexError, KeyError, TypeError):
-                queued[Path(json.loads(files[file][int(number)])["system"])] = task
+                queued[Path(json.loads(files[file][int(number)])["system"])] = task.id
     return queued
 
 
@@ -114,10 +99,8 @@ def submit_array(
     scripts = script.absolute().parent
     # Our scripts look for each other below the folder of the submission.
     folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
-    command = ["sbatch", "--parsable", f"--array={tasks}", f"--comment={_COMMENT}{file}"]
-    command += [*options, str(script.absolute()), "--points", str(file)]
-    # Several clusters: the number is followed by a cluster's name.
-    job = _run(command, folder).strip().split(";")[0]
+    sbatch = [f"--array={tasks}", f"--comment={_COMMENT}{file}", *options]
+    job = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
     return Submission(job, file, folder)
 
 
@@ -144,26 +127,3 @@ def _read_lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return []
-
-
-def _run(command: Sequence[str], folder: Path) -> str:
-    """Run a program of Slurm; return what it prints.
-
-    Raises:
-        AsdfError: it fails, or does not answer.
-    """
-    program = command[0]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise AsdfError(f"{program} does not answer: {error}. Nothing was submitted.") from None
-    if done.returncode:
-        reason = (done.stderr or done.stdout).strip()
-        raise AsdfError(f"{program} refused: {reason}. Nothing was submitted.")
-    return done.stdout

@@ -30,6 +30,8 @@ _PLACE_OR_SPEED = (
     "gpu_ids",
     "backend",
     "timeout_s",
+    "main_timeout_s",
+    "hang_report_s",
     "threads",
     "network_dataloader_workers",
     "reading_threads",

@@ -41,6 +41,15 @@ if TYPE_CHECKING:
         study_page,
         study_text,
     )
-    from asdf.robustness.running import Plan, Rival, Study, run_study, score_path, seconds_of
+    from asdf.robustness.running import (
+        Plan,
+        Rival,
+        Study,
+        missing_conditions,
+        run_study,
+        score_conditions,
+        score_path,
+        seconds_of,
+    )
 
 __all__, __getattr__ = open_door(__name__)

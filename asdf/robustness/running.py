@@ -30,6 +30,7 @@ from asdf.robustness.measuring import (
     judging_of,
     measure_network,
 )
+from asdf.runs.divisions import Part
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
 from asdf.trials.how_scored import HowScored
@@ -108,15 +109,36 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
     Raises:
         AsdfError: an output cannot be written, or too few trials of a class are left.
     """
-    maker = Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
+    return _measure(plan, rivals, score_conditions(plan, rivals))
+
+
+def score_conditions(
+    plan: Plan, rivals: Sequence[Rival], part: Part | None = None
+) -> dict[str, str]:
+    """Make copies and score them, unless that is done.
+
+    Args:
+        part: Part of the conditions, of which clean speech is the first; None: all of them.
+
+    Returns:
+        Why trials could not be scored, by their ids.
+
+    Raises:
+        AsdfError: an output cannot be written.
+    """
+    maker = _maker_of(plan)
     problems: dict[str, str] = {}
     sources = []
     for index in range(len(plan.trials)):
         sources.append(plan.trials.path(index))
-    for rival in rivals:
-        _score(plan, rival, CLEAN, sources, maker.list_digest, 0, problems)
+    mine = (part or Part(1, 1)).every(1 + len(plan.conditions))
+    if 0 in mine:
+        for rival in rivals:
+            _score(plan, rival, CLEAN, sources, maker.list_digest, 0, problems)
     with maker.opened():
         for number, condition in enumerate(plan.conditions, 1):
+            if number not in mine:
+                continue
             plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
             digest = maker.digest(condition)
             are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
@@ -129,7 +151,23 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
                 _score(plan, rival, condition.name, paths, digest, clipped, problems)
             if not plan.keeps_audio:
                 maker.remove(condition)
-    return _measure(plan, rivals, problems)
+    return problems
+
+
+def missing_conditions(plan: Plan, rivals: Sequence[Rival]) -> list[str]:
+    """Return the names of conditions that a detector's scores are missing of, or out of date."""
+    maker = _maker_of(plan)
+    digests = {CLEAN: maker.list_digest}
+    digests |= {condition.name: maker.digest(condition) for condition in plan.conditions}
+    missing = []
+    for name, digest in digests.items():
+        if not all(_is_scored(plan, rival, name, digest) for rival in rivals):
+            missing.append(name)
+    return missing
+
+
+def _maker_of(plan: Plan) -> Maker:
+    return Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
 
 
 def _make_copies(plan: Plan, maker: Maker, condition: Condition, problems: dict[str, str]) -> int:

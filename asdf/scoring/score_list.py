@@ -23,10 +23,12 @@ from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs.divisions import Part
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
+from asdf.scoring.list_division import mark_part, rows_name
 from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
 from asdf.scoring.reference_embeddings import embed_references
@@ -101,7 +103,7 @@ def score_list(
     return None if scored is None else scored.scores
 
 
-def score_with_extras(
+def score_with_extras(  # noqa: PLR0913
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
@@ -110,6 +112,8 @@ def score_with_extras(
     stop: StopRequest,
     wanted: Collection[str] = (),
     output: Path | None = None,
+    *,
+    part: Part | None = None,
 ) -> ScoredList | None:
     """Score all trials, with what else the network gives, on the main rank; None on the others.
 
@@ -133,14 +137,16 @@ def score_with_extras(
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
     work = work_of(scorer, utterances, batches, settings, wanted)
-    rows = ListRows(open_parts(output, "rows", work))
+    rows = ListRows(open_parts(output, rows_name(part), work))
     over_time = {}
     for key in wanted:
         if scorer.extras[key].hop is not None:
             parts = open_parts(output, key, work)
             over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
     progress = _Progress(rows, over_time)
-    remaining = progress.take_up(batches, world, what)
+    assert part is None or not over_time
+    mine = batches if part is None else [batches[index] for index in part.every(len(batches))]
+    remaining = progress.take_up(batches, mine, world, what)
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
     workers = settings.computing.network_dataloader_workers
@@ -158,6 +164,11 @@ def score_with_extras(
             timed.add_long(timed.remaining_long_trials(world), stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
+    if part is not None:
+        assert output is not None
+        rows.save()
+        world.run_on_main(lambda: mark_part(output, part, work))
+        return None
     return progress.gather(world, utterances)
 
 
@@ -173,13 +184,15 @@ class _Progress:
     rows: ListRows
     over_time: dict[str, ListOverTime]
 
-    def take_up(self, batches: list[ScoringBatch], world: World, what: str) -> list[ScoringBatch]:
-        """Take what earlier starts have saved, on the main rank; return the remaining batches."""
+    def take_up(
+        self, batches: list[ScoringBatch], mine: list[ScoringBatch], world: World, what: str
+    ) -> list[ScoringBatch]:
+        """Take what earlier starts have saved, on the main rank; return what remains of `mine`."""
         count = sum(len(batch.trials) for batch in batches)
         known = world.run_on_main(lambda: self.rows.take_up(what, count))
         for timed in self.over_time.values():
             known &= timed.take_up(what, world)
-        remaining = [batch for batch in batches if not known[batch.trials].all()]
+        remaining = [batch for batch in mine if not known[batch.trials].all()]
         if not known.any():
             return remaining
         for batch in remaining:

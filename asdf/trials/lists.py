@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.archives import file_state, list_names
+from asdf.archives import file_state, list_names, split_part
 from asdf.errors import AsdfError
 from asdf.remote import can_be_listed, join_path
 from asdf.text import lines_and_more
@@ -167,7 +167,7 @@ def _missing_files(utterances: TrialList) -> list[str]:
     missing = []
     can_be_missing = []
     for utterance in utterances.recordings():
-        folder, name = os.path.split(utterance)
+        folder, name = os.path.split(split_part(utterance)[0])
         if folder not in present:
             present[folder] = names_in(join_path(utterances.folder, folder))
         if name in present[folder]:

@@ -31,6 +31,8 @@ NO_EFFECT = frozenset(
         "computing.gpu_ids",
         "computing.backend",
         "computing.timeout_s",
+        "computing.main_timeout_s",
+        "computing.hang_report_s",
         "computing.threads",
         "computing.network_dataloader_workers",
         "computing.reading_threads",

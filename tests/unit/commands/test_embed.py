@@ -276,3 +276,68 @@ def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):
     process.communicate(timeout=PATIENCE_S)
     assert embed(folder, out, folder / "trials.txt") == 0
     assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.slow_but("3")
+@pytest.mark.parametrize("of", [1, 3, 40], ids=str)
+def test_merged_parts_are_the_bytes_of_one_process(folder, whole, tmp_path, capfd, of):
+    out = tmp_path / "out.npz"
+    trials = folder / "trials.txt"
+    for number in reversed(range(1, of + 1)):
+        assert embed(folder, out, trials, "--part", f"{number}/{of}") == 0
+        assert not out.exists()
+    assert embed(folder, out, trials, "--merge") == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    trials = folder / "trials.txt"
+    assert embed(folder, out, trials, "--merge") == 2
+    assert "no part is done" in capsys.readouterr().err
+    assert embed(folder, out, trials, "--part", "2/3") == 0
+    assert embed(folder, out, trials, "--merge") == 2
+    assert "of 3 parts 2 are missing: 1, 3" in capsys.readouterr().err
+    for part in ("1/3", "3/3"):
+        assert embed(folder, out, trials, "--part", part) == 0
+    saved = sorted((tmp_path / ".out.npz.progress").iterdir())
+    # Another way of scoring would be another file: nothing is taken or removed.
+    capsys.readouterr()
+    assert embed(folder, out, trials, "--merge", "--threads", "2") == 2
+    said = capsys.readouterr().err
+    assert "parts of another network, list, option or kind of device" in said
+    assert "1, 2, 3 of 3" in said and not out.exists()
+    assert set(saved) <= set((tmp_path / ".out.npz.progress").iterdir())
+
+
+def test_only_what_is_divided_is_computed(folder, whole, tmp_path, monkeypatch):
+    """Each batch is computed by one part, and none by the merge."""
+    out = tmp_path / "out.npz"
+    computed = []
+    compute = Scorer.compute
+
+    def counted(self, waveforms, *arguments):
+        computed.append(waveforms.shape)
+        return compute(self, waveforms, *arguments)
+
+    monkeypatch.setattr(Scorer, "compute", counted)
+    counts = []
+    for words in (["--part", "1/2"], ["--part", "2/2"], ["--part", "1/2"], ["--merge"]):
+        computed.clear()
+        assert embed(folder, out, folder / "trials.txt", *words) == 0
+        counts.append(len(computed))
+    computed.clear()
+    assert embed(folder, tmp_path / "one.npz", folder / "trials.txt") == 0
+    assert counts[2:] == [0, 0] and counts[0] + counts[1] == len(computed)
+    assert abs(counts[0] - counts[1]) <= 1
+
+
+def test_mistakes_of_divisions(folder, tmp_path, capsys):
+    out, trials = tmp_path / "out.npz", folder / "trials.txt"
+    assert embed(folder, out, trials, "--part", "1/2", "--picture", tmp_path / "p.svg") == 2
+    assert "--picture is of the whole file" in capsys.readouterr().err
+    assert embed(folder, out, trials, "--ray", "2", "--processes", "2") == 2
+    assert "leave --processes out" in capsys.readouterr().err
+    assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
+    assert "-m asdf embed" in capsys.readouterr().out

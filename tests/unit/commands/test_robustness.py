@@ -50,6 +50,34 @@ def test_all_outputs_are_written(trials, tmp_path, capsys, detectors) -> None:  
     assert len(detectors[2].heard) == 0 and heard == 5 * 24
 
 
+def test_parts_of_the_conditions_are_measured_as_of_one_process(
+    trials,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+    capsys,
+    detectors,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "0"]
+    words += ["--output", "out", "--only", "white_10,gain", "--replicates", "20"]
+    assert main(words) == 0
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("results.*")}
+    assert len(whole) == 4
+    (tmp_path / "out").rename(tmp_path / "whole")
+    for part in ("3/3", "1/3"):
+        assert main([*words, "--part", part]) == 0
+    assert [len(detector.heard) for detector in detectors[1:]] == [24, 2 * 24]
+    capsys.readouterr()
+    assert main([*words, "--merge"]) == 2
+    assert "2 of 5 conditions are not scored" in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("results.*"))
+    assert main([*words, "--part", "2/3"]) == 0
+    assert main([*words, "--merge"]) == 0
+    assert len(detectors[-1].heard) == 0
+    for name, content in whole.items():
+        assert (tmp_path / "out" / name).read_bytes() == content
+
+
 def test_a_recording_that_is_left_out_ends_with_1(trials, tmp_path, capsys, detectors) -> None:  # noqa: F811
     trials.path(3).write_bytes(b"no audio")
     LevelDetector.level, original = (

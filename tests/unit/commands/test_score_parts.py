@@ -9,8 +9,8 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.commands.score_parts import Part
 from asdf.errors import UsageError
+from asdf.runs.divisions import Part
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 7

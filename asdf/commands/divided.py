@@ -1,0 +1,232 @@
+"""Commands whose work is divided: parts by hand, as an array of Slurm, by Ray; and their merge.
+
+Invariant: a part is the same command with --part K/N, and the outputs are written by the same
+command with --merge, whoever starts them. So all ways give the bytes of one process.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asdf.commands.options import Command, flag, option
+from asdf.commands.outputs import show
+from asdf.errors import UsageError
+from asdf.runs.divisions import Part
+
+# Options of the division, with the number of words that follow each.
+_OF_DIVISION = {
+    "--part": 1,
+    "--merge": 0,
+    "--slurm": 1,
+    "--max-running": 1,
+    "--ray": 1,
+    "--ray-address": 1,
+    "--dry-run": 0,
+}
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= count < 1_000_000:
+        raise UsageError(f"{count} parts: from 1 to 999,999 are possible.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DividedOptions:
+    """On many machines."""
+
+    part: str | None = option(
+        "do the K-th of N parts of the work alone, on this machine, and save it next to the "
+        "outputs; --merge writes them",
+        "K/N",
+    )
+    merge: bool = flag(
+        "write the outputs of what was done by --part 1/N to N/N: the same bytes as of one process"
+    )
+    slurm: int | None = option(
+        "submit N parts as a job array of Slurm, and a job that merges them; behind --: options "
+        "of sbatch",
+        "N",
+        check=_check_count,
+    )
+    max_running: int | None = option("at most N tasks of the array at a time", "N")
+    dry_run: bool = flag("print what --slurm would submit")
+    ray: int | None = option(
+        "do N parts by Ray, on this machine or a cluster, and merge them",
+        "N",
+        check=_check_count,
+    )
+    ray_address: str | None = option(
+        "the cluster of --ray: auto, or HOST:PORT (this machine alone)", "A"
+    )
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether this process does less, or something else, than all of the work."""
+        return bool(self.ways())
+
+    def ways(self) -> list[str]:
+        """Return the options that say how the work is divided, of which one may be named."""
+        named = {
+            "--part": self.part is not None,
+            "--merge": self.merge,
+            "--slurm": self.slurm is not None,
+            "--ray": self.ray is not None,
+        }
+        return [name for name, is_named in named.items() if is_named]
+
+
+def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a command, and options of sbatch behind '--'; none without --slurm."""
+    words = list(arguments)
+    is_array = any(word.partition("=")[0] == "--slurm" for word in words)
+    if not is_array or "--" not in words:
+        return words, []
+    index = words.index("--")
+    return words[:index], words[index + 1 :]
+
+
+def without_division(arguments: Sequence[str]) -> list[str]:
+    """Return the words of the command of one process."""
+    words = []
+    following = 0
+    for word in arguments:
+        if following:
+            following -= 1
+            continue
+        name, equals, _ = word.partition("=")
+        if name not in _OF_DIVISION:
+            words.append(word)
+        elif not equals:
+            following = _OF_DIVISION[name]
+    return words
+
+
+def check_division(args: DividedOptions, sbatch_options: Sequence[str]) -> None:
+    """Refuse options of a division that do not go together.
+
+    Raises:
+        UsageError: names them.
+    """
+    ways = args.ways()
+    if len(ways) > 1:
+        raise UsageError(
+            f"{' and '.join(ways)}: --part does a part, --merge puts parts together, and --slurm "
+            "and --ray do both: name one of them."
+        )
+    if args.part is not None:
+        Part.parse(args.part)
+    if args.slurm is None and (sbatch_options or args.max_running is not None or args.dry_run):
+        raise UsageError(
+            "options of sbatch behind --, --max-running and --dry-run are for --slurm N."
+        )
+    if args.ray is None and args.ray_address is not None:
+        raise UsageError("--ray-address is for --ray N.")
+    if args.max_running is not None and args.max_running < 1:
+        raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
+
+
+def no_output() -> UsageError:
+    """Return the error of work that is divided and has no output of its own."""
+    return UsageError(
+        "--part and --merge need an output, next to which parts are saved: name a file by "
+        "--scores, --csv or --json. So do --slurm and --ray."
+    )
+
+
+@dataclass(frozen=True)
+class Division:
+    """A command line whose work others do.
+
+    Attributes:
+        command: The command.
+        arguments: Its words, with those of the division.
+        inputs: Those of them that are read.
+        output: Output next to which parts are saved.
+        main: The command's own function.
+    """
+
+    command: Command[Any]
+    arguments: Sequence[str]
+    inputs: tuple[str, ...]
+    output: Path
+    main: Callable[[list[str]], int]
+
+    def words(self) -> list[str]:
+        """Return the words of the command of one process.
+
+        Raises:
+            UsageError: an option of the division is abbreviated.
+        """
+        words = without_division(self.arguments)
+        # Each part would divide the work again.
+        if self.command.read(words).is_divided:
+            raise UsageError(f"write {', '.join(_OF_DIVISION)} in full: they may not be shortened.")
+        return words
+
+    def submit(self, args: DividedOptions, sbatch_options: Sequence[str]) -> int:
+        """Submit the parts that are not done, or print what would be; return the exit status.
+
+        Raises:
+            UsageError: there is no Slurm here, or the queue has jobs of the same output.
+            AsdfError: Slurm refuses.
+        """
+        from asdf.launcher import PartArray, check_array_options, sbatch_words, submit_parts
+
+        assert args.slurm is not None
+        words = tuple(self.words())
+        array = PartArray(
+            self.command.name, words, self.inputs, args.slurm, self.output, Path.cwd()
+        )
+        if array.is_merged():
+            show(f"nothing to submit: {self.output} is written. Remove it to have it made again.")
+            return 0
+        missing = array.missing()
+        options = sbatch_words(array, missing, args.max_running, sbatch_options)
+        if args.dry_run:
+            for name, sbatch in options.items():
+                show(f"# sbatch {shlex.join([*sbatch, str(array.home / name)])}")
+                show(array.parts_script() if name == "parts.sh" else array.merge_script())
+            return 0
+        check_array_options(sbatch_options, "parts", "this machine does all of the work")
+        submitted = submit_parts(array, options)
+        done = f"{args.slurm - len(missing)} of {args.slurm} parts are done already"
+        if missing:
+            done = f"submitted {len(missing)} of {args.slurm} parts as job {submitted.array}"
+        jobs = ",".join(filter(None, (submitted.array, submitted.merge)))
+        show(
+            f"{done}, and their merge as job {submitted.merge}\n"
+            f"  watch: squeue --job {jobs}; what they print lies in {array.home}\n"
+            f"  end all: scancel {jobs.replace(',', ' ')}\n"
+            "The same command again submits what is not done then."
+        )
+        return 0
+
+    def run_on_ray(self, args: DividedOptions, threads: int | None, device: str) -> int:
+        """Do all parts by Ray, and merge them; return the exit status.
+
+        Args:
+            threads: CPU threads of a part; None: not named.
+            device: Device of the command.
+
+        Raises:
+            UsageError: Ray is not installed, or the cluster is not reached.
+            AsdfError: a part failed.
+        """
+        from asdf.engines import RayCluster, run_parts
+
+        assert args.ray is not None
+        words = self.words()
+        cluster = RayCluster(args.ray_address, threads or 1, uses_gpus=device != "cpu")
+        parts = [[*words, "--part", f"{number}/{args.ray}"] for number in range(1, args.ray + 1)]
+        merge = [*words, "--merge"]
+        merged = run_parts(self.main, parts, merge, cluster)
+        if merged is None:
+            return self.main(merge)
+        sys.stderr.write(merged.said)
+        sys.stdout.write(merged.shown)
+        return merged.status

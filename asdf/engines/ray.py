@@ -1,0 +1,268 @@
+"""Ray: the parts of a command on its actors, and a network as a stage of Ray Data.
+
+    import ray
+    from asdf.engines.ray import Scorer
+
+    recordings = ray.data.read_binary_files("lake/", include_paths=True)
+    scored = recordings.map_batches(Scorer, fn_constructor_args=["network.pt"], batch_size=48)
+
+Invariant: an actor does a part as the command with --part does it, in the folder in which the
+command was typed. So results are on the disk that the nodes share, and not in Ray's memory: what
+was done outlives any actor, node or driver, and is never done twice.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asdf.errors import AsdfError, InUseError, UsageError
+from asdf.runs.progress import track
+
+Main = Callable[[list[str]], int]
+"""A command: its words to its exit status."""
+
+# An actor that was killed, or a node that was lost, costs a part another try.
+_TRIES = 3
+# What a killed driver has left behind ends by itself.
+_WAIT_FOR_OTHERS_S = 60.0
+_LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """Where Ray runs, and what an actor takes.
+
+    Attributes:
+        address: 'auto', or host and port; None: that of RAY_ADDRESS, or this machine.
+        cpus: CPUs of an actor.
+        uses_gpus: Whether an actor takes a GPU where there are some.
+    """
+
+    address: str | None = None
+    cpus: int = 1
+    uses_gpus: bool = True
+
+
+class Done(NamedTuple):
+    """How a command ended in an actor.
+
+    Attributes:
+        status: Its exit status.
+        shown: What it wrote to standard output.
+        said: What it wrote to standard error.
+        error: Message of the error that ended it; ''.
+    """
+
+    status: int
+    shown: str
+    said: str
+    error: str = ""
+
+
+class Worker:
+    """Runs commands in a process of their own, one after the other.
+
+    Args:
+        main: The command.
+        folder: Folder that it is run in.
+    """
+
+    def __init__(self, main: Main, folder: str) -> None:
+        self._main = main
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise AsdfError(
+                f"{os.uname().nodename} cannot enter {folder}: {error.strerror}. All nodes have to "
+                "see this folder, where the parts are saved."
+            ) from None
+
+    def run(self, words: list[str]) -> Done:
+        """Run the command with these words."""
+        shown, said = io.StringIO(), io.StringIO()
+        try:
+            with redirect_stdout(shown), redirect_stderr(said):
+                status = self._run_when_free(words)
+        except AsdfError as error:
+            return Done(error.exit_status, shown.getvalue(), said.getvalue(), str(error))
+        return Done(status, shown.getvalue(), said.getvalue())
+
+    def _run_when_free(self, words: list[str]) -> int:
+        """Run the command; wait for what another process is still at, a minute at most."""
+        until = time.monotonic() + _WAIT_FOR_OTHERS_S
+        while True:
+            try:
+                return self._main(words)
+            except InUseError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_LOOK_EVERY_S)
+
+
+def run_parts(
+    main: Main, parts: Sequence[list[str]], merge: list[str], cluster: RayCluster
+) -> Done | None:
+    """Run a command once per part, on as many actors as the cluster has room for.
+
+    Args:
+        main: The command; a function that the nodes can import.
+        parts: Words of the command, of each part.
+        merge: Words of the command that merges them.
+
+    Returns:
+        How the merge ended, where an actor did it, on a GPU like the parts; None: it is left to
+        the caller.
+
+    Raises:
+        UsageError: Ray is not installed, or the cluster is not reached.
+        AsdfError: a part failed; what the others have done is saved.
+    """
+    with _connected(cluster.address) as ray:
+        count, options = _room(ray, cluster, len(parts))
+        # A lost actor is started again, and does its part again: from where that was.
+        actor = ray.remote(max_restarts=-1, max_task_retries=_TRIES, **options)(Worker)
+        workers = [actor.remote(main, str(Path.cwd())) for _ in range(count)]
+        done = _spread(ray, workers, parts)
+        for _ in track(done, len(parts), f"parts on {count} actors of Ray", unit="parts"):
+            pass
+        if "num_gpus" not in options:
+            return None
+        [merged] = _spread(ray, workers[:1], [merge])
+        return merged
+
+
+def _spread(ray: Any, workers: list[Any], parts: Sequence[list[str]]) -> Iterator[Done]:
+    """Give each idle actor the next part; yield how parts ended.
+
+    Raises:
+        AsdfError: a part failed.
+    """
+    waiting = list(reversed(parts))
+    idle = list(workers)
+    running: dict[Any, tuple[Any, list[str]]] = {}
+    while waiting or running:
+        while idle and waiting:
+            worker, words = idle.pop(), waiting.pop()
+            running[worker.run.remote(words)] = (worker, words)
+        [ended], _ = ray.wait(list(running), num_returns=1)
+        worker, words = running.pop(ended)
+        try:
+            done: Done = ray.get(ended)
+        except ray.exceptions.RayError as error:
+            # Ray's text has the actor's traceback behind the line that says what happened.
+            reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
+            raise AsdfError(f"{' '.join(words[-2:])} was lost: {reason}") from None
+        if done.error:
+            raise AsdfError(f"{' '.join(words[-2:])}: {done.error}")
+        if done.status not in (0, 1):
+            said = f"ended with status {done.status}: {done.said.strip()}"
+            raise AsdfError(f"{' '.join(words[-2:])} {said}")
+        idle.append(worker)
+        yield done
+
+
+def _room(ray: Any, cluster: RayCluster, parts: int) -> tuple[int, dict[str, float]]:
+    """Return how many actors there is room for, and what each takes."""
+    resources: Mapping[str, float] = ray.cluster_resources()
+    cpus = int(resources.get("CPU", 1))
+    gpus = int(resources.get("GPU", 0)) if cluster.uses_gpus else 0
+    wanted = min(cluster.cpus, max(cpus, 1))
+    options: dict[str, float] = {"num_cpus": wanted}
+    count = cpus // wanted
+    if gpus:
+        options["num_gpus"] = 1
+        count = min(count, gpus)
+    return max(1, min(count, parts)), options
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    """Yield Ray, connected; a connection that the program had already stays.
+
+    Raises:
+        UsageError: Ray is not installed, or the cluster is not reached.
+    """
+    # Before the import, which reads it: nothing about this work leaves the machine.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        # Not by `import`: its types would only be known where it is installed.
+        ray: Any = import_module("ray")
+    except ImportError:
+        raise UsageError(
+            "--ray needs the package ray: pip install 'asdf-antispoofing[ray]', on all nodes."
+        ) from None
+    if ray.is_initialized():
+        yield ray
+        return
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UsageError(
+            f"--ray-address {address}: Ray is not reached: {error} Is it started (ray start), and "
+            "is the address that of its head node?"
+        ) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+class Scorer:
+    """A detector as a stage of Ray Data, by `map_batches`: a score per row.
+
+    Of each batch it takes the column `bytes` (contents of files, as of `read_binary_files`) or,
+    without it, `path`; and gives the other columns with `score` (float64; NaN where there is none),
+    `verdict` ('' without a threshold) and `error` ('' where there is a score).
+
+    A score is that of `Detector.score_many` on the batch: in batches of another size its last
+    digits differ.
+
+    Args:
+        network: Network, as `Detector` takes it.
+        whole: Whether scores are of whole recordings.
+        options: Other arguments of `Detector`, such as device='cuda'.
+    """
+
+    def __init__(self, network: str, whole: bool = False, **options: Any) -> None:
+        from asdf.scoring.detector import Detector
+
+        self._detector = Detector(network, **options)
+        self._whole = whole
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a batch of Ray Data, columns of arrays (N,), with the results.
+
+        Raises:
+            UsageError: it has neither of the columns.
+        """
+        import numpy as np
+
+        column = "bytes" if "bytes" in batch else "path"
+        if column not in batch:
+            raise UsageError(
+                f"a batch needs a column `bytes` or `path`; there is {', '.join(batch) or 'none'}."
+            )
+        recordings = list(batch[column])
+        scores_N = np.full(len(recordings), np.nan)
+        verdicts = [""] * len(recordings)
+        errors = [""] * len(recordings)
+        for scored in self._detector.score_many(recordings, self._whole):
+            if scored.score is not None:
+                scores_N[scored.index] = scored.score
+            verdicts[scored.index] = scored.verdict or ""
+            errors[scored.index] = scored.error
+        columns = {name: values for name, values in batch.items() if name != "bytes"}
+        return {
+            **columns,
+            "score": scores_N,
+            "verdict": np.array(verdicts, np.str_),
+            "error": np.array(errors, np.str_),
+        }

@@ -1,0 +1,223 @@
+"""The parts of a command's work as a job array of Slurm, and a job behind it that merges them.
+
+Invariant: a task marks its part as done when it has ended well, with a digest of the command and of
+the files that it reads. A part with such a mark is not submitted again; whether its results are
+right is decided by the merge, which reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import UsageError
+from asdf.launcher.slurm import queued_tasks, submit
+from asdf.runs.files import write_text
+
+PARTS_SCRIPT = "parts.sh"
+MERGE_SCRIPT = "merge.sh"
+_COMMENT = "asdf-parts:"
+# Two minutes before the time limit: what was done is saved with each recording, or every 20 s.
+_HEADER = """\
+#!/bin/bash
+#SBATCH --job-name=asdf-{command}{kind}
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR2@120
+# Written by `python -m asdf {command} ... --slurm {count}`.
+export PYTHONUNBUFFERED=1 SRUN_CPUS_PER_TASK=${{SLURM_CPUS_PER_TASK:-1}}
+cd {folder} || exit
+"""
+_PARTS = """\
+part=$SLURM_ARRAY_TASK_ID
+trap 'is_over=yes; kill -TERM "$child"' USR2
+{words} --part "$part/{count}" &
+child=$!
+wait "$child"; status=$?
+if [ -n "$is_over" ]; then
+    # The part is saved, and goes on when the queue starts it again.
+    wait "$child"
+    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$part"
+    exit 0
+fi
+[ "$status" != 0 ] || printf %s {digest} > {marks}/"part-$part-of-{count}.done"
+exit "$status"
+"""
+_MERGE = """\
+{words} --merge
+status=$?
+[ "$status" != 0 ] || printf %s {digest} > {marks}/merged
+# 1: some recordings could not be used. The outputs are written, and the parts are gone.
+[ "$status" -gt 1 ] || rm -f {marks}/part-*.done
+exit "$status"
+"""
+
+
+@dataclass(frozen=True)
+class PartArray:
+    """A command whose work is divided.
+
+    Attributes:
+        command: Name of the command, such as 'score'.
+        words: Its words, without those of the division.
+        inputs: Those of them that are read: another file of the same name is other work.
+        count: Number of parts.
+        output: Output next to which the folder of scripts and marks lies.
+        folder: Folder that the command is run in.
+    """
+
+    command: str
+    words: tuple[str, ...]
+    inputs: tuple[str, ...]
+    count: int
+    output: Path
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        """The folder of the scripts, what the jobs print, and the marks of what is done."""
+        output = self.output.resolve()
+        return output.parent / f"{output.name}.slurm"
+
+    def parts_script(self) -> str:
+        """Return the script of a task, which does the part of the task's number."""
+        return self._script("", _PARTS)
+
+    def merge_script(self) -> str:
+        """Return the script of the job that merges the parts."""
+        return self._script("-merge", _MERGE)
+
+    def _script(self, kind: str, body: str) -> str:
+        # A container's Python, for one, goes by another name in jobs than here.
+        python = "${ASDF_PYTHON:-" + shlex.quote(sys.executable) + "}"
+        words = f"{python} -m asdf {shlex.join([self.command, *self.words])}"
+        header = _HEADER.format(
+            command=self.command,
+            kind=kind,
+            count=self.count,
+            folder=shlex.quote(str(self.folder)),
+        )
+        return header + body.format(
+            words=words,
+            count=self.count,
+            digest=self.digest(),
+            marks=shlex.quote(str(self.home)),
+        )
+
+    def digest(self) -> str:
+        """Digest the command, and the sizes and times of change of what it reads."""
+        stamps = []
+        for word in self.inputs:
+            with suppress(OSError, ValueError):
+                status = os.stat(self.folder / word)  # noqa: PTH116
+                stamps.append([word, status.st_size, status.st_mtime_ns])
+        facts = [self.command, self.words, self.count, str(self.folder), stamps]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    def is_merged(self) -> bool:
+        """Whether the outputs of this very command are written."""
+        return self.output.exists() and self._read_mark("merged") == self.digest()
+
+    def missing(self) -> list[int]:
+        """Return the numbers of the parts that are not done."""
+        digest = self.digest()
+        missing = []
+        for number in range(1, self.count + 1):
+            if self._read_mark(f"part-{number}-of-{self.count}.done") != digest:
+                missing.append(number)
+        return missing
+
+    def _read_mark(self, name: str) -> str:
+        try:
+            return (self.home / name).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
+
+
+@dataclass(frozen=True)
+class SubmittedParts:
+    """An array that is in the queue, and the job behind it that merges.
+
+    Attributes:
+        array: Number of the array; '' where all parts are done.
+        merge: Number of the job that merges.
+    """
+
+    array: str
+    merge: str
+
+
+def sbatch_words(
+    array: PartArray, parts: Sequence[int], max_running: int | None, options: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the options of sbatch by script: parts.sh where parts are missing, and merge.sh.
+
+    The merge lacks what it waits for, which is known once the array is submitted.
+    """
+    # %% is a % in the path itself.
+    logs = str(array.home).replace("%", "%%")
+    common = [f"--comment={_COMMENT}{array.home}", *options]
+    words = {}
+    if parts:
+        tasks = task_ranges(parts)
+        if max_running is not None:
+            tasks += f"%{max_running}"
+        words[PARTS_SCRIPT] = [f"--array={tasks}", f"--output={logs}/part-%a.log", *common]
+    words[MERGE_SCRIPT] = [f"--output={logs}/merge.log", *common]
+    return words
+
+
+def write_scripts(array: PartArray) -> None:
+    """Write the scripts to the array's folder.
+
+    Raises:
+        AsdfError: one of them cannot be written.
+    """
+    write_text(array.home / PARTS_SCRIPT, array.parts_script())
+    write_text(array.home / MERGE_SCRIPT, array.merge_script())
+
+
+def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> SubmittedParts:
+    """Write the scripts, and submit the array and the merge.
+
+    Args:
+        words: Options of sbatch by script, as of `sbatch_words`.
+
+    Raises:
+        UsageError: the queue has a job for the same output.
+        AsdfError: a script cannot be written, or sbatch refuses a job.
+    """
+    comment = f"{_COMMENT}{array.home}"
+    queued = [task.id for task in queued_tasks() if task.comment == comment]
+    if queued:
+        raise UsageError(
+            f"{array.output} is being made: {len(queued)} tasks are in the queue, the first is "
+            f"{queued[0]}. Wait for them (squeue), or end them (scancel {queued[0].split('_')[0]})."
+        )
+    write_scripts(array)
+    job = ""
+    merging = list(words[MERGE_SCRIPT])
+    if PARTS_SCRIPT in words:
+        job = submit(words[PARTS_SCRIPT], [str(array.home / PARTS_SCRIPT)], array.folder)
+        # However they end: the merge names the parts that are missing.
+        merging.append(f"--dependency=afterany:{job}")
+    merge = submit(merging, [str(array.home / MERGE_SCRIPT)], array.folder)
+    return SubmittedParts(job, merge)
+
+
+def task_ranges(numbers: Sequence[int]) -> str:
+    """Return rising numbers as sbatch's --array takes them: '1-3,7'."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{low}-{high}" if low < high else f"{low}" for low, high in ranges)

@@ -1,0 +1,102 @@
+"""Slurm's own programs, run and read; what they refuse is one message.
+
+Invariant: a job is known by its comment, which Slurm itself keeps: no file here has to agree with
+the queue.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import AsdfError, UsageError
+
+_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class QueuedTask:
+    """A job in the queue, or a task of an array.
+
+    Attributes:
+        id: Number of the job; of a task, that of the array with the task's behind '_'.
+        comment: Comment that it was submitted with.
+    """
+
+    id: str
+    comment: str
+
+
+def check_array_options(options: Sequence[str], tasks: str, without: str) -> None:
+    """Refuse options of sbatch that are the array's own, and machines without Slurm.
+
+    Args:
+        tasks: Things that are tasks, 'runs' or 'parts'.
+        without: What happens without --slurm, for the message.
+
+    Raises:
+        UsageError: names the option; or there is no sbatch.
+    """
+    for option in options:
+        if option.split("=")[0] in ("--array", "-a") or option.startswith("-a"):
+            raise UsageError(
+                f"{option}: the array follows from the {tasks}; --max-running N limits how many "
+                "run at a time."
+            )
+    if shutil.which("sbatch") is None:
+        raise UsageError(
+            "--slurm: there is no sbatch here. Submit from a login node of the cluster; without "
+            f"--slurm {without}."
+        )
+
+
+def queued_tasks() -> list[QueuedTask]:
+    """Return what the queue has for this user; each task of an array by itself.
+
+    Raises:
+        AsdfError: Slurm does not answer.
+    """
+    command = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%k"]
+    tasks = []
+    for line in run_slurm(command, Path.cwd()).splitlines():
+        task, _, comment = line.strip().partition("|")
+        tasks.append(QueuedTask(task, comment))
+    return tasks
+
+
+def submit(options: Sequence[str], words: Sequence[str], folder: Path) -> str:
+    """Submit a script with its words; return the number of the job.
+
+    Raises:
+        AsdfError: sbatch refuses it; its reason is named.
+    """
+    answer = run_slurm(["sbatch", "--parsable", *options, *words], folder)
+    # Several clusters: the number is followed by a cluster's name.
+    return answer.strip().split(";")[0]
+
+
+def run_slurm(command: Sequence[str], folder: Path) -> str:
+    """Run a program of Slurm; return what it prints.
+
+    Raises:
+        AsdfError: it fails, or does not answer.
+    """
+    program = command[0]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AsdfError(f"{program} does not answer: {error}. Nothing was submitted.") from None
+    if done.returncode:
+        reason = (done.stderr or done.stdout).strip()
+        raise AsdfError(f"{program} refused: {reason}. Nothing was submitted.")
+    return done.stdout

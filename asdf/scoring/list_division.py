@@ -1,0 +1,123 @@
+"""A list that is scored in parts by processes which do not know each other, and put together.
+
+Invariant: the batches of a part are those of the whole list, which any process plans alike; so the
+rows of all parts are those of one process, to the last bit. Rows change hands only when all parts
+are marked as done, and each mark says that it is of the same work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from asdf.errors import UsageError
+from asdf.runs.divisions import Part, parts_of
+from asdf.runs.files import write_text
+from asdf.scoring.agreement import ScoringSettings
+from asdf.scoring.list_parts import Work, work_of
+from asdf.scoring.scorer import Scorer
+from asdf.text import and_more
+from asdf.trials.trial_list import TrialList
+
+ROWS = "rows"
+_SHOWN = 8
+
+
+def rows_name(part: Part | None) -> str:
+    """Return what the files of a part's rows are called; None: those of all of the list."""
+    return ROWS if part is None else f"{part.label()}-{ROWS}"
+
+
+def mark_part(output: Path, part: Part, work: Work) -> None:
+    """Note that a part of an output is done.
+
+    Raises:
+        AsdfError: it cannot be written.
+    """
+    write_text(output.with_name(f".{output.name}.{part.label()}.done"), _digest(work))
+
+
+def take_parts(
+    scorer: Scorer,
+    utterances: TrialList,
+    lengths: np.ndarray,
+    settings: ScoringSettings,
+    wanted: Collection[str],
+    output: Path,
+) -> None:
+    """Put the rows of all parts of an output where `score_with_extras` takes them up.
+
+    Args are those of `score_with_extras`.
+
+    Raises:
+        UsageError: a part is missing or of other work, or there are parts of two divisions.
+    """
+    rows = re.compile(re.escape(f".{output.name}.") + rf"part-\d+-of-\d+-({ROWS}-.*)")
+    marks = _find_marks(output)
+    if not marks and any(output.parent.glob(f".{output.name}.{ROWS}-*")):
+        # A merge that was stopped had taken them.
+        return
+    count = _division_of(marks)
+    work = work_of(scorer, utterances, scorer.plan_batches(lengths), settings, wanted)
+    digest = _digest(work)
+    others = []
+    for part in sorted(marks, key=lambda part: part.number):
+        if marks[part].read_text(encoding="utf-8") != digest:
+            others.append(str(part.number))
+    if others:
+        raise UsageError(
+            "parts of another network, list, option or kind of device than this command's: "
+            f"{and_more(others, _SHOWN)} of {count}. Do them again with the same "
+            f"(--part K/{count})."
+        )
+    for path in sorted(output.parent.glob(f".{output.name}.part-*")):
+        match = rows.fullmatch(path.name)
+        if match is not None:
+            path.rename(path.with_name(f".{output.name}.{match[1]}"))
+    for path in marks.values():
+        path.unlink()
+
+
+def _find_marks(output: Path) -> dict[Part, Path]:
+    name = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.done")
+    marks = {}
+    for path in sorted(output.parent.glob(f".{output.name}.part-*.done")):
+        match = name.fullmatch(path.name)
+        if match is not None:
+            marks[Part(int(match[1]), int(match[2]))] = path
+    return marks
+
+
+def _division_of(marks: Collection[Part]) -> int:
+    """Return into how many parts the work was divided.
+
+    Raises:
+        UsageError: there are no parts, not all, or those of two divisions.
+    """
+    divisions = sorted({part.of for part in marks})
+    if not divisions:
+        raise UsageError(
+            "--merge: no part is done. The same command with --part 1/N to N/N instead of --merge "
+            "does them."
+        )
+    if len(divisions) > 1:
+        raise UsageError(
+            f"--merge: there are parts of {' and of '.join(map(str, divisions))}. Remove the files "
+            "*part-*-of-N* of all divisions but one."
+        )
+    missing = [str(part.number) for part in parts_of(divisions[0]) if part not in marks]
+    if missing:
+        raise UsageError(
+            f"--merge: of {divisions[0]} parts {len(missing)} are missing: "
+            f"{and_more(missing, _SHOWN)}. Do them first (--part K/{divisions[0]})."
+        )
+    return divisions[0]
+
+
+def _digest(work: Work) -> str:
+    return hashlib.sha256(json.dumps(work(), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,76 @@
+"""Commands whose work others do: their words, their scripts, their mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from asdf.__main__ import main
+from asdf.commands.divided import split_sbatch, without_division
+
+
+@pytest.fixture
+def score(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.pt").touch()
+    (tmp_path / "list.txt").write_text("a.wav 1\n")
+
+    def run(*words):
+        status = main(["score", "net.pt", "list.txt", *words])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    run.folder = tmp_path
+    return run
+
+
+def test_words_of_one_process():
+    words = ["net.pt", "--slurm", "4", "a.txt", "--max-running=2", "--csv", "o", "--dry-run"]
+    assert without_division(words) == ["net.pt", "a.txt", "--csv", "o"]
+    assert without_division(["--part", "1/2", "x", "--ray=3", "--ray-address", "auto"]) == ["x"]
+
+
+def test_options_of_sbatch_stand_behind_dashes():
+    words = ["net.pt", "list.txt", "--slurm=2", "--", "--time=1", "-p", "gpu"]
+    assert split_sbatch(words) == (words[:3], ["--time=1", "-p", "gpu"])
+    assert split_sbatch(["net.pt", "--", "-odd.wav"]) == (["net.pt", "--", "-odd.wav"], [])
+
+
+def test_a_dry_run_prints_what_would_be_submitted(score):
+    status, said = score("--csv", "o.csv", "--slurm", "4", "--dry-run", "--", "--partition=gpu")
+    assert status == 0
+    home = score.folder / "o.csv.slurm"
+    lines = said.splitlines()
+    first, second = (line for line in lines if line.startswith("# sbatch "))
+    assert "--array=1-4" in first and "--partition=gpu" in first and str(home / "parts.sh") in first
+    assert "--array" not in second and str(home / "merge.sh") in second
+    assert any(
+        line.endswith('-m asdf score net.pt list.txt --csv o.csv --part "$part/4" &')
+        for line in lines
+    )
+    assert not home.exists()
+
+
+def test_without_slurm_here_it_says_so(score, monkeypatch):
+    monkeypatch.setenv("PATH", str(score.folder))
+    status, said = score("--csv", "o.csv", "--slurm", "4")
+    assert status == 2 and "there is no sbatch here" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--slurm", "2", "--ray", "2", "--csv", "o"), "--slurm and --ray"),
+        (("--slurm", "0", "--csv", "o"), "0 parts: from 1"),
+        (("--slurm", "2"), "--slurm and --ray"),
+        (("--slu", "2", "--csv", "o"), "may not be shortened"),
+        (("--csv", "o", "--dry-run"), "are for --slurm N"),
+        (("--csv", "o", "--ray-address", "auto"), "--ray-address is for --ray"),
+        (("--slurm", "2", "--csv", "o", "--max-running", "0"), "at least one is needed"),
+        (("--slurm", "2", "--csv", "o", "--why", "w"), "--why examines recordings"),
+        (("-", "--slurm", "2", "--csv", "o"), "standard input is read by one process"),
+        (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array follows from"),
+    ],
+)
+def test_mistakes(score, words, said):
+    status, output = score(*words)
+    assert status == 2 and said in output
