@@ -69,7 +69,9 @@ def split_part(path: AnyPath) -> tuple[str, Part | None]:
         return text, None
     start, stop, channel, channel_alone = match.groups()
     channel = channel or channel_alone
-    part = Part(channel=None if channel is None else int(channel))
+    part = Part()
+    if channel is not None:
+        part = part._replace(channel=int(channel))
     if start is not None:
         part = part._replace(start=Decimal(start), stop=Decimal(stop))
     return text[: match.start()], part
@@ -87,7 +89,7 @@ def part_path(path: str, part: Part) -> str:
         words.append(f"t={_plain(part.start)},{_plain(part.stop)}")
     if part.channel is not None:
         words.append(f"channel={part.channel}")
-    return f"{path}#{'&'.join(words)}" if words else path
+    return "#".join(filter(None, (path, "&".join(words))))
 
 
 def _plain(seconds: Decimal) -> str:

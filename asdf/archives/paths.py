@@ -146,7 +146,8 @@ def open_source(path: AnyPath) -> int | BinaryIO:
         OSError: as the built-in `open`.
         AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
     """
-    path, _ = split_part(path)
+    if "#" in os.fspath(path):
+        path, _ = split_part(path)
     member = known_member(path)
     address = address_of(path)
     if member is None and address is not None:
@@ -249,7 +250,8 @@ def file_size(path: AnyPath) -> int | None:
 
 
 def _state_or_member(path: AnyPath) -> FileState | Member | None:
-    path, _ = split_part(path)
+    if "#" in os.fspath(path):
+        path, _ = split_part(path)
     member = known_member(path)
     if member is not None:
         return member

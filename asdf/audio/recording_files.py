@@ -102,8 +102,11 @@ def open_recording(path: AnySource) -> OpenRecording:
     _last_opened = path
     file = _open_whole(path)
     name = path_of(path)
-    part = None if name is None else split_part(name)[1]
-    opened = file if part is None else RecordingPart(file, part, path)
+    opened: OpenRecording = file
+    if name is not None and "#" in name:
+        _, part = split_part(name)
+        if part is not None:
+            opened = RecordingPart(file, part, path)
     limits_of(path).check_seconds(path, opened.frames / opened.samplerate)
     return opened
 
