@@ -69,7 +69,9 @@ def split_part(path: AnyPath) -> tuple[str, Part | None]:
         return text, None
     start, stop, channel, channel_alone = match.groups()
     channel = channel or channel_alone
-    part = Part(channel=None if channel is None else int(channel))
+    part = Part()
+    if channel is not None:
+        part = part._replace(channel=int(channel))
     if start is not None:
         part = part._replace(start=Decimal(start), stop=Decimal(stop))
     return text[: match.start()], part

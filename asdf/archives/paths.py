@@ -146,7 +146,8 @@ def open_source(path: AnyPath) -> int | BinaryIO:
         OSError: as the built-in `open`.
         AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
     """
-    path = _whole_file(path)
+    if "#" in os.fspath(path):
+        path, _ = split_part(path)
     member = known_member(path)
     address = address_of(path)
     if member is None and address is not None:
@@ -160,13 +161,6 @@ def open_source(path: AnyPath) -> int | BinaryIO:
             if member is None:
                 raise
     return member.open()
-
-
-def _whole_file(path: AnyPath) -> AnyPath:
-    # Nearly all paths are of whole recordings, and looked at a million times.
-    if "#" not in os.fspath(path):
-        return path
-    return split_part(path)[0]
 
 
 def open_file(path: AnyPath) -> BinaryIO:
@@ -256,7 +250,8 @@ def file_size(path: AnyPath) -> int | None:
 
 
 def _state_or_member(path: AnyPath) -> FileState | Member | None:
-    path = _whole_file(path)
+    if "#" in os.fspath(path):
+        path, _ = split_part(path)
     member = known_member(path)
     if member is not None:
         return member

@@ -103,7 +103,7 @@ def open_recording(path: AnySource) -> OpenRecording:
     file = _open_whole(path)
     name = path_of(path)
     opened: OpenRecording = file
-    if name is not None and "#" in str(name):
+    if name is not None and "#" in name:
         _, part = split_part(name)
         if part is not None:
             opened = RecordingPart(file, part, path)

@@ -43,7 +43,9 @@ class RecordingPart:
         self.channel = part.channel
         self.frames = part.frames(whole.samplerate, whole.frames)
         self.samplerate: int = whole.samplerate
-        self.channels: int = whole.channels if part.channel is None else 1
+        self.channels: int = whole.channels
+        if part.channel is not None:
+            self.channels = 1
         self.format: str = whole.format
         self.subtype: str = whole.subtype
         self.extra_info: str = ""
@@ -90,8 +92,10 @@ class RecordingPart:
             self._go_to_start()
             self._position = 0
         remaining = self.frames - self._position
-        wanted = frames if out is None else len(out)
-        count = remaining if wanted < 0 else min(wanted, remaining)
+        wanted = remaining if frames < 0 else frames
+        if out is not None:
+            wanted = len(out)
+        count = min(wanted, remaining)
         samples = self.chosen(self.whole.read(count, dtype=dtype, always_2d=True))
         self._position += len(samples)
         if out is None:

@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
             f"warning: {len(pack.broken)} recordings cannot be read and were left out:"
             f"{lines_and_more(pack.broken, _SHOWN)}"
         )
-    return 1 if pack.broken else 0
+    return int(bool(pack.broken))
 
 
 def _name_of(trials: TrialList) -> str:
@@ -110,7 +110,9 @@ def _name_of(trials: TrialList) -> str:
 
 
 def _describe(pack: Pack, trials: TrialList) -> list[str]:
-    was_there = f", {pack.was_there} of which were there" if pack.was_there else ""
+    was_there = ""
+    if pack.was_there:
+        was_there = f", {pack.was_there} of which were there"
     lines = [
         f"{pack.list_file}",
         f"  recordings   {pack.recordings:,} of {len(trials):,} ({describe_labels(trials)})",

@@ -7,6 +7,7 @@ those that a `*` finds are sorted by their names.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +49,7 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         AsdfError: shards do not exist, or there is none.
         UsageError: a range is malformed.
     """
-    path = join_path(folder, Path(pattern).expanduser() if pattern.startswith("~") else pattern)
+    path = join_path(folder, os.path.expanduser(pattern))  # noqa: PTH111 (an address stays one)
     parts = str(path).split("/")
     wild = [number for number, part in enumerate(parts) if _WILD.search(part)]
     if not wild:
@@ -106,5 +107,5 @@ def _words(inside: str, pattern: str) -> list[str]:
             f"{pattern!r}: the range {{{inside}}} names {max(count, 0):,} shards; 1 to {_MOST:,} "
             "are possible."
         )
-    width = len(first) if first.startswith("0") else 0
+    width = len(first) * first.startswith("0")
     return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]

@@ -121,9 +121,9 @@ def packed_rows(utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray
     table = np.full((len(utterances), 3), NOT_DECODED, np.int64)
     for tar, members in by_tar.items():
         state = file_state(tar)
-        lengths = None if state is None else read_packed_lengths(tar, state.size)
-        if state is None or lengths is None:
+        if state is None:
             continue
+        lengths = read_packed_lengths(tar, state.size) or ()
         known = {each.name: each for each in lengths}
         for name, index in members:
             each = known.get(name)

@@ -47,9 +47,10 @@ def _name_of(utterance: str) -> str:
     if suffix.lower() not in AUDIO_SUFFIXES:
         stem = name
     if part is not None:
-        times = "" if part.stop is None else f"-{part.start}-{part.stop}"
-        channel = "" if part.channel is None else f"-c{part.channel}"
-        stem += times + channel
+        if part.stop is not None:
+            stem += f"-{part.start}-{part.stop}"
+        if part.channel is not None:
+            stem += f"-c{part.channel}"
     # Underscores at the beginning mark members that webdataset passes over.
     stem = stem.replace(".", "_").lstrip("_") or "recording"
     folders = [word for word in folder.split("/") if word not in ("", ".", "..")]

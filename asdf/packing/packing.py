@@ -243,7 +243,9 @@ class _Packing:
             # What a process left that was killed; no other one writes this pack.
             remove_unfinished(self._folder, output=name)
             written = write_shard(self._folder / name, portion.take())
-            stop = len(self._order) if portion.pending is None else portion.pending.position
+            stop = len(self._order)
+            if portion.pending is not None:
+                stop = portion.pending.position
             # What is broken behind its last recording is noted with the shard, too.
             yield Shard(
                 name, stop, portion.taken, written.size, written.sha256, portion.rounded, {**broken}

@@ -167,7 +167,10 @@ def _missing_files(utterances: TrialList) -> list[str]:
     missing = []
     can_be_missing = []
     for utterance in utterances.recordings():
-        folder, name = os.path.split(split_part(utterance)[0])
+        if "#" in utterance:
+            folder, name = os.path.split(split_part(utterance)[0])
+        else:
+            folder, name = os.path.split(utterance)
         if folder not in present:
             present[folder] = names_in(join_path(utterances.folder, folder))
         if name in present[folder]:

@@ -137,7 +137,7 @@ def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> d
     """
     kind = end.rpartition(".")[2]
     is_json = kind == "json"
-    name = end.removesuffix(".txt") if end != "txt" else end
+    name = end.removesuffix(".txt")
     is_stated = any(theirs == name for ours, theirs in columns.names.items() if ours != AUDIO)
     if not is_json and not is_stated and (kind not in _TEXTS or name in _TRANSCRIPTS):
         return {}
