@@ -48,6 +48,7 @@ GROUPS = {
         "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals",
         "fuse": "one system of several: weights from their score files, the gain, fused scores",
         "lists": "lists of a folder or table for training and tests, with speakers apart",
+        "pack": "recordings as shards (tars), with index, lengths and list, which others read too",
         "audit": "what tells the classes of a corpus apart without speech, copies, bad files",
         "robustness": "what codecs, noise, rooms and more cost detectors, by grade, with a page",
         "adversarial": "how many decisions attacks turn, by strength: FGSM, PGD, transferred",

@@ -25,6 +25,7 @@ NAMES = (
     "metrics",
     "rawboost",
     "loader",
+    "shards",
     "scoring",
     "memory",
     "processes",

@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from asdf.archives import index as archive_index
-from asdf.archives.headers import BLOCK
+from asdf.archives.open_files import BLOCK
+from asdf.archives.store import LocalFile, read_state
 from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.saved_lengths import NOT_DECODED, write_table
@@ -179,7 +180,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
         sizes=np.full(clips, block),
         headers=headers,
     )
-    archive_index.save_index(hole, made, hole.stat())
+    archive_index.save_index(hole, made, read_state(hole.stat()))
     del made, text, places, headers
     yield _cost("read an archive's index", "start", "every rank", partial(_index, hole))
 
@@ -198,8 +199,7 @@ def gather(clips: int) -> float | None:
 
 
 def _index(path: Path) -> archive_index.Index:
-    with path.open("rb") as file:
-        return archive_index.read_index(path, file.fileno())
+    return archive_index.read_index(path, LocalFile(path))
 
 
 def _walk(plan: TrainingPlan) -> int:

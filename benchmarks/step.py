@@ -8,11 +8,15 @@ stop. Waveforms are 4 s long.
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import torch
+from torch import nn
 
+from asdf.networks import aasist
 from benchmarks.harness import has, in_turns
 from benchmarks.hugging_face import compare_steps_with_trainer
 from benchmarks.nets import AsdfSteps, PlainSteps, make_batch, make_network, make_settings
@@ -58,7 +62,25 @@ def rows(quick: bool) -> Iterator[Row]:
         yield compare_with_plain_loop(case, samples, torch.device("cpu"))
     for case in QUICK[:1] if quick else CPU[1:3]:
         yield compare_with_trainer(case, samples, torch.device("cpu"))
+    yield order_of_one_channel(2, samples, 2 if quick else 7)
     yield from _on_gpu()
+
+
+def order_of_one_channel(minibatch: int, samples: int, rounds: int) -> Row:
+    """Raw AASIST's step next to that in which torch orders the first map, in the CPU's seconds."""
+    settings = make_settings("tiny", minibatch, samples)
+    settings.network.network_class = "asdf.networks.AASIST"
+    network, batch = make_network(settings), make_batch(minibatch, samples)
+    step = AsdfSteps(settings, network, *batch)
+
+    def step_in_torchs_order() -> float:
+        with patch.object(aasist, "order_one_channel", nn.Identity()):
+            return step()
+
+    functions: dict[str, Callable[[], float]] = {"asdf": step, "torch": step_in_torchs_order}
+    times = in_turns(functions, rounds, clock=time.process_time)
+    what = f"AASIST on waveforms, {minibatch} x {samples / 16000:.1f} s, fp32, cpu"
+    return compared(what, "s", times["asdf"], "its first map as torch orders it", times["torch"])
 
 
 def compare_with_plain_loop(case: Case, samples: int, device: torch.device) -> Row:

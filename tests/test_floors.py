@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "text",
     "facts",
+    "remote",
     "runs",
     "settings",
     "distributed",
@@ -31,6 +32,7 @@ ROOMS = [
     "shipped",
     "data",
     "corpora",
+    "packing",
     "networks",
     "hub",
     "checkpoint",
@@ -78,7 +80,9 @@ ANNEXES = {
     "interchange",
     "launcher",
     "memory",
+    "packing",
     "pruning",
+    "remote",
     "report",
     "robustness",
     "service",
@@ -89,6 +93,7 @@ DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
+    "remote",
     "shipped",
 }
 

@@ -6,12 +6,23 @@ Parquet files are tables, too: `open_table` reads their columns.
 # ruff: noqa: F401 (names for others)
 
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
+from asdf.archives.local_copies import (
+    DEFAULT_GB,
+    FOLDER_VARIABLE,
+    SIZE_VARIABLE,
+    cache_folder,
+    copies_folder,
+    local_file,
+    use_copies,
+)
 from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table
+from asdf.archives.parts import Part, part_path, split_part
 from asdf.archives.paths import (
     file_size,
     file_state,
     find_folder,
     find_member,
+    list_names,
     not_ordinary,
     open_file,
     open_source,

@@ -6,13 +6,13 @@ are looked up in one way, whatever its format.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from asdf.archives.index import NameIndex
+from asdf.archives.store import ArchiveState
 
 
 class FileState(NamedTuple):
@@ -21,14 +21,6 @@ class FileState(NamedTuple):
     A member has the time of its archive, and a row of a parquet file its size too.
     """
 
-    size: int
-    changed_ns: int
-
-
-class ArchiveState(NamedTuple):
-    """What changes when another file takes the archive's name, or it is written to."""
-
-    inode: int
     size: int
     changed_ns: int
 
@@ -72,6 +64,10 @@ class Archive(ABC):
     def member(self, position: int) -> Member:
         """Return the member at `position` of the index."""
 
+    @abstractmethod
+    def offset(self, position: int) -> int:
+        """Return what orders the members as they were written: a byte, or the number of a row."""
+
     def find(self, name: str) -> Member | None:
         """Return the file `name`, with the archive's root or without it."""
         position = self.index.find(self.root + name)
@@ -110,8 +106,3 @@ class FolderInArchive(NamedTuple):
         if self.name:
             file_name = f"{self.name}/{file_name}"
         return self.archive.find(file_name)
-
-
-def read_state(status: os.stat_result) -> ArchiveState:
-    """Return the state of an archive with this status."""
-    return ArchiveState(status.st_ino, status.st_size, status.st_mtime_ns)

@@ -7,22 +7,22 @@ members would be missing.
 
 from __future__ import annotations
 
-import os
+import io
 import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from asdf.archives.open_files import BLOCK, Window
+from asdf.archives.store import LocalFile, OpenFile
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
-from asdf.runs.systems import read_at
 from asdf.text import and_more
 
-BLOCK = 512
 COMPRESSED = {
     ".tar.gz": "gunzip",
     ".tgz": "gunzip",
@@ -76,7 +76,7 @@ class _Contents:
     links: dict[bytes, bytes] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
-    def add(self, member: tarfile.TarInfo, descriptor: int) -> None:
+    def add(self, member: tarfile.TarInfo, file: OpenFile) -> None:
         name = _normal(member.name)
         is_of_macos = any(part.startswith(b"._") for part in name.split(b"/"))
         if member.isdir() or is_of_macos:
@@ -85,7 +85,7 @@ class _Contents:
         self.files.pop(name, None)
         self.links.pop(name, None)
         if member.isreg():
-            header = read_at(descriptor, BLOCK, member.offset_data - BLOCK)
+            header = file.read(BLOCK, member.offset_data - BLOCK)
             self.files[name] = Location(member.offset_data, member.size, zlib.crc32(header))
         elif member.islnk():
             self.links[name] = _normal(member.linkname)
@@ -113,7 +113,7 @@ class _Contents:
         self.files.update(resolved)
 
 
-def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
+def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
     """Locate all files of the open archive, by name (UTF-8, normalised, relative).
 
     Folders are left out, and the `._*` that macOS adds; so are devices and links to what is not in
@@ -122,18 +122,18 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
     Raises:
         AsdfError: the archive is compressed, cut off, damaged or not a tar, or holds sparse files.
     """
-    _refuse_compressed(path, read_at(descriptor, _LONGEST_MAGIC, 0))
-    size = os.fstat(descriptor).st_size
+    _refuse_compressed(path, file.read(_LONGEST_MAGIC, 0))
+    size = file.state.size
     LOG.info("reading the headers of %s (%.1f GB), which is done once", path, size / 1e9)
     contents = _Contents()
     try:
-        end = _read_contents(path, descriptor, size, contents)
+        end = _read_contents(path, file, contents)
     except (tarfile.TarError, ValueError, OverflowError) as error:
         raise AsdfError(_damaged(path, str(error))) from None
     except OSError as error:
         raise AsdfError(f"{path} cannot be read: {error.strerror or error}.") from None
     # tarfile takes anything but a header for the end, so a hole that a copy left would be one too.
-    mark = read_at(descriptor, _LONGEST_END_MARK + 1, end)
+    mark = file.read(_LONGEST_END_MARK + 1, end)
     if not BLOCK <= len(mark) <= _LONGEST_END_MARK or mark.strip(b"\0"):
         detail = f"of its {size} bytes those from {end} on are neither a member nor the end mark"
         raise AsdfError(_damaged(path, detail))
@@ -144,10 +144,10 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Location]:
     return contents.files
 
 
-def _read_contents(path: Path, descriptor: int, size: int, contents: _Contents) -> int:
+def _read_contents(path: Path, file: OpenFile, contents: _Contents) -> int:
     """Add all members to `contents`; return the byte at which the last of them ends."""
     end = 0
-    percents = _split_in_hundredths(_headers(path), size)
+    percents = _split_in_hundredths(_headers(file), file.state.size)
     what = f"reading the headers of {path.name}"
     for members in track(percents, 100, what, unit="%"):
         for member, end in members:  # noqa: B007 (the last one's end counts)
@@ -156,17 +156,16 @@ def _read_contents(path: Path, descriptor: int, size: int, contents: _Contents) 
                     f"{path} holds {member.name!r} as a sparse file, whose bytes are not all in "
                     "the archive. Make the archive again without tar's option --sparse (-S)."
                 )
-            contents.add(member, descriptor)
+            contents.add(member, file)
     return end
 
 
-def _headers(path: Path) -> Iterator[tuple[tarfile.TarInfo, int]]:
+def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
     """Yield the members, each with the byte at which the next one begins."""
-    # A handle of its own: readers share theirs with processes forked before.
     with (
-        path.open("rb", buffering=_READ_AHEAD) as file,
+        _open_again(file) as content,
         tarfile.open(
-            fileobj=file,
+            fileobj=content,
             mode="r:",
             encoding="utf-8",
             errors="surrogateescape",
@@ -176,6 +175,15 @@ def _headers(path: Path) -> Iterator[tuple[tarfile.TarInfo, int]]:
             # tarfile would hold all of a million members.
             archive.members = []  # type: ignore[attr-defined]
             yield member, archive.offset
+
+
+def _open_again(file: OpenFile) -> BinaryIO:
+    """Open an archive once more, to read one header after another."""
+    if isinstance(file, LocalFile):
+        # A handle of its own: readers share theirs with processes forked before.
+        return Path(file.path).open("rb", buffering=_READ_AHEAD)
+    # In parts of a megabyte, which hold the headers of several recordings.
+    return io.BufferedReader(Window(file, 0, file.state.size, before=0), _READ_AHEAD)
 
 
 def _split_in_hundredths(

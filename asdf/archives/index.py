@@ -7,12 +7,15 @@ headers, and a member's own header each time that it is read (`asdf.archives.mem
 that does not fit, or is damaged in any way, is ignored and made anew.
 
 Building reads headers alone, and is done once: the index is saved next to the archive as
-`NAME.tar.index`, or, where that folder cannot be written, in the user's cache folder.
+`NAME.tar.index`, or, where that folder cannot be written, in the user's cache folder. The index
+of a tar in a store is kept in the cache alone; one that lies next to it in the store, as it was
+uploaded with it, is taken if it fits.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import zlib
 from bisect import bisect_left
@@ -20,15 +23,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from asdf.archives.headers import BLOCK, Location, scan
+from asdf.archives.headers import Location, scan
+from asdf.archives.local_copies import cache_folder, copies_folder
+from asdf.archives.open_files import BLOCK
+from asdf.archives.store import ArchiveState, LocalFile, OpenFile, absolute
 from asdf.errors import AsdfError
-from asdf.runs.files import atomic_write
+from asdf.remote import is_remote, read_object
+from asdf.runs.files import atomic_write, one_at_a_time
 from asdf.runs.log import LOG
-from asdf.runs.systems import lock, read_at, unlock
+from asdf.runs.systems import lock, unlock
 
 _MAGIC = b"index of a tar for ASDF, version 2\n"
 _SAMPLE = 64
@@ -118,7 +125,7 @@ class Index(NameIndex):
         return zlib.crc32(block) == checksum
 
 
-def read_index(path: Path, descriptor: int) -> Index:
+def read_index(path: Path, file: OpenFile) -> Index:
     """Return the index of the open archive `path`.
 
     It is the saved one if that fits, else a new one, which is saved.
@@ -126,29 +133,28 @@ def read_index(path: Path, descriptor: int) -> Index:
     Raises:
         AsdfError: the archive is compressed, cut off, damaged, or holds sparse files.
     """
-    saved = _read_fitting(path, descriptor)
+    saved = _read_fitting(path, file)
     if saved is not None:
         return saved
-    with _one_at_a_time(descriptor):
+    with _one_at_a_time(path, file):
         # Another process may have made it meanwhile.
-        saved = _read_fitting(path, descriptor)
+        saved = _read_fitting(path, file)
         if saved is not None:
             return saved
-        status = os.fstat(descriptor)
-        index = _build_index(scan(path, descriptor))
-        save_index(path, index, status)
+        index = _published_index(path, file) or _build_index(scan(path, file))
+        save_index(path, index, file.state)
     LOG.info("indexed %s: %d members", path, len(index))
     return index
 
 
-def save_index(path: Path, index: Index, status: os.stat_result) -> None:
-    """Save the index of the archive `path`, which had `status` when it was indexed."""
+def save_index(path: Path, index: Index, state: ArchiveState) -> None:
+    """Save the index of the archive `path`, which had this state when it was indexed."""
     names = np.frombuffer(index.names, np.uint8)
     arrays = []
     columns = (index.offsets, index.sizes, index.headers, index.ends, names)
     for column, kind in zip(columns, _TYPES, strict=True):
         arrays.append(column.astype(kind, copy=False))
-    facts = np.array(_state_facts(status, arrays), "<i8")
+    facts = np.array(_state_facts(state, arrays), "<i8")
     problems = []
     for index_path in _index_paths(path):
         try:
@@ -182,94 +188,126 @@ def _build_index(members: dict[bytes, Location]) -> Index:
 def _index_paths(path: Path) -> list[Path]:
     """Return where the index of `path` may be saved, in the order in which it is tried."""
     # Links are not resolved: a link may lie in a folder that can be written.
-    path = Path(os.path.abspath(path))  # noqa: PTH100
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    path = absolute(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return [
-        path.with_name(f"{path.name}.index"),
-        Path(cache, "asdf", f"{path.name}.{digest}.index"),
-    ]
+    name = f"{path.name}.{digest}.index"
+    in_cache = cache_folder() / name
+    if is_remote(path):
+        copies = copies_folder()
+        return [in_cache] if copies is None else [copies / name, in_cache]
+    # lhotse takes every file next to the tars of its shards for another shard.
+    number = path.stem.rpartition(".")[2]
+    if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
+        return [in_cache]
+    return [path.with_name(f"{path.name}.index"), in_cache]
 
 
-def _state_facts(status: os.stat_result, arrays: Sequence[np.ndarray]) -> _Facts:
+def _state_facts(state: ArchiveState, arrays: Sequence[np.ndarray]) -> _Facts:
     # A checksum of each array after that of the last: two arrays exchanged give another one.
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(array.data, checksum)
     members = len(arrays[0])
     letters = len(arrays[-1])
-    return _Facts(status.st_size, status.st_mtime_ns, members, letters, checksum)
+    return _Facts(state.size, state.changed_ns, members, letters, checksum)
 
 
-def _read_fitting(path: Path, descriptor: int) -> Index | None:
+def _read_fitting(path: Path, file: OpenFile) -> Index | None:
     """Return the first saved index that fits the archive."""
-    status = os.fstat(descriptor)
     for index_path in _index_paths(path):
         try:
-            facts, arrays = _read_arrays(index_path)
+            with index_path.open("rb") as saved:
+                size = os.fstat(saved.fileno()).st_size
+                facts, arrays = _read_arrays(saved, size)
         except (OSError, ValueError):
             continue
-        if facts != _state_facts(status, arrays):
-            continue
-        offsets, sizes, headers, ends, names = arrays
-        index = Index(ends, names.tobytes(), offsets, sizes, headers)
-        if _sample_fits(index, descriptor):
-            return index
+        if facts == _state_facts(file.state, arrays):
+            index = _as_index(arrays)
+            if _sample_fits(index, file):
+                return index
     return None
 
 
-def _read_arrays(index_path: Path) -> tuple[_Facts, list[np.ndarray]]:
-    """Read what a saved index states, and its arrays.
+def _published_index(path: Path, file: OpenFile) -> Index | None:
+    """Return the index that lies next to an archive in its store, if it fits.
+
+    It saves a request per member. The time that it states is that of the archive before it was
+    uploaded: here its size and the headers of a sample decide.
+    """
+    if not is_remote(path):
+        return None
+    try:
+        content = read_object(f"{path}.index")
+        facts, arrays = _read_arrays(io.BytesIO(content), len(content))
+    except (OSError, ValueError):
+        return None
+    if facts != _state_facts(file.state._replace(changed_ns=facts.archive_changed_ns), arrays):
+        return None
+    index = _as_index(arrays)
+    return index if _sample_fits(index, file) else None
+
+
+def _as_index(arrays: Sequence[np.ndarray]) -> Index:
+    offsets, sizes, headers, ends, names = arrays
+    return Index(ends, names.tobytes(), offsets, sizes, headers)
+
+
+def _read_arrays(file: BinaryIO, size: int) -> tuple[_Facts, list[np.ndarray]]:
+    """Read what an index of `size` bytes states, and its arrays.
 
     Raises:
         ValueError: it is not an index, or its size is not what its numbers say.
     """
     count = len(_Facts._fields)
-    with index_path.open("rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            raise ValueError("no index of this version")
-        facts = _Facts(*np.frombuffer(file.read(8 * count), "<i8", count).tolist())
-        counts = [facts.members] * (len(_TYPES) - 1) + [facts.letters]
-        if min(counts) < 0:
-            raise ValueError("negative numbers of members or letters")
-        sizes = [count * kind.itemsize for count, kind in zip(counts, _TYPES, strict=True)]
-        # Before anything is read: a damaged number may ask for more memory than there is.
-        if file.tell() + sum(sizes) != os.fstat(file.fileno()).st_size:
-            raise ValueError("the file is not of the size that its numbers state")
-        arrays = []
-        for size, kind in zip(sizes, _TYPES, strict=True):
-            arrays.append(np.frombuffer(file.read(size), kind))
-        return facts, arrays
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("no index of this version")
+    facts = _Facts(*np.frombuffer(file.read(8 * count), "<i8", count).tolist())
+    counts = [facts.members] * (len(_TYPES) - 1) + [facts.letters]
+    if min(counts) < 0:
+        raise ValueError("negative numbers of members or letters")
+    sizes = [count * kind.itemsize for count, kind in zip(counts, _TYPES, strict=True)]
+    # Before anything is read: a damaged number may ask for more memory than there is.
+    if file.tell() + sum(sizes) != size:
+        raise ValueError("the file is not of the size that its numbers state")
+    arrays = []
+    for bytes_of_array, kind in zip(sizes, _TYPES, strict=True):
+        arrays.append(np.frombuffer(file.read(bytes_of_array), kind))
+    return facts, arrays
 
 
-def _sample_fits(index: Index, descriptor: int) -> bool:
+def _sample_fits(index: Index, file: OpenFile) -> bool:
     """Whether a sample of the headers, with the first and the last, is that of the archive."""
     if len(index) == 0:
         return True
     if index.offsets.min() < BLOCK:
         return False
     evenly_spaced = np.linspace(0, len(index) - 1, min(_SAMPLE, len(index)))
-    for position in np.unique(evenly_spaced.astype(int)).tolist():
-        header = read_at(descriptor, BLOCK, index.offsets.item(position) - BLOCK)
-        if not index.header_fits(position, header):
-            return False
-    return True
+    sample = np.unique(evenly_spaced.astype(int)).tolist()
+    blocks = file.read_many(BLOCK, [index.offsets.item(position) - BLOCK for position in sample])
+    return all(map(index.header_fits, sample, blocks))
 
 
 @contextmanager
-def _one_at_a_time(descriptor: int) -> Iterator[None]:
+def _one_at_a_time(path: Path, file: OpenFile) -> Iterator[None]:
     """Let one of several processes that open an archive together read its headers.
 
     The lock ends with its process. File systems without such locks give an error: then each process
     does it for itself.
     """
+    if not isinstance(file, LocalFile) or is_remote(path):
+        saved = _index_paths(path)[0]
+        with suppress(OSError):
+            saved.parent.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(saved):
+            yield
+        return
     with suppress(OSError):
-        lock(descriptor, wait=True)
+        lock(file.descriptor, wait=True)
     try:
         yield
     finally:
         with suppress(OSError):
-            unlock(descriptor)
+            unlock(file.descriptor)
 
 
 def encode_name(name: str) -> bytes:

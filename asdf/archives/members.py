@@ -11,17 +11,20 @@ in each other's way, and a spawned process opens the archive for itself.
 from __future__ import annotations
 
 import copyreg
-import os
+import math
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from asdf.archives.archive import Archive, FileState, FolderInArchive, Member, read_state
+from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
 from asdf.archives.index import Index, read_index
-from asdf.archives.open_files import OpenFile, OpenFiles, Window
+from asdf.archives.open_files import OpenFiles, Window
 from asdf.archives.parquet import PARQUET, ParquetArchive
+from asdf.archives.store import OpenFile, absolute, open_ranges, state_of
 from asdf.errors import AsdfError
+from asdf.remote import is_remote
 from asdf.runs.systems import call_in_forked_processes
 
 
@@ -45,7 +48,7 @@ class TarMember(Member):
         index = self.archive.index
         location = index.location(self.position)
         file = self.archive.open_file()
-        window = Window(file, file.descriptor, location.offset, location.size)
+        window = Window(file, location.offset, location.size)
         if not index.header_fits(self.position, window.before):
             raise self.archive.replaced()
         return cast(BinaryIO, window)
@@ -58,14 +61,18 @@ class TarArchive(Archive):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        file = OpenFile(path)
-        self.state = read_state(os.fstat(file.descriptor))
-        self.index = read_index(path, file.descriptor)
+        file = open_ranges(path)
+        self.state = file.state
+        self.index = read_index(path, file)
         self.root = f"{path.stem}/" if self.index.all_below(path.stem) else ""
         _files.get(self, lambda: file)
 
     def member(self, position: int) -> TarMember:
         return TarMember(self, position)
+
+    def offset(self, position: int) -> int:
+        offset: int = self.index.offsets.item(position)
+        return offset
 
     def open_file(self) -> OpenFile:
         """Return the open file, which stays open as long as it is referred to.
@@ -85,10 +92,10 @@ class TarArchive(Archive):
 
     def _open_again(self) -> OpenFile:
         try:
-            file = OpenFile(self.path)
+            file = open_ranges(self.path)
         except OSError as error:
             raise _unreadable(self.path, error) from None
-        if read_state(os.fstat(file.descriptor)) != self.state:
+        if file.state != self.state:
             raise self.replaced()
         return file
 
@@ -96,6 +103,9 @@ class TarArchive(Archive):
 _files = OpenFiles()
 _lock = threading.RLock()
 _archives: dict[Path, Archive] = {}
+_looked_at: dict[Path, float] = {}
+# Of objects of stores.
+_LOOKED_EVERY_S = 5.0
 KNOWN_FOLDERS: dict[str, FolderInArchive] = {}
 
 
@@ -116,12 +126,17 @@ def open_archive(path: Path) -> Archive:
         AsdfError: it is compressed, cut off, damaged, or cannot be read.
         UsageError: a parquet file, and pyarrow is not installed.
     """
-    # Links are not resolved: a link's own name is the corpus's.
-    path = Path(os.path.abspath(path))  # noqa: PTH100
+    path = absolute(path)
     with _lock:
         try:
             known = _archives.get(path)
-            if known is not None and known.state != read_state(path.stat()):
+            if known is not None and is_remote(path):
+                # A tar may have thousands of folders, and a look at an object is a request.
+                now = time.monotonic()
+                if now - _looked_at.get(path, -math.inf) < _LOOKED_EVERY_S:
+                    return known
+                _looked_at[path] = now
+            if known is not None and known.state != state_of(path):
                 _forget(known)
             if path not in _archives:
                 is_parquet = path.suffix.lower() == PARQUET
@@ -129,6 +144,11 @@ def open_archive(path: Path) -> Archive:
         except OSError as error:
             raise _unreadable(path, error) from None
         return _archives[path]
+
+
+def is_open(path: Path) -> bool:
+    """Whether an archive was opened, so that it need not be looked for."""
+    return path in _archives
 
 
 def _reopening(archive: Archive) -> tuple[Any, ...]:

@@ -15,11 +15,12 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 
-from asdf.archives.headers import BLOCK
-from asdf.runs.systems import open_flags, raise_open_files_limit, read_at
-from asdf.text import AnyPath
+from asdf.archives.store import OpenFile
+from asdf.runs.systems import raise_open_files_limit
+
+BLOCK = 512
+"""Bytes of a block of a tar."""
 
 # More would gain little: opening a file again costs far less than decoding a recording.
 _MOST = 256
@@ -27,19 +28,6 @@ _MOST = 256
 _SHARE = 4
 # What some systems allow is a billion, and old programs go through all of them when they start.
 _SOFT_LIMIT = 65_536
-
-
-class OpenFile:
-    """A descriptor, which is closed with the last reference to this object."""
-
-    def __init__(self, path: AnyPath) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY | open_flags("O_CLOEXEC"))
-
-    def __del__(self) -> None:
-        # An interpreter that ends may have taken `os` apart.
-        if hasattr(self, "descriptor"):
-            with suppress(Exception):
-                os.close(self.descriptor)
 
 
 class OpenFiles:
@@ -76,11 +64,6 @@ class OpenFiles:
         self._lock = threading.Lock()
 
 
-# Enough for the header of a recording; then for a second of 16-bit samples at a time.
-_FIRST_BYTES = 2**15
-_MORE_BYTES = 2**16
-
-
 class Window(io.RawIOBase):
     """`size` bytes from `offset` on.
 
@@ -88,15 +71,14 @@ class Window(io.RawIOBase):
         before: Block of a tar before `offset`; read with the first bytes, it costs nothing.
     """
 
-    def __init__(self, owner: object, descriptor: int, offset: int, size: int) -> None:
-        """Open a part of `descriptor`, which `owner` keeps open as long as it lives."""
-        self._owner = owner
-        self._descriptor = descriptor
+    def __init__(self, file: OpenFile, offset: int, size: int, before: int = BLOCK) -> None:
+        """Open a part of `file`, which stays open as long as this does."""
+        self._file = file
         self._offset = offset
         self._size = size
-        data = self._fetch(-BLOCK, BLOCK + min(size, _FIRST_BYTES))
-        self.before = bytes(data[:BLOCK])
-        self._chunk = data[BLOCK:]
+        data = self._fetch(-before, before + min(size, file.first_bytes))
+        self.before = bytes(data[:before])
+        self._chunk = data[before:]
         self._chunk_start = 0
         self._position = 0
 
@@ -105,7 +87,7 @@ class Window(io.RawIOBase):
         data = b""
         while len(data) < size:
             position = self._offset + start + len(data)
-            part = read_at(self._descriptor, size - len(data), position)
+            part = self._file.read(size - len(data), position)
             if not part:
                 break
             # Nearly always the first part is all, and need not be copied.
@@ -136,7 +118,7 @@ class Window(io.RawIOBase):
         while done < wanted:
             inside = self._position - self._chunk_start
             if not 0 <= inside < len(self._chunk):
-                size = min(self._size - self._position, max(wanted - done, _MORE_BYTES))
+                size = min(self._size - self._position, max(wanted - done, self._file.more_bytes))
                 self._chunk = self._fetch(self._position, size)
                 self._chunk_start = self._position
                 inside = 0

@@ -18,7 +18,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -27,9 +27,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from asdf.archives.archive import Archive, ArchiveState, FileState, Member, read_state
+from asdf.archives.archive import Archive, FileState, Member
 from asdf.archives.index import NameIndex, encode_name
+from asdf.archives.open_files import Window
+from asdf.archives.store import ArchiveState, open_ranges, read_state
 from asdf.errors import AsdfError, UsageError
+from asdf.remote import is_remote
 from asdf.runs.systems import call_in_forked_processes
 
 PARQUET = ".parquet"
@@ -120,6 +123,22 @@ class ParquetTable:
     def __len__(self) -> int:
         return int(self._first_rows[-1])
 
+    @property
+    def has_audio(self) -> bool:
+        """Whether recordings lie in the file, as far as its footer says; else their paths alone."""
+        if self.audio is None:
+            return False
+        for number in range(self._metadata.num_row_groups):
+            group = self._metadata.row_group(number)
+            for index in range(group.num_columns):
+                column = group.column(index)
+                statistics = column.statistics
+                if column.path_in_schema != self.audio.leaf:
+                    continue
+                if statistics is None or statistics.null_count != group.num_rows:
+                    return True
+        return False
+
     def group_of(self, row: int) -> tuple[int, int]:
         """Return the number of the group of rows that holds `row`, and the row's number in it."""
         group = bisect_right(self._first_rows, row) - 1
@@ -195,8 +214,15 @@ class ParquetTable:
         """Open the file for the block, whose errors become messages."""
         import pyarrow
 
-        with self._explained(), pyarrow.OSFile(os.fspath(self.path)) as handle:
-            state = read_state(os.fstat(handle.fileno()))
+        with ExitStack() as opened:
+            opened.enter_context(self._explained())
+            if is_remote(self.path):
+                file = open_ranges(self.path)
+                handle = opened.enter_context(Window(file, 0, file.state.size, before=0))
+                state = file.state
+            else:
+                handle = opened.enter_context(pyarrow.OSFile(os.fspath(self.path)))
+                state = read_state(os.fstat(handle.fileno()))
             if self.state not in (None, state):
                 raise AsdfError(
                     f"{self.path} is not the file that was opened: it was likely replaced while it "
@@ -316,6 +342,10 @@ class ParquetArchive(Archive):
 
     def member(self, position: int) -> ParquetMember:
         return ParquetMember(self, self._rows.item(position))
+
+    def offset(self, position: int) -> int:
+        row: int = self._rows.item(position)
+        return row
 
     def row_names(self) -> list[str]:
         """Return the names of the recordings in the order of the rows."""

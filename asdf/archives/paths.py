@@ -15,19 +15,32 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from asdf.archives.archive import FileState, FolderInArchive, Member
 from asdf.archives.headers import COMPRESSED
 from asdf.archives.members import (
     KNOWN_FOLDERS,
+    is_open,
     known_folder,
     open_archive,
     remember_folder,
 )
+from asdf.archives.open_files import Window
 from asdf.archives.parquet import PARQUET
+from asdf.archives.parts import split_part
+from asdf.archives.store import RemoteFile, absolute, absolute_name, open_ranges
 from asdf.errors import AsdfError
+from asdf.remote import (
+    address_of,
+    as_path,
+    can_be_listed,
+    is_remote,
+    object_state,
+    read_start,
+)
 from asdf.runs.systems import open_flags
 from asdf.text import AnyPath
 
@@ -45,7 +58,28 @@ def find_folder(folder: AnyPath) -> FolderInArchive | None:
         AsdfError: there is a compressed archive, or one that cannot be read.
     """
     with suppress(PermissionError):
-        return _find_archive(Path(os.path.abspath(folder)))  # noqa: PTH100
+        path = absolute(folder)
+        return _find_in_store(path) if is_remote(path) else _find_archive(path)
+    return None
+
+
+def _find_in_store(path: Path) -> FolderInArchive | None:
+    """Look for an archive at an address, and at each above it up to the bucket or the server."""
+    above = [path, *path.parents][: len(path.parts) - 1]
+    # Whoever names a tar in the middle of a path means it, and each look is a request.
+    above.sort(key=lambda parent: parent.suffix.lower() not in _SUFFIXES)
+    for parent in above:
+        inner = "/".join(path.parts[len(parent.parts) :])
+        is_named = parent.suffix.lower() in _SUFFIXES
+        if is_named and (is_open(parent) or parent.is_file()):
+            return FolderInArchive(open_archive(parent), inner)
+        if can_be_listed(parent) and parent.is_dir():
+            return None
+        tar = parent.with_name(parent.name + ".tar")
+        if not is_named and len(parent.parts) > 2 and tar.is_file():
+            return FolderInArchive(open_archive(tar), inner)
+        if parent.name.endswith(tuple(COMPRESSED)):
+            _refuse_compressed(parent)
     return None
 
 
@@ -81,7 +115,7 @@ def known_member(path: AnyPath) -> Member | None:
     """Return `path` as a file of an archive whose folder is known already; without reading."""
     if not KNOWN_FOLDERS:
         return None
-    folder_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+    folder_path, name = os.path.split(absolute_name(path))
     folder = known_folder(folder_path)
     return None if folder is None else folder.find(name)
 
@@ -95,7 +129,7 @@ def find_member(path: AnyPath) -> Member | None:
     member = known_member(path)
     if member is not None:
         return member
-    folder_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+    folder_path, name = os.path.split(absolute_name(path))
     folder = find_folder(folder_path)
     if folder is None:
         return None
@@ -106,11 +140,17 @@ def find_member(path: AnyPath) -> Member | None:
 def open_source(path: AnyPath) -> int | BinaryIO:
     """Open `path`: as a descriptor, which the caller closes, or as a member of an archive.
 
+    Of a part of a recording it is the whole file.
+
     Raises:
         OSError: as the built-in `open`.
         AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
     """
+    path, _ = split_part(path)
     member = known_member(path)
+    address = address_of(path)
+    if member is None and address is not None:
+        return _open_in_store(address)
     if member is None:
         # An ordinary file costs no look into archives.
         try:
@@ -132,6 +172,25 @@ def open_file(path: AnyPath) -> BinaryIO:
     return os.fdopen(source, "rb") if isinstance(source, int) else source
 
 
+def _open_in_store(address: str) -> BinaryIO:
+    """Open an object: whole, with one request, or in parts where it is large."""
+    if any(f"{suffix}/" in address.lower() for suffix in _SUFFIXES):
+        member = find_member(address)
+        if member is not None:
+            return member.open()
+    try:
+        start = read_start(address, RemoteFile.first_bytes)
+    except FileNotFoundError:
+        member = find_member(address)
+        if member is None:
+            raise
+        return member.open()
+    if len(start) < RemoteFile.first_bytes:
+        return BytesIO(start)
+    file = open_ranges(as_path(address))
+    return cast(BinaryIO, Window(file, 0, file.state.size, before=0))
+
+
 def _open_ordinary(path: AnyPath) -> int:
     descriptor = os.open(path, _READ)
     mode = os.fstat(descriptor).st_mode
@@ -141,6 +200,32 @@ def _open_ordinary(path: AnyPath) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise AsdfError(not_ordinary(path))
+
+
+def list_names(folder: Path) -> set[str]:
+    """Return the names of what lies in a folder, or of the files in one of an archive.
+
+    Returns:
+        Names; empty where there is no such folder.
+
+    Raises:
+        OSError: as `os.scandir`, but for a folder that does not exist.
+        AsdfError: as `find_folder`.
+    """
+    names: set[str] = set()
+    if is_remote(folder):
+        names.update(entry.name for entry in folder.iterdir())
+    else:
+        with suppress(*_MISSING):
+            return {entry.name for entry in os.scandir(folder)}
+    if names:
+        return names
+    # No folder: the path may go on into a tar, which is a file.
+    location = find_folder(folder)
+    if location is None:
+        return set()
+    names.update(location.archive.names(location.name))
+    return {name for name in names if "/" not in name}
 
 
 def not_ordinary(path: AnyPath) -> str:
@@ -164,9 +249,14 @@ def file_size(path: AnyPath) -> int | None:
 
 
 def _state_or_member(path: AnyPath) -> FileState | Member | None:
+    path, _ = split_part(path)
     member = known_member(path)
     if member is not None:
         return member
+    address = address_of(path)
+    if address is not None:
+        state = object_state(address)
+        return find_member(address) if state is None else FileState(*state)
     try:
         status = Path(path).stat()
     except _MISSING:

@@ -19,7 +19,8 @@ import soundfile
 from asdf.audio import fallbacks
 from asdf.audio.flac import decode_flac
 from asdf.audio.pyav import LongTrack
-from asdf.audio.recording_files import cut_off, open_recording
+from asdf.audio.recording_files import OpenRecording, cut_off, open_recording
+from asdf.audio.recording_parts import INEXACT_SEEK, RecordingPart
 from asdf.audio.recording_sources import AnySource, limits_of, open_source, path_of
 from asdf.audio.sample_rates import (
     resample,
@@ -31,9 +32,6 @@ from asdf.errors import AsdfError
 from asdf.settings.sections import USUAL_AUDIO, Audio
 
 __all__ = ["are_plausible", "audio_length", "choose_channels", "decoded_length", "read_audio"]
-
-# A seek in these does not lead to the same samples that decoding from the start gives.
-_INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III"}
 
 # Memory for this many numbers, 64 MB, is taken at a time: a header may promise more samples than
 # there are.
@@ -178,7 +176,7 @@ def channels_first(waveform: np.ndarray) -> np.ndarray:
 
 
 def _decode(
-    file: soundfile.SoundFile, path: AnySource, first: int, last: int, channels: int | str
+    file: OpenRecording, path: AnySource, first: int, last: int, channels: int | str
 ) -> np.ndarray:
     """Return frames `first <= i < last` of the chosen channels, float32."""
     check_channel(path, file.channels, channels)
@@ -217,9 +215,12 @@ def _implausible(waveform: np.ndarray) -> str:
     )
 
 
-def _decode_span(file: soundfile.SoundFile, path: AnySource, first: int, last: int) -> _Span:
+def _decode_span(file: OpenRecording, path: AnySource, first: int, last: int) -> _Span:
     """Decode a span that holds frames `first <= i < last`, by another way where the first fails."""
-    begin = 0 if file.subtype in _INEXACT_SEEK else first
+    if isinstance(file, RecordingPart):
+        span = _decode_span(file.whole, path, file.first + first, file.first + last)
+        return _Span(span.first - file.first, file.chosen(span.samples), span.problem)
+    begin = 0 if file.subtype in INEXACT_SEEK else first
     span = _read_span(file, begin, last)
     if span.problem and begin > 0 and not isinstance(file, LongTrack):
         # Some versions of libFLAC cannot seek to some samples of sound files, and no handle

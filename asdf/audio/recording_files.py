@@ -12,14 +12,15 @@ import errno
 import io
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import soundfile
 
-from asdf.archives import find_folder, not_ordinary
+from asdf.archives import find_folder, not_ordinary, split_part
 from asdf.audio import fallbacks, file_ends, flac, mp3, pyav
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.audio.pyav import LongTrack
+from asdf.audio.recording_parts import RecordingPart
 from asdf.audio.recording_sources import (
     AnySource,
     FileBytes,
@@ -31,6 +32,7 @@ from asdf.audio.recording_sources import (
     size_of,
 )
 from asdf.errors import AsdfError
+from asdf.remote import as_path
 
 # libsndfile's frame count where a FLAC header states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -65,6 +67,9 @@ _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
 
 
+OpenRecording: TypeAlias = soundfile.SoundFile | LongTrack | RecordingPart
+"""A recording, or a part of one, as it is read."""
+
 _last_opened: AnySource | None = None
 
 
@@ -84,15 +89,26 @@ class _Inspection(NamedTuple):
     end: int | None = None
 
 
-def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
-    """Open a recording with its samples still to be decoded; the caller closes it.
+def open_recording(path: AnySource) -> OpenRecording:
+    """Open a recording, or a part of one, with its samples still to be decoded.
+
+    The caller closes it.
 
     Raises:
         AsdfError: it is missing, not audio, without samples, cut off, longer than its limits allow,
-            or its header is damaged.
+            or its header is damaged; or the part is not in it.
     """
     global _last_opened
     _last_opened = path
+    file = _open_whole(path)
+    name = path_of(path)
+    part = None if name is None else split_part(name)[1]
+    opened = file if part is None else RecordingPart(file, part, path)
+    limits_of(path).check_seconds(path, opened.frames / opened.samplerate)
+    return opened
+
+
+def _open_whole(path: AnySource) -> soundfile.SoundFile | LongTrack:
     inspection = _Inspection()
     try:
         # By a descriptor, since a name need not be text, which libsndfile's binding cannot
@@ -106,7 +122,7 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(path, error.error_string.strip(" ."))
     except (OSError, ValueError) as error:
-        raise AsdfError(_why_not_opened(Path(str(path)), error)) from error
+        raise AsdfError(_why_not_opened(as_path(str(path)), error)) from error
     if inspection.misread:
         file.close()
         file = _open_with_pyav(path, inspection.misread)
@@ -118,7 +134,6 @@ def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     if problem:
         file.close()
         raise AsdfError(f"{path} {problem}")
-    limits_of(path).check_seconds(path, file.frames / file.samplerate)
     # soundfile seeks to where it is after each read, and after a seek MP3 and Ogg decode to other
     # samples. A file that it takes for one without seeks it reads on; `seek` itself works as
     # before.

@@ -14,17 +14,15 @@ import numpy as np
 
 from asdf.commands.score_recordings import find_recordings
 from asdf.corpora import (
-    choose,
     has_class_folders,
     is_known,
     parse_located,
-    parse_part,
     read_class_folders,
     read_protocol,
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.recipe.located_corpora import read_chosen
+from asdf.recipe.located_corpora import read_named
 from asdf.text import quoted_and_more
 from asdf.trials.lists import read_list
 from asdf.trials.trees import open_tree
@@ -55,10 +53,7 @@ def read_recordings(
     if is_known(named):
         if folder is None and parse_located(named) is None:
             raise UsageError(f"{named}: --folder says where the corpus is.")
-        folder = folder or Path()
-        whole, part = parse_part(named)
-        trials = read_chosen(choose(whole), folder, itself=True, name=named).trials
-        return trials if part is None else part.of(trials)
+        return read_named(named, folder or Path())
     if path.is_dir() and classes and has_class_folders(open_tree(path)):
         reading = read_class_folders(open_tree(path), "")
         return replace(reading.trials, name=path.name or "recordings", folder=path)

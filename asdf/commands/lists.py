@@ -5,6 +5,7 @@
     python -m asdf lists DATA --table meta.csv             # speakers and more from a table
     python -m asdf lists all.csv --columns path=wav,label=truth --bona-fide 0
     python -m asdf lists DATA --shares 80,10,10 --seed 1
+    python -m asdf lists 'webdataset:shards-{000..099}.tar' --shares 100,0,0 -o lists
 
 Folders called real, bonafide, genuine, human ... and fake, spoof, synthetic, generated ... say the
 class, at any depth; folders called train, dev (or val) and test (or eval) are the lists. Without
@@ -33,12 +34,15 @@ from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, write_outputs
 from asdf.corpora import (
     SPLITS,
+    choose,
     columns_by_path,
     columns_from_names,
+    parse_located,
     read_class_folders,
     split_trials,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.streams import show_error
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, counts
@@ -62,9 +66,10 @@ _NO_COLUMNS = frozenset(("", "utterance", *LABELS))
 class ListsOptions:
     """Options of the command."""
 
-    data: Path = argument(
-        "a folder of recordings, or a table of them",
-        "FOLDER|TABLE",
+    data: str = argument(
+        "a folder of recordings, a table of them, or shards: webdataset:PATH, shar:FOLDER, "
+        "lhotse:CUTS, datasets:FOLDER",
+        "FOLDER|TABLE|SHARDS",
     )
     output: Path | None = option(
         "folder of the lists (that of the recordings)",
@@ -124,7 +129,10 @@ def main(arguments: list[str]) -> int:
     trials = _read(args)
     trials = _with_columns(args, trials)
     lists = _divide(args, trials, shares)
-    into = args.output or (args.data if args.data.is_dir() else args.data.parent)
+    data = Path(args.data)
+    is_located = parse_located(args.data) is not None
+    usual = trials.folder if is_located else data.parent
+    into = args.output or (data if data.is_dir() else usual)
     into.mkdir(parents=True, exist_ok=True)
     outputs = []
     for name, part in lists.items():
@@ -162,21 +170,31 @@ def _read(args: ListsOptions) -> TrialList:
         AsdfError: it cannot be read, or recordings of a table are missing.
     """
     columns = Columns(_read_columns(args.columns), args.bona_fide)
-    if args.data.is_dir():
+    if parse_located(args.data) is not None:
+        folder = args.folder or Path()
+        trials = read_chosen(choose(args.data), folder, columns=columns, name=args.data).trials
+        check_files([trials])
+        if trials.count_unlabelled:
+            raise UsageError(
+                f"{args.data}: lists say what recordings are; ?label= names the field."
+            )
+        return trials
+    data = Path(args.data)
+    if data.is_dir():
         if args.columns:
             raise UsageError(
                 "--columns are of a table, and this is a folder: see --names, --table."
             )
-        tree = open_tree(args.data)
+        tree = open_tree(data)
         reading = read_class_folders(tree, "", columns.bona_fide_values)
         for note in reading.notes:
             show_error(f"warning: {note}")
-        return replace(reading.trials, name=str(args.data), folder=tree.root)
-    if not args.data.exists():
+        return replace(reading.trials, name=args.data, folder=tree.root)
+    if not data.exists():
         raise UsageError(f"there is no folder or table {args.data}.")
-    folder = args.folder or args.data.parent
+    folder = args.folder or data.parent
     stated = columns if args.columns or args.bona_fide else None
-    trials = read_list(args.data, folder, str(args.data), stated)
+    trials = read_list(data, folder, args.data, stated)
     check_files([trials])
     return trials
 

@@ -26,6 +26,7 @@ from typing import (
 )
 
 from asdf.errors import UsageError
+from asdf.remote import as_path
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -191,7 +192,8 @@ class _Entry:
             words["action"] = "store_true"
         else:
             details = self.details
-            words.update(type=self.kind, metavar=details.metavar, choices=self.choices)
+            kind = as_path if self.kind is Path else self.kind
+            words.update(type=kind, metavar=details.metavar, choices=self.choices)
             words["nargs"] = None if details.repeated else self.count
             words["action"] = "append" if details.repeated else "store"
         if self.details.positional:
@@ -319,7 +321,7 @@ class Command(Generic[T]):
                 "--output",
                 dest=_BY_SUFFIX,
                 default=argparse.SUPPRESS,
-                type=Path,
+                type=as_path,
                 action="append",
                 metavar="OUT",
                 help=self._describe_output(),

@@ -7,6 +7,7 @@ recordings, in the same order.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from array import array
@@ -15,7 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from asdf.archives import cache_folder, file_state
 from asdf.errors import AsdfError, InUseError
+from asdf.remote import address_of, is_remote
 from asdf.runs.files import write_advice
 from asdf.runs.systems import can_lock
 
@@ -156,7 +159,12 @@ def parse_entry(line: bytes) -> Entry | None:
 def journal_path(output: Path, part: str = "") -> Path:
     """Return the path of the journal of an output, or of a part of its work."""
     name = f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
-    return output.resolve().parent / name
+    address = address_of(output)
+    if address is None:
+        return output.resolve().parent / name
+    # Each line is on the disk of this machine before the next: a store takes whole objects alone.
+    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return cache_folder() / "progress" / f"{digest}{name}"
 
 
 class Passing:
@@ -188,6 +196,9 @@ class Passing:
 
 def stamp_of(path: str) -> list[int]:
     """Return what changes when a recording does: its size and time of change, or its archive's."""
+    if is_remote(path):
+        state = file_state(path)
+        return [] if state is None else list(state)
     # A recording in an archive has a path below the archive's, which alone exists.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):

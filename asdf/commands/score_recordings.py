@@ -15,14 +15,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, overload
 
+from asdf.corpora import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.recipe.located_corpora import read_named
+from asdf.remote import SHOWN_SCHEMES, as_path, find_objects, is_remote, join_path
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list
 from asdf.trials.lists import is_any_table, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines
+from asdf.trials.trial_list import UNLABELLED, TrialList
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 _TABLES = frozenset({".csv", ".tsv"})
@@ -95,7 +99,9 @@ class Recordings(Sequence[Recording]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         label = self._labels[index]
-        return Recording(Path(self.paths[index]), self._names[index], label if label >= 0 else None)
+        return Recording(
+            as_path(self.paths[index]), self._names[index], label if label >= 0 else None
+        )
 
     @property
     def sources(self) -> Sequence[Any]:
@@ -153,7 +159,8 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     Folders are searched to the bottom for files with a suffix of audio, sorted by name, without
     macOS's `._*`. A list (.txt, .lst, .csv, .tsv) holds one path per line, or is any that
     `read_list` reads (`relative/path.flac 1`, a csv with path,label, a table of trials), as its
-    first line shows.
+    first line shows. Shards and manifests of others are named as corpora are
+    (`webdataset:PATH`, `shar:FOLDER`, `lhotse:CUTS`, `datasets:FOLDER`).
 
     Args:
         folder: Folder that the paths in lists are relative to; None: the list's own folder.
@@ -164,12 +171,17 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     """
     recordings = Recordings()
     for name in names:
-        if is_address(name):
+        if is_address(name) and not is_remote(name):
+            schemes = ", ".join(f"{scheme}://" for scheme in SHOWN_SCHEMES)
             raise UsageError(
-                f"{name} is an address, and nothing is downloaded: name a file, or pipe it: "
-                "curl -L ADDRESS | python -m asdf score NETWORK -"
+                f"{name} is an address that is not read: give one that begins with {schemes}, or "
+                "pipe it: curl -L ADDRESS | python -m asdf score NETWORK -"
             )
-        for recording in _recordings_of(Path(name), folder):
+        if parse_located(name) is None:
+            found = _recordings_of(as_path(name), folder)
+        else:
+            found = _recordings_of_trials(read_named(name, folder or Path()), folder)
+        for recording in found:
             recordings.add(recording)
     return recordings
 
@@ -177,7 +189,7 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
 def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
     try:
         is_folder = path.is_dir()
-        exists = path.exists()
+        exists = is_folder or path.exists()
     except OSError as error:
         # A name that is too long, or a folder that may not be searched.
         name = shorten(str(path))
@@ -193,12 +205,20 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
 
 def _recordings_in_folder(folder: Path) -> Iterator[Recording]:
     is_empty = True
-    for file in _audio_files(folder):
+    files = _audio_objects(folder) if is_remote(folder) else _audio_files(folder)
+    for file in files:
         is_empty = False
         yield Recording(file)
     if is_empty:
         suffixes = " ".join(sorted(AUDIO_SUFFIXES))
         raise UsageError(f"there is no audio in the folder {folder}. Looked for {suffixes}")
+
+
+def _audio_objects(folder: Path) -> Iterator[Path]:
+    for name in find_objects(str(folder)):
+        path = join_path(folder, name)
+        if path.suffix.lower() in AUDIO_SUFFIXES and not path.name.startswith("._"):
+            yield path
 
 
 def _audio_files(folder: Path) -> Iterator[Path]:
@@ -227,7 +247,7 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         if path.suffix.lower() in _TABLES and not is_table:
             is_table = is_any_table(first)
         if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
-            yield from (Recording(folder / line) for line in chain([first], lines))
+            yield from (Recording(join_path(folder, line)) for line in chain([first], lines))
             return
         # `read_list` opens the file again, to check all of it.
         lines.close()
@@ -237,9 +257,19 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         if path.suffix.lower() in _TABLES:
             advice = " To score without labels, write one path per line into a .txt."
         raise UsageError(f"{error}{advice}") from None
+    yield from _recordings_of_trials(utterances, folder)
+
+
+def _recordings_of_trials(utterances: TrialList, folder: Path | None) -> Iterator[Recording]:
     for index, name in enumerate(utterances.ids):
+        label = int(utterances.labels[index])
+        if label == UNLABELLED:
+            yield Recording(utterances.path(index))
+            continue
         references: tuple[str, ...] = ()
         if utterances.references is not None:
-            references = tuple(str(folder / each) for each in utterances.references.of(index))
-        label = int(utterances.labels[index])
+            start = folder or utterances.folder
+            references = tuple(
+                str(join_path(start, each)) for each in utterances.references.of(index)
+            )
         yield Recording(utterances.path(index), name, label, references)

@@ -29,9 +29,11 @@ from asdf.commands.score_result_files import (
 )
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
+from asdf.interchange import find_network
 from asdf.networks.language_models.rationale import read_rationale
+from asdf.remote import is_remote, refuse_unwritable
 from asdf.runs.divisions import Part
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
@@ -90,6 +92,21 @@ class Outputs:
             tables.append((self.json, JsonTable))
         return tables
 
+    def refuse_unwritable(self) -> None:
+        """Refuse outputs that cannot be written, before anything is scored.
+
+        Raises:
+            UsageError: one is an address that takes no files, or none for parts.
+        """
+        for path in self.paths():
+            refuse_unwritable(path)
+            if is_remote(path) and (self.merges or self.part is not None):
+                raise UsageError(
+                    f"{path}: parts are saved next to the output, and are put together there: name "
+                    "a folder of a disk that all machines see, and copy the merged file into the "
+                    "store."
+                )
+
     def first_file(self) -> Path | None:
         """Return the first output that is an ordinary file, next to which others may be written."""
         return first_file(self.paths())
@@ -130,6 +147,7 @@ class Results:
             UsageError: parts do not make a whole.
             AsdfError: an output cannot be written.
         """
+        outputs.refuse_unwritable()
         self._recordings = recordings
         self._merged: list[Path] = []
         self._part = None if outputs.part is None else Part.parse(outputs.part)
@@ -161,7 +179,7 @@ class Results:
         network = self._heading.network
         # A commit of the hub never changes.
         if parse_name(network) is None:
-            network = digest_of(Path(network))
+            network = digest_of(find_network(network))
         # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         if self._outputs.merges:

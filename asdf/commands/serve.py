@@ -7,30 +7,38 @@
     python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
     python -m asdf serve network.pt --audit verdicts.jsonl               # a record of each verdict
     python -m asdf serve network.pt --watermarks                         # searches for them, too
+    python -m asdf serve network.pt --workers 4                          # on several cores
+
+ws://127.0.0.1:8000/stream?rate=8000 hears a call: samples in, a verdict per window out.
 
 Requests that come together share forward passes of the network. Recordings are in memory only as
 long as they are scored: nothing of them is written to a disk or a log. With --audit, their digests
 and verdicts are.
 
-/ is the page, /docs describes the paths, /health says whether recordings are taken, /metrics has
-numbers for Prometheus. SIGTERM or Ctrl-C finishes what there is, then ends the service.
+/ is the page, /docs describes the paths, /ready says whether recordings are taken, /metrics has
+numbers for Prometheus. SIGTERM or Ctrl-C finishes what there is, then ends the service. SIGHUP
+reads the network again, without losing a request.
 
 It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import check_file, show
 from asdf.commands.score_options import SMALL_HELP, DetectorOptions
 from asdf.runs.log import log_to_screen
-from asdf.service import Address, ServiceLimits, check_installed, serve
+from asdf.service import Address, Network, ServiceLimits, check_installed, serve
 from asdf.shipped import SMALL
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
 
 
 def _limit(name: str, meaning: str) -> Any:
@@ -71,9 +79,17 @@ class ServeOptions(DetectorOptions):
         "offer to search for watermarks too, by those of audioseal, perth and silentcipher that "
         "are installed; they are reported apart from the score, to who asks (?watermarks=true)"
     )
+    workers: int = option(
+        "processes that answer at the address, which share the limits and, on a CPU, the memory of "
+        "the network; each computes with one thread, or on a GPU of its own",
+        "N",
+        default=1,
+    )
     max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")
     max_seconds: float = _limit("max_seconds", "seconds of a recording")
     queue: int = _limit("queue", "recordings in memory together; more are refused with 503")
+    calls: int = _limit("calls", "calls that are heard together, by websockets; more get 503")
+    call_s: float = _limit("call_s", "seconds of a call")
     rate: int = _limit(
         "rate",
         "requests per minute of a client, more are refused with 429; 0: any number, of any length",
@@ -98,6 +114,8 @@ class ServeOptions(DetectorOptions):
             max_mb=self.max_mb,
             max_seconds=self.max_seconds,
             queue=self.queue,
+            calls=self.calls,
+            call_s=self.call_s,
             rate=self.rate,
             audio_rate=self.audio_rate,
             connections=self.connections,
@@ -124,11 +142,9 @@ def main(arguments: list[str]) -> int:
     # Before the seconds that importing torch and reading a network take.
     check_installed()
     args.limits.check()
-    from asdf.commands.score import open_detector
     from asdf.watermarks import open_search
 
-    # A reference comes with each recording.
-    detector = open_detector(args, are_compared=True)
+    network = _plan_network(args)
     watermarks = None
     if args.watermarks:
         watermarks = open_search(args.device)
@@ -149,5 +165,42 @@ def main(arguments: list[str]) -> int:
             f"recordings take up to {args.limits.memory_mb:,.0f} MB of memory together", sys.stderr
         )
 
-    serve(detector, args.network, address, args.limits, announce, args.audit, watermarks)
+    serve(network, address, args.limits, announce, args.audit, watermarks, args.workers)
     return 0
+
+
+def _plan_network(args: ServeOptions) -> Network:
+    """Return how the processes of the service open the network.
+
+    Workers share one that computes on a CPU with one thread; otherwise each opens it by itself, on
+    a GPU of its own where there are several.
+    """
+    from asdf.commands.score import open_detector
+
+    threads = args.threads
+    gpus = 0
+    if args.workers > 1:
+        # Without opening a GPU, which no fork could use then.
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        gpus = count_gpus(args.device)
+        if not gpus:
+            threads = threads or 1
+
+    def open_network(worker: int | None) -> Detector:
+        device = args.device
+        if worker is not None and gpus:
+            device = f"cuda:{worker % gpus}"
+        # A reference comes with each recording.
+        opening = replace(args, device=device, threads=threads)
+        return open_detector(opening, are_compared=True)
+
+    return Network(args.network, open_network, is_shared=not gpus and threads == 1)
+
+
+def count_gpus(device: str) -> int:
+    """Return how many GPUs workers may be spread over; 0 on a CPU, 1 where one is named."""
+    if device not in ("auto", "cuda"):
+        return int(device.startswith("cuda"))
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0

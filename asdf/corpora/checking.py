@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.archives import split_part
 from asdf.audio.reading import audio_length
 from asdf.corpora.known_corpus import Reading, files_in, is_recording
 from asdf.data.threads import threads
@@ -40,7 +41,7 @@ def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     existing: set[str] = set()
     for folder in reading.audio:
         existing.update(files_in(tree, folder))
-    named = set(reading.trials.ids)
+    named = {split_part(name)[0] for name in reading.trials.ids}
     # Lists may name recordings outside of the tree.
     existing.update(name for name in named if name.startswith("/") and Path(name).is_file())
     unnamed = existing - named - reading.others

@@ -168,10 +168,10 @@ def _locate(tree: Tree, name: str) -> _Location:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
-        is_parquet = folder.endswith(".parquet") and tree.path(folder).is_file()
-        if tree.exists(folder) and not is_parquet:
+        is_archive = folder.endswith((".parquet", ".tar")) and tree.path(folder).is_file()
+        if tree.exists(folder) and not is_archive:
             continue
-        if is_parquet or tree.exists(f"{folder}.tar"):
+        if is_archive or tree.exists(f"{folder}.tar"):
             inner = "/".join(parts[depth:])
             return _Location(open_tree(tree.path(folder)), f"{folder}/", inner)
         # Neither a folder nor a tar: nothing further down can exist, and `tree` says so.

@@ -1,5 +1,8 @@
 """Corpora that are named by where they are: `folder:PATH`, `hub:ORG/NAME`, each also with `:SPLIT`.
 
+Shards and manifests of others are named the same way: `webdataset:PATH`, `shar:FOLDER`,
+`lhotse:CUTS`, `datasets:FOLDER:SPLIT`.
+
 Invariant: the name has all that is needed to read it, so that a config and a command line name
 data that nobody declared in run.py.
 """
@@ -7,12 +10,15 @@ data that nobody declared in run.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from asdf.errors import UsageError
 from asdf.trials.label_words import Columns
 
-_KINDS = ("folder", "hub")
+Kind = Literal["folder", "hub", "webdataset", "shar", "lhotse", "datasets"]
+_KINDS = get_args(Kind)
+# Of these the whole name is a path, in which a ':' may stand.
+_WHOLE = ("webdataset", "shar", "lhotse")
 
 
 @dataclass(frozen=True)
@@ -20,13 +26,14 @@ class Located:
     """A name taken apart.
 
     Attributes:
-        kind: 'folder' or 'hub'.
-        where: Path of a folder, or name of a data set on the hub with its revision, if any.
+        kind: Kind of what is named.
+        where: Path of a folder, of shards or manifests, or name of a data set on the hub with its
+            revision, if any.
         split: Split of it; '' for everything.
         columns: Names of columns and values, as they stand behind a '?'.
     """
 
-    kind: Literal["folder", "hub"]
+    kind: Kind
     where: str
     split: str = ""
     columns: Columns = field(default_factory=Columns)
@@ -42,16 +49,14 @@ def parse_located(name: str) -> Located | None:
     if not sign or kind not in _KINDS:
         return None
     rest, _, query = rest.partition("?")
-    where, _, split = rest.partition(":")
+    where, _, split = (rest, "", "") if kind in _WHOLE else rest.partition(":")
     if not where or ":" in split:
-        shape = "folder:PATH or folder:PATH:SPLIT"
+        shape = f"{kind}:PATH" if kind in _WHOLE else f"{kind}:PATH or {kind}:PATH:SPLIT"
         if kind == "hub":
             shape = "hub:ORG/NAME or hub:ORG/NAME:SPLIT, with @REVISION behind NAME"
         raise UsageError(f"{name!r}: write {shape}, and behind it, if needed, ?label=COLUMN.")
     columns = _read_query(name, query)
-    return Located(
-        "folder" if kind == "folder" else "hub", where.rstrip("/") or "/", split, columns
-    )
+    return Located(cast(Kind, kind), where.rstrip("/") or "/", split, columns)
 
 
 def _read_query(

@@ -7,7 +7,10 @@ so that a worker of any start method sees the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -19,13 +22,17 @@ from asdf.audio.reading import channels_first, check_count
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
-from asdf.data.clip_frames import CropPosition, draw_crop
-from asdf.data.mixup import Mixup, mix
+from asdf.data.clip_frames import Crop, CropPosition, draw_crop
+from asdf.data.mixup import Mixture, Mixup, mix
+from asdf.data.reading_at_once import reading_pool
 from asdf.data.references import ReferenceClips
+from asdf.data.threads import Threads
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity
 from asdf.trials.trial_list import TrialList
+
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
@@ -46,6 +53,7 @@ class TrainingClips(Dataset[Clip]):
         audio: Rate and channels that recordings are read as; of all channels a clip is (channels,
             samples).
         channels: Number of channels that the network takes; None: clips are (samples,).
+        threads: Number of recordings of a batch that are read at once.
     """
 
     utterances: TrialList
@@ -61,6 +69,7 @@ class TrainingClips(Dataset[Clip]):
     references: ReferenceClips | None = None
     audio: Audio = field(default_factory=Audio)
     channels: int | None = None
+    threads: int = 1
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -70,25 +79,18 @@ class TrainingClips(Dataset[Clip]):
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, ...]) -> Clip:
-        clip = self._read(key)
-        if self.references is not None and clip.samples is not None:
-            try:
-                clip = replace(clip, references=self.references.read((key[0], key[1])))
-            except AsdfError as error:
-                return Clip(error=error)
-        mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
-        if mixture is None or clip.samples is None:
-            return clip
-        # As it is at its own turn in this epoch.
-        partner = self._read((key[0], mixture.partner))
-        if partner.samples is None:
-            return partner
-        if self.rawboost.on_device:
-            return replace(clip, partner=partner, weight=mixture.weight)
-        return Clip(mix(clip.samples, partner.samples, mixture.weight))
+        return self._make(key, _Reading(self, key))
 
-    def _read(self, key: tuple[int, ...]) -> Clip:
-        """Return the clip of a key before it is mixed."""
+    def __getitems__(self, keys: list[tuple[int, ...]]) -> list[Clip]:
+        """Return the clips of a batch, whose recordings are read at once."""
+        if self.threads == 1:
+            return [self[key] for key in keys]
+        pool = reading_pool(self.threads)
+        readings = [_Reading(self, key, pool) for key in keys]
+        return list(map(self._make, keys, readings))
+
+    def read_cut(self, key: tuple[int, ...]) -> _Cut:
+        """Read the recording of a key, as far as its clip needs it."""
         epoch, index, *samples = key
         clip_size = samples[0] if samples else self.clip_size
         # One generator for all that is random in a clip: what is drawn first is part of the format.
@@ -99,6 +101,43 @@ class TrainingClips(Dataset[Clip]):
         try:
             speech = read_speech(path, self.sad, drawn.start, drawn.samples, self.audio)
             check_count(speech, self.channels, path)
+        except AsdfError as error:
+            return _Cut(drawn, draws, error=error)
+        return _Cut(drawn, draws, speech)
+
+    def partner_of(self, key: tuple[int, ...]) -> Mixture | None:
+        """Return what the clip of a key is mixed with; None: nothing."""
+        return self.mixup.draw((key[0], key[1])) if self.mixup else None
+
+    def _make(self, key: tuple[int, ...], reading: _Reading) -> Clip:
+        clip = self._change(key, reading.cut())
+        if self.references is not None and clip.samples is not None:
+            try:
+                clip = replace(clip, references=reading.references())
+            except AsdfError as error:
+                return Clip(error=error)
+        mixture = reading.mixture
+        if mixture is None or clip.samples is None:
+            return clip
+        # As it is at its own turn in this epoch.
+        partner = self._change((key[0], mixture.partner), reading.partner())
+        if partner.samples is None:
+            return partner
+        if self.rawboost.on_device:
+            return replace(clip, partner=partner, weight=mixture.weight)
+        return Clip(mix(clip.samples, partner.samples, mixture.weight))
+
+    def _change(self, key: tuple[int, ...], cut: _Cut) -> Clip:
+        """Return the clip of a key before it is mixed."""
+        epoch, index, *samples = key
+        if cut.speech is None:
+            return Clip(error=cut.error)
+        clip_size = samples[0] if samples else self.clip_size
+        drawn = cut.drawn
+        draws = cut.draws
+        speech = cut.speech
+        path = self.utterances.path(index)
+        try:
             # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
             vocoder = self.utterances.vocoder(index)
             if vocoder:
@@ -116,24 +155,63 @@ class TrainingClips(Dataset[Clip]):
         return Clip(channels_first(clip), varies=bool(samples))
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """What was read for a clip.
+
+    Attributes:
+        draws: Random numbers of the clip, of which those of the cut are drawn.
+        speech: (samples,) float32; None: it cannot be read, and `error` says why.
+    """
+
+    drawn: Crop
+    draws: np.random.Generator
+    speech: np.ndarray | None = None
+    error: AsdfError | None = None
+
+
+class _Reading:
+    """All that a clip needs of recordings: read by threads at once, or when it is asked for."""
+
+    def __init__(self, clips: TrainingClips, key: tuple[int, ...], pool: Threads | None = None):
+        self.mixture = clips.partner_of(key)
+        self.cut = _later(pool, clips.read_cut, key)
+        if self.mixture is not None:
+            self.partner = _later(pool, clips.read_cut, (key[0], self.mixture.partner))
+        if clips.references is not None:
+            self.references = _later(pool, clips.references.read, (key[0], key[1]))
+
+
+def _later(pool: Threads | None, read: Callable[..., Result], key: object) -> Callable[[], Result]:
+    """Return a function that returns `read(key)`, which a thread begins now if there are any."""
+    return partial(read, key) if pool is None else pool.submit(read, key).result
+
+
 @dataclass(eq=False)
 class WholeUtterances(Dataset[Clip]):
     """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples).
 
     Attributes:
-        audio, channels: Rate and channels, as of `TrainingClips`.
+        audio, channels, threads: Rate and channels, and threads, as of `TrainingClips`.
     """
 
     utterances: TrialList
     sad: SpeechActivity
     audio: Audio = field(default_factory=Audio)
     channels: int | None = None
+    threads: int = 1
 
     def __post_init__(self) -> None:
         self.utterances = self.utterances.packed()
 
     def __len__(self) -> int:
         return len(self.utterances)
+
+    def __getitems__(self, keys: list[tuple[int, int]]) -> list[Clip]:
+        """Return the clips of a batch, which are read at once."""
+        if self.threads == 1:
+            return [self[key] for key in keys]
+        return list(reading_pool(self.threads).map(self.__getitem__, keys))
 
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         index, samples = key

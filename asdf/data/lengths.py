@@ -4,7 +4,8 @@ Invariant: a measurement is saved under a name that holds the digest of all it d
 the sizes of a sample of its recordings, the speech activity detector), so that one made for another
 list, other recordings or other settings cannot be used by mistake; with a checksum, so that a
 damaged one is made anew. Where the recordings lie does not matter: a node's local disk changes its
-name.
+name. A list that grew takes from the newest measurement of its corpus what that says of the same
+recordings, and measures the others.
 
 A header says how long a recording is, not that it is whole. So each training recording is decoded
 to its end once; what is saved then says so, with the size and the time of change of the file that
@@ -28,7 +29,16 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.loaders import log_fallbacks
-from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
+from asdf.data.reading_at_once import reading_threads
+from asdf.data.saved_lengths import (
+    NOT_DECODED,
+    Newest,
+    Row,
+    read_earlier_rows,
+    read_newest,
+    read_table,
+    write_table,
+)
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
@@ -99,17 +109,19 @@ def measure_lengths(
     """
     if stop is None:
         stop = StopRequest()
-    path = world.run_on_main(lambda: lengths_file(folder, utterances, sad, audio))
+    files = world.run_on_main(lambda: _Files.of(folder, utterances, sad, audio))
     # On the main rank alone: the whole table is three times what the others need.
     tables: list[np.ndarray | None] = []
-    world.run_on_main(lambda: tables.append(read_table(path, utterances, audio)))
+    world.run_on_main(lambda: tables.append(read_table(files.table, utterances, audio)))
     found = tables[0] if tables else None
-    usable = world.run_on_main(lambda: _usable_lengths(found, utterances, check))
+    usable = world.run_on_main(lambda: _usable_lengths(found, files, utterances, check))
     if usable is not None:
         return usable
     what = f"{'checking' if check else 'measuring'} {utterances.name}"
-    parts = Parts(folder, f".{path.name}.", lambda: {"check": bool(check)})
-    known = world.run_on_main(lambda: _with_parts(found, parts.read(what), len(utterances), what))
+    parts = Parts(folder, f".{files.table.name}.", lambda: {"check": bool(check)})
+    known = world.run_on_main(
+        lambda: _with_parts(found, parts.read(what), files, utterances, bool(check), what)
+    )
     started = time.monotonic()
     indices = range(world.rank, len(utterances), world.size)
     local = _LocalLengths(utterances, sad, bool(check), known, parts, indices, audio)
@@ -117,7 +129,7 @@ def measure_lengths(
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
     lengths = world.run_on_main(
-        lambda: _lengths_of(_save(path, utterances, found, gathered or [], skip_broken))
+        lambda: _lengths_of(_save(files, utterances, found, gathered or [], skip_broken))
     )
     # A failure reaches all ranks: the others would wait for this one.
     world.run_on_main(parts.remove)
@@ -127,13 +139,66 @@ def measure_lengths(
     return lengths
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The files that the lengths of a list are saved in.
+
+    Attributes:
+        table: Path of the list's table.
+        newest: Path of the note on the newest table of its corpus, of whichever list.
+    """
+
+    table: Path
+    newest: Path
+
+    @classmethod
+    def of(cls, folder: Path, utterances: TrialList, sad: SpeechActivity, audio: Audio) -> _Files:
+        """Return the files in `folder` of a list that is measured in some way."""
+        digest = hashlib.sha256(identity(sad, audio).encode()).hexdigest()[:12]
+        newest = f"{file_stem(utterances.name)}.sad-{sad.mode}.{digest}.newest.json"
+        return cls(lengths_file(folder, utterances, sad, audio), folder / newest)
+
+    def earlier_rows(self, utterances: TrialList, check: bool) -> np.ndarray | None:
+        """Return what the newest table of the corpus says of recordings of a list without one.
+
+        Args:
+            check: Whether the file of each row is compared later; if not, a sample of them is now.
+        """
+        note = read_newest(self.newest)
+        if note is None or note.table == self.table.name:
+            return None
+        if not check and not note.agrees_with(utterances):
+            LOG.info("recordings of %s were replaced: all are measured anew", utterances.name)
+            return None
+        rows = read_earlier_rows(self.newest.with_name(note.table), utterances)
+        if rows is None:
+            return None
+        LOG.info(
+            "%d of the %d recordings of %s were measured with an earlier list of it",
+            (rows[:, 0] != NOT_DECODED).sum(),
+            len(utterances),
+            utterances.name,
+        )
+        return rows
+
+    def note(self, utterances: TrialList) -> None:
+        """Note that the list's table, which exists, is the newest of its corpus."""
+        known = read_newest(self.newest)
+        if known is not None and known.table == self.table.name:
+            return
+        ids = [utterances.ids[index] for index in _sample(utterances)]
+        sizes = dict(zip(ids, sampled_sizes(utterances), strict=True))
+        Newest(self.table.name, sizes).write(self.newest)
+
+
 def _usable_lengths(
-    found: np.ndarray | None, utterances: TrialList, check: bool | Literal["once"]
+    found: np.ndarray | None, files: _Files, utterances: TrialList, check: bool | Literal["once"]
 ) -> np.ndarray | None:
     """Return the lengths of the table that was found, if nothing is to be done; else None."""
-    if found is None or check is True:
+    if found is None:
         return None
-    if check == "once" and not _is_as_checked(found, utterances):
+    files.note(utterances)
+    if check is True or (check == "once" and not _is_as_checked(found, utterances)):
         return None
     return _lengths_of(found)
 
@@ -170,7 +235,7 @@ class _LocalLengths:
         portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
         fallbacks.take()
         try:
-            with threads(_THREADS) as pool:
+            with threads(max(_THREADS, reading_threads("auto", self.utterances))) as pool:
                 results = chain.from_iterable(pool.map(self._measure_part, portions, stop))
                 for result in track(results, count, what, shown=shown, unit="utterances"):
                     if isinstance(result, AsdfError):
@@ -222,11 +287,18 @@ class _LocalLengths:
 
 
 def _with_parts(
-    saved: np.ndarray | None, parts: list[Columns], count: int, what: str
+    found: np.ndarray | None,
+    parts: list[Columns],
+    files: _Files,
+    utterances: TrialList,
+    check: bool,
+    what: str,
 ) -> np.ndarray | None:
     """Return the rows that are known, `_NO_ROW` for others; None where none are."""
+    saved = files.earlier_rows(utterances, check) if found is None else found
     if not parts:
         return saved
+    count = len(utterances)
     known = np.tile(np.array(_NO_ROW, np.int64), (count, 1)) if saved is None else saved.copy()
     for part in parts:
         known[part[_TRIALS]] = part[_TABLE]
@@ -265,7 +337,7 @@ def _lengths_of(table: np.ndarray) -> np.ndarray:
 
 
 def _save(
-    path: Path,
+    files: _Files,
     utterances: TrialList,
     saved: np.ndarray | None,
     parts: Sequence[tuple[array[int], list[str]]],
@@ -291,7 +363,8 @@ def _save(
         return table
     if saved is not None and np.array_equal(table, saved):
         return table
-    write_table(path, utterances.ids, table)
+    write_table(files.table, utterances.ids, table)
+    files.note(utterances)
     decoded = int((table[:, 1] != NOT_DECODED).sum())
     checked = f", {decoded} of them decoded to their ends" if decoded else ""
     LOG.info("measured %s: %d utterances%s", utterances.name, len(utterances), checked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class Orders:
     """The orders of the epochs of `sampler`.
 
     Attributes:
+        sampler: Sampler that they are of.
         size: turns of an epoch.
 
     Args:
@@ -38,7 +40,7 @@ class Orders:
     """
 
     def __init__(self, sampler: Sampler, groups: LengthGroups | None = None) -> None:
-        self._sampler = sampler
+        self.sampler = sampler
         self._groups = groups
         self._turns: tuple[int, Turns] | None = None
         self._name = f"{SETTING}: {name_of(type(sampler))}"
@@ -99,18 +101,18 @@ class Orders:
 
     def describe(self) -> str:
         """Return what the sampler says of an epoch; '' for nothing."""
-        return self._sampler.describe()
+        return self.sampler.describe()
 
     def _request(self, epoch: int) -> Indices:
         called = f"{self._name}.order({epoch})"
         with UserErrors(f"{called} failed"):
-            order = np.asarray(self._sampler.order(epoch))
+            order = np.asarray(self.sampler.order(epoch))
         if order.ndim != 1 or not len(order) or not np.issubdtype(order.dtype, np.integer):
             raise AsdfError(
                 f"{called} returned an array of shape {order.shape} and type {order.dtype}; it "
                 "must be a vector of whole numbers, at least one: indices into the training list."
             )
-        count = len(self._sampler.utterances)
+        count = len(self.sampler.utterances)
         outside = order[(order < 0) | (order >= count)]
         if len(outside):
             raise AsdfError(
@@ -148,8 +150,22 @@ def build_sampler(settings: DataSections, utterances: TrialList, folder: Path | 
         return kind(settings, utterances)
 
 
-def check_sampler(settings: DataSections, parts: Sequence[TrialList], folder: Path | None) -> int:
-    """Return the turns of an epoch of these training sets, once the sampler is known to fit them.
+class CheckedOrders(NamedTuple):
+    """What is known of the epochs of some training sets before any measuring.
+
+    Attributes:
+        turns: Number of turns of an epoch.
+        orders: Orders of a sampler; None with 'shuffled', whose list is not looked at.
+    """
+
+    turns: int
+    orders: Orders | None = None
+
+
+def check_sampler(
+    settings: DataSections, parts: Sequence[TrialList], folder: Path | None
+) -> CheckedOrders:
+    """Return the epochs of these training sets, once the sampler is known to fit them.
 
     Raises:
         UsageError, AsdfError: as `build_sampler`, or its order is none.
@@ -157,8 +173,9 @@ def check_sampler(settings: DataSections, parts: Sequence[TrialList], folder: Pa
     is_shuffled = settings.recipe.sampler == "shuffled"
     # Without a look at the lists: to join millions of trials takes seconds.
     if is_shuffled and not settings.vocoding.vocoders:
-        return sum(map(len, parts))
+        return CheckedOrders(sum(map(len, parts)))
     utterances = join_with_copies(parts, settings)
     if is_shuffled:
-        return len(utterances)
-    return Orders(build_sampler(settings, utterances, folder)).size
+        return CheckedOrders(len(utterances))
+    orders = Orders(build_sampler(settings, utterances, folder))
+    return CheckedOrders(orders.size, orders)

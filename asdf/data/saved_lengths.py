@@ -2,20 +2,27 @@
 
 Where the recording was decoded to its end, the size and the time of change (ns) of its file follow.
 The last line has a checksum of those before it; files of ASDF's first version have none.
+
+A corpus that grew has another list, and so another file. A note next to the files says which of
+them is the newest of a corpus, and its rows are used for recordings that the new list has, too.
 """
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from asdf.archives import file_size
 from asdf.audio import audio_length
 from asdf.errors import AsdfError
-from asdf.runs.files import atomic_write
+from asdf.runs.files import atomic_write, write_text
 from asdf.runs.log import LOG
 from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.trial_list import TrialList
@@ -111,3 +118,106 @@ def _read_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
     elif stated != _encode_checksum(checksum):
         raise ValueError("its checksum is wrong")
     return table
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The note on the newest table of a corpus.
+
+    Attributes:
+        table: Name of the file of the table, in the folder of the note.
+        sizes: Sizes of some of its recordings, in bytes, by their ids.
+    """
+
+    table: str
+    sizes: Mapping[str, int]
+
+    def write(self, path: Path) -> None:
+        """Write the note."""
+        write_text(path, json.dumps({"table": self.table, "sizes": dict(self.sizes)}) + "\n")
+
+    def agrees_with(self, utterances: TrialList) -> bool:
+        """Whether those of its recordings that a list has are of the sizes that they had."""
+        for index, utterance in enumerate(utterances.ids):
+            size = self.sizes.get(utterance)
+            if size is not None and file_size(utterances.path(index)) != size:
+                return False
+        return True
+
+
+def read_newest(path: Path) -> Newest | None:
+    """Return the note in `path`; None where it does not exist, or is damaged."""
+    try:
+        note = json.loads(path.read_bytes())
+        table, sizes = note["table"], note["sizes"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    is_name = isinstance(table, str) and Path(table).name == table
+    if not is_name or not isinstance(sizes, dict):
+        return None
+    return Newest(table, sizes)
+
+
+def read_earlier_rows(path: Path, utterances: TrialList) -> np.ndarray | None:
+    """Read the rows of `utterances` in the table of another list: (N, 3) int64.
+
+    Rows that it lacks are `NOT_DECODED` throughout. None where the file does not exist or, with a
+    warning, where it is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            return _match_rows(file, utterances)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, OverflowError) as error:
+        LOG.warning("%s is passed over: %s", path, error)
+        return None
+
+
+def _match_rows(file: BinaryIO, utterances: TrialList) -> np.ndarray:
+    """Return the rows of a file by the names of a list.
+
+    Raises:
+        ValueError, OverflowError: it is damaged.
+    """
+    table = np.full((len(utterances), 3), NOT_DECODED, np.int64)
+    names = map(_encode, utterances.ids)
+    lines = _checked_lines(file)
+    # A list that grew at its end has the same rows up to there: they need no memory.
+    matched = 0
+    name = None
+    others: dict[bytes, list[int]] = {}
+    for known, numbers in lines:
+        name = next(names, None)
+        if known != name:
+            others[known] = numbers
+            break
+        table[matched, : len(numbers)] = numbers
+        matched += 1
+        name = None
+    others.update(lines)
+    rest = names if name is None else chain([name], names)
+    for index, unmatched in enumerate(rest, matched):
+        numbers = others.get(unmatched, [])
+        table[index, : len(numbers)] = numbers
+    return table
+
+
+def _checked_lines(file: BinaryIO) -> Iterator[tuple[bytes, list[int]]]:
+    """Yield the name and the numbers of each line.
+
+    Raises:
+        ValueError: a line has no lengths, or the checksum at the end is wrong.
+    """
+    checksum = 0
+    for line in file:
+        if line.startswith(_CHECKSUM):
+            if line != _encode_checksum(checksum):
+                break
+            return
+        checksum = zlib.crc32(line, checksum)
+        name, *values = line.rstrip(b"\n").split(b"\t")
+        if len(values) not in (1, 3):
+            raise ValueError(f"{line[:120]!r} is not a name with lengths")
+        yield name, [int(value) for value in values]
+    raise ValueError("its checksum is wrong")

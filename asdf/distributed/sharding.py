@@ -10,9 +10,11 @@ Source: Zhao et al., "PyTorch FSDP", VLDB 2023; torch's `fully_shard` does it.
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -20,12 +22,73 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from asdf.distributed.world import World
+from asdf.errors import UsageError
 from asdf.settings.sections import Computing
 
 
 def divides(computing: Computing, world: World) -> bool:
     """Return whether the network is divided in training: a process alone has it whole."""
     return computing.shard_network and world.size > 1
+
+
+def check_group(computing: Computing, processes: int) -> None:
+    """Refuse groups of a size that does not divide the number of processes.
+
+    Raises:
+        UsageError: names both numbers.
+    """
+    chosen = computing.shard_group
+    if isinstance(chosen, int) and processes % chosen:
+        raise UsageError(
+            f"computing.shard_group = {chosen}: {processes} processes cannot be parted into groups "
+            f"of {chosen}. Choose a number that divides {processes}, or start another number of "
+            "them."
+        )
+
+
+def group_size(computing: Computing, world: World) -> int:
+    """Return how many processes divide the network among them; all ranks call this together.
+
+    Raises:
+        UsageError: the processes cannot be parted into groups of that size.
+    """
+    check_group(computing, world.size)
+    chosen = computing.shard_group
+    if chosen is None:
+        return world.size
+    if chosen != "node":
+        return chosen
+    # A group is of ranks that follow each other, which launchers count node by node.
+    is_in_order = world.rank % world.local_size == world.local_rank
+    is_alike = world.agree(world.local_size) == world.local_size
+    if world.sum([float(not (is_in_order and is_alike))])[0]:
+        raise UsageError(
+            "computing.shard_group = 'node': not all nodes have as many processes, with ranks that "
+            "follow each other. Start the same number on each node, or give shard_group a number."
+        )
+    return world.local_size
+
+
+def _open_mesh(world: World, group: int) -> Any:
+    """Return the mesh of all processes: rows that each hold the whole network, if `group` is less
+    than all of them.
+    """
+    from torch.distributed.device_mesh import DeviceMesh
+
+    assert dist.group.WORLD is not None
+    kind = world.device.type
+    if group in (0, world.size):
+        return DeviceMesh.from_group(dist.group.WORLD, kind)
+    ranks = torch.arange(world.size).view(-1, group)
+    timeout = None if math.isinf(world.timeout_s) else timedelta(seconds=world.timeout_s)
+    own: dict[str, Any] = {}
+    # All processes open all groups, in the same order.
+    for dimension, rows in (("replicate", ranks.T), ("shard", ranks)):
+        for row in rows.tolist():
+            opened = dist.new_group(row, timeout=timeout)
+            if world.rank in row:
+                own[dimension] = opened
+    return DeviceMesh.from_group(list(own.values()), kind, mesh=ranks, mesh_dim_names=tuple(own))
 
 
 class ShardedNetwork:
@@ -41,15 +104,19 @@ class ShardedNetwork:
         units: Sequence[nn.Module],
         world: World,
         dtype: torch.dtype | None = None,
+        summed: torch.dtype | None = None,
+        group: int = 0,
     ) -> None:
         """Move `network` to the world's device, unit by unit: at most one is whole there.
 
         Args:
             units: parts of the network that are gathered one at a time; the rest is another unit.
-            dtype: Type in which `units` are gathered and computed; gradients are summed in float32.
+            dtype: Type in which `units` are gathered and computed.
+            summed: Type in which gradients travel and are added up; None: float32.
+            group: Processes that divide the network among them; 0: all. Layers are gathered within
+                a group, and gradients are added up within groups, then over them.
         """
         # The import takes seconds, which only a sharded run should wait for.
-        from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         self.network = network
@@ -58,10 +125,9 @@ class ShardedNetwork:
         for parameter in network.parameters():
             empty[id(parameter)] = nn.Parameter(parameter.new_empty(0), requires_grad=False)
         self._copy: nn.Module = copy.deepcopy(network, empty)
-        assert dist.group.WORLD is not None
-        mesh = DeviceMesh.from_group(dist.group.WORLD, world.device.type)
+        mesh = _open_mesh(world, group)
         # By default gradients have the type of the parameters, and sums in 16 bits lose digits.
-        reduced = torch.float32 if dtype else None
+        reduced = summed or (torch.float32 if dtype else None)
         policy = MixedPrecisionPolicy(dtype, reduced, cast_forward_inputs=False)
         # WavLM's layers return the biases that they get, which nothing changes in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
@@ -69,7 +135,8 @@ class ShardedNetwork:
             fully_shard(unit, mesh=mesh, mp_policy=policy)
         # Inputs are waveforms, which autocast leaves in float32 until they are convolved; and batch
         # norm's parameters stay in float32.
-        fully_shard(network, mesh=mesh, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
+        policy = MixedPrecisionPolicy(None, summed, cast_forward_inputs=False)
+        fully_shard(network, mesh=mesh, mp_policy=policy)
 
     @contextmanager
     def whole(self) -> Iterator[nn.Module]:
@@ -131,9 +198,10 @@ def divided_like(like: Tensor, whole: Tensor) -> Tensor:
     """
     if not is_part(like) or getattr(whole, "shape", None) != like.shape:
         return whole
-    divided: Any = like
-    parts = whole.chunk(divided.device_mesh.size(), dim=0)
-    rank = divided.device_mesh.get_local_rank()
+    mesh = like.device_mesh  # type: ignore[attr-defined]
+    # The last dimension of a mesh of groups is that within a group.
+    parts = whole.chunk(mesh.size(mesh.ndim - 1), dim=0)
+    rank = mesh.get_local_rank(mesh.ndim - 1)
     part = parts[rank] if rank < len(parts) else whole[:0]
     # Without a copy the part would hold the memory of the whole, or the file that it is from.
     return from_local_part(like, part.to(like.device, copy=True))
@@ -157,6 +225,13 @@ def from_local_part(like: Tensor, part: Tensor) -> Tensor:
         shape=like.shape,
         stride=like.stride(),
     )
+
+
+def copies_of(tensor: Tensor) -> int:
+    """Return how many processes hold the same part of `tensor`, which is divided."""
+    mesh = tensor.device_mesh  # type: ignore[attr-defined]
+    copies: int = mesh.size() // mesh.size(mesh.ndim - 1)
+    return copies
 
 
 def is_part(tensor: Tensor) -> bool:

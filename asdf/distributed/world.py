@@ -28,10 +28,12 @@ from asdf.distributed.cores import usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
 from asdf.distributed.gpu_arithmetic import keep_arithmetic, set_arithmetic
 from asdf.distributed.gpus import take_device
+from asdf.distributed.hanging import hangs_reported
 from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks, open_store
 from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.leaving import leaving_together
 from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.whereabouts import HERE
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
 
@@ -66,6 +68,7 @@ class World:
     backend: str = ""
     _control: Any = None
     timeout_s: float = math.inf
+    _patient: Any = None
 
     @property
     def is_main(self) -> bool:
@@ -73,9 +76,13 @@ class World:
 
     def agree(self, value: T) -> T:
         """Return the main rank's `value` on every rank."""
+        return self._take_from_main(value, self._control)
+
+    def _take_from_main(self, value: T, group: Any) -> T:
         objects = [value]
         if self.size > 1:
-            dist.broadcast_object_list(objects, src=0, group=self._control)
+            with HERE.exchange("waiting for the main process"):
+                dist.broadcast_object_list(objects, src=0, group=group)
         return objects[0]
 
     def run_on_main(self, function: Callable[[], T]) -> T:
@@ -92,14 +99,15 @@ class World:
         error: BaseException | None = None
         if self.is_main:
             try:
-                outcome = _Outcome(result=function())
+                with HERE.part("work of the main process alone"):
+                    outcome = _Outcome(result=function())
             except Exception as raised:
                 error = raised
                 # Of the project's errors alone, each rank surely has the class.
                 kind = type(raised) if isinstance(raised, AsdfError) else AsdfError
                 outcome = _Outcome(failure=kind, message=str(raised))
         # Also after a failure: the others wait for it, and would wait until the timeout.
-        outcome = self.agree(outcome)
+        outcome = self._take_from_main(outcome, self._patient or self._control)
         if error is not None:
             raise error
         if outcome.failure is not None:
@@ -115,14 +123,16 @@ class World:
         if self.size == 1:
             return [value]
         values: list[Any] | None = [None] * self.size if self.is_main else None
-        dist.gather_object(value, values, dst=0, group=self._control)
+        with HERE.exchange("collecting from the processes"):
+            dist.gather_object(value, values, dst=0, group=self._control)
         return values
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return each of `numbers` summed over the ranks, in float64, on every rank."""
         total = torch.tensor(list(numbers), dtype=torch.float64)
         if self.size > 1:
-            dist.all_reduce(total, group=self._control)
+            with HERE.exchange("adding up over the processes"):
+                dist.all_reduce(total, group=self._control)
         return total.tolist()
 
     def sum_tensor(self, tensor: Tensor) -> None:
@@ -191,14 +201,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
     launch = agree_on_local_ranks(store, launch)
     local_rank = launch.local_rank or 0
     local_size = launch.local_size or 1
-    names = (
-        f"computing.gpu_ids = {computing.gpu_ids}, processes started by {launch.launcher}, "
-        f"CUDA_VISIBLE_DEVICES of rank {launch.rank} "
-        f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}"
-    )
-    choose = partial(take_device, computing, local_rank, local_size)
-    chosen = agree_on_devices(store, launch, choose, names)
-    device = _prepare_device(computing, chosen, local_size)
+    device = _agree_on_device(computing, store, launch, local_rank, local_size)
     backend = _choose_backend(computing, device)
     with leaving_together(store, launch.rank, backend):
         dist.init_process_group(
@@ -209,15 +212,51 @@ def _join_world(computing: Computing) -> Iterator[World]:
             timeout=timeout,
             device_id=device if backend == "nccl" else None,
         )
-        control = None  # the group itself
-        if backend != "gloo":
-            control = dist.new_group(backend="gloo", timeout=timeout)
+        control, patient = _open_control(computing, backend)
         world = World(
-            launch.rank, launch.size, local_rank, local_size, device, backend, control, limit_s
+            launch.rank,
+            launch.size,
+            local_rank,
+            local_size,
+            device,
+            backend,
+            control,
+            limit_s,
+            patient,
         )
-        yield world
-        # A process that closes its connections while another still uses them can end that one.
-        world.barrier()
+        with hangs_reported(store, launch.rank, launch.size, computing.hang_report_s, limit_s):
+            yield world
+            # A process that closes its connections while another still uses them can end that one.
+            world.barrier()
+
+
+def _agree_on_device(
+    computing: Computing, store: Any, launch: Launch, local_rank: int, local_size: int
+) -> torch.device:
+    """Return the device of this process, prepared, once those of all processes fit together."""
+    names = (
+        f"computing.gpu_ids = {computing.gpu_ids}, processes started by {launch.launcher}, "
+        f"CUDA_VISIBLE_DEVICES of rank {launch.rank} "
+        f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}"
+    )
+    choose = partial(take_device, computing, local_rank, local_size)
+    chosen = agree_on_devices(store, launch, choose, names)
+    return _prepare_device(computing, chosen, local_size)
+
+
+def _open_control(computing: Computing, backend: str) -> tuple[Any, Any]:
+    """Return the groups of control messages, and of what waits for the main process alone.
+
+    None: the default group; the first of the two.
+    """
+    control = None
+    if backend != "gloo":
+        control = dist.new_group(backend="gloo", timeout=timedelta(seconds=computing.timeout_s))
+    patient = None
+    if computing.main_timeout_s is not None:
+        patience = timedelta(seconds=computing.main_timeout_s)
+        patient = dist.new_group(backend="gloo", timeout=patience)
+    return control, patient
 
 
 def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:

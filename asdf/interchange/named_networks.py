@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torch import nn
 
+from asdf.archives import local_file
 from asdf.checkpoint.fused_file import is_fused_file
 from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
 from asdf.checkpoint.network_reading import rebuild_network
@@ -19,6 +20,7 @@ from asdf.errors import AsdfError
 from asdf.hub import HubName, download_network, find_published, name_of, parse_name
 from asdf.interchange.importing import import_detector
 from asdf.interchange.pretrained import build_pretrained
+from asdf.remote import as_path, is_remote
 from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
@@ -32,8 +34,9 @@ def find_network(named: AnyPath) -> Path:
     """Return the path of a network: as it is named, or where it was downloaded to from the hub.
 
     Of the folder of a run it is the best network, which `report` and `evaluate` are about. `small`
-    is the shipped detector; a name that `detectors` lists is downloaded from the hub, or is the
-    file of that detector in the current folder. What exists under a name comes before all of them.
+    is the shipped detector; of an address it is a local copy; a name that `detectors` lists is
+    downloaded from the hub, or is the file of that detector in the current folder. What exists
+    under a name comes before all of them.
 
     Raises:
         UsageError: it begins with 'hub:' and is no name, or huggingface_hub is not installed.
@@ -42,6 +45,8 @@ def find_network(named: AnyPath) -> Path:
     name = parse_name(os.fspath(named))
     if name is not None:
         return download_network(name)
+    if is_remote(named):
+        return _download(as_path(named))
     path = Path(named)
     if is_shipped(path):
         return shipped_detector().path
@@ -51,6 +56,18 @@ def find_network(named: AnyPath) -> Path:
     if published is not None:
         return published
     return _best_of_run(path) if path.is_dir() and Layout(path).settings.is_file() else path
+
+
+def _download(path: Path) -> Path:
+    """Return the local copy of a network in a store, which is downloaded once.
+
+    Raises:
+        AsdfError: there is none, or its store does not answer.
+    """
+    try:
+        return local_file(path)
+    except FileNotFoundError:
+        raise AsdfError(f"there is no network {path}. Check the address.") from None
 
 
 def _best_of_run(folder: Path) -> Path:

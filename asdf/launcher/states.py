@@ -30,8 +30,12 @@ _PLACE_OR_SPEED = (
     "gpu_ids",
     "backend",
     "timeout_s",
+    "main_timeout_s",
+    "hang_report_s",
     "threads",
     "network_dataloader_workers",
+    "reading_threads",
+    "cache_gb",
     "profile_steps",
 )
 
@@ -192,7 +196,7 @@ def outcome_settings(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
     values = {section: dict(settings) for section, settings in plain.items()}
     del values["paths"]
     for name in _PLACE_OR_SPEED:
-        del values["computing"][name]
+        values["computing"].pop(name, None)
     return values
 
 

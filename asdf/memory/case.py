@@ -65,6 +65,17 @@ class Case:
         """Whether the network is divided over the processes."""
         return self.settings.computing.shard_network and self.processes > 1
 
+    @property
+    def sharing(self) -> int:
+        """Processes that hold a divided network together, each a part of it; 1 where it is whole.
+
+        A group of a node counts as one of all processes: this machine is one node.
+        """
+        if not self.divides:
+            return 1
+        group = self.settings.computing.shard_group
+        return group if isinstance(group, int) else self.processes
+
     def outline_network(self) -> nn.Module:
         """Build the network on a fake GPU (see `fake_gpu`), for training.
 

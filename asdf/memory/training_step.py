@@ -82,14 +82,14 @@ def training_memory(case: Case) -> TrainingMemory:
         network = case.outline_network()
         loss = _outline_loss(network, case)
         sizes = summary(network)
-        parts = divide(network, case.processes, case.dtype) if case.divides else Parts()
+        parts = divide(network, case.sharing, case.dtype) if case.divides else Parts()
         # Gathered parts count later; what a loss holds besides its parameters is a few numbers.
         others = parts.whole
         if loss_of(network) is None:
             others += sum(block_bytes(buffer.untyped_storage()) for buffer in loss.buffers())
         weights = counted.now - others
         learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        sharing = case.processes if case.divides else 1
+        sharing = case.sharing
         moments = _make_moments(learning, network_settings, moments_each, sharing)
         with_moments = counted.now - others
         # Held to the end so that they count: DistributedDataParallel makes them once and for all.
@@ -199,7 +199,7 @@ def _run_step(model: nn.Module, loss: Loss, inputs: Tensor, case: Case) -> None:
     # More than two minibatches hold no more than two.
     for number in range(min(2, interval)):
         if processes > 1 and number == first_sent:
-            _send_gradients(learning, processes if case.divides else 0)
+            _send_gradients(learning, case.sharing if case.divides else 0)
         _run_minibatch(model, loss, inputs, case.dtype, len(inputs) * interval * processes)
 
 

@@ -347,9 +347,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-# Far more than are needed: seeds are few.
-_TERMS = 400
-# Terms for each unit of the square root of the larger parameter, where these are more.
+# As many as the fraction needs for 15 digits of small parameters, and more for each unit of the
+# square root of the larger one.
+_TERMS = 80
 _TERMS_PER_ROOT = 4
 # Each halves the range; of a quantile so many digits are far more than are shown.
 _HALVINGS = 80
@@ -418,7 +418,7 @@ def regularised_beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction_terms(x: float, a: float, b: float) -> list[float]:
-    count = max(_TERMS, int(_TERMS_PER_ROOT * math.sqrt(max(a, b))))
+    count = _TERMS + int(_TERMS_PER_ROOT * math.sqrt(max(a, b)))
     number = np.arange(1, count + 1)
     half, odd = np.divmod(number, 2)
     below = (a + number - 1) * (a + number)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
+from asdf.networks.back_ends.residual_blocks import order_one_channel
 from asdf.networks.fast_functions import largest_magnitudes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters
@@ -64,7 +65,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         masks_filters = self.training and self.frequency_masking
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
         x_B1FT = normalize_map(self.first_bn, self.pool_magnitudes(x_BFT))
-        x_BCFT = self.encoder(self.selu(x_B1FT))
+        x_BCFT = self.encoder(order_one_channel(self.selu(x_B1FT)))
         spectral_BCF, temporal_BCT = largest_magnitudes(x_BCFT, dims=(3, 2))
         return self.readout(spectral_BCF.transpose(1, 2), temporal_BCT.transpose(1, 2))
 

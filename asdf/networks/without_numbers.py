@@ -1,8 +1,8 @@
 """Networks that have shapes and no numbers, made without torch's compiler.
 
 torch computes some functions of the meta device by its references in Python, which load its
-compiler: that takes longer than all else that is done to open a network. Those functions, which
-initialise weights, are given their shapes here.
+compiler, or sympy: that takes longer than all else that is done to open a network. Those functions,
+which initialise weights, are given their shapes here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class _Shapes(TorchFunctionMode):
                 return args[0]
             if function is torch.norm_except_dim and not kwargs:
                 return _shape_of_norm(*args)
+        if function is torch.randn and not kwargs:
+            return torch.empty(*args)
         return function(*args, **(kwargs or {}))
 
 

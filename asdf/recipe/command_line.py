@@ -16,6 +16,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
+from asdf.remote import is_remote
 from asdf.settings.weights_names import BUNDLE
 
 
@@ -69,7 +70,10 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
 
 # A relative path that is typed starts in the current folder; one in a config in the recipe's.
 _WEIGHTS = "front_end.weights"
-_TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
+_TYPED_PATHS = (
+    *("paths.output_folder", "paths.database_folder", "paths.cache_folder"),
+    _WEIGHTS,
+)
 
 _PROCESSES = (
     "torchrun --nproc_per_node=2 run.py CONFIG (a process per GPU), or under Slurm srun python "
@@ -177,6 +181,6 @@ def from_current_folder(override: str) -> str:
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
     if name.strip() == _WEIGHTS and is_relative and parse_name(path) is not None:
         return override
-    if name.strip() in _TYPED_PATHS and is_relative:
+    if name.strip() in _TYPED_PATHS and is_relative and not is_remote(path):
         return f"{name.strip()}={str(Path.cwd() / path)!r}"
     return override

@@ -16,6 +16,7 @@ from asdf.audio.augmentation import open_chain
 from asdf.audio.speech import check_detector
 from asdf.audio.vocoding import try_vocoders
 from asdf.data.sampler_orders import check_sampler, find_sampler
+from asdf.data.sharded_samplers import describe_shards
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.data.vocoded_copies import describe_copies, join_with_copies
 from asdf.distributed.devices import describe_mapping
@@ -270,10 +271,17 @@ def _describe_batches(
     if settings.computing.shard_network and world_size == 1:
         lines.append("computing.shard_network: one process keeps the network whole")
     elif settings.computing.shard_network:
-        lines.append(f"weights, gradients and moments are divided over the {world_size} processes")
+        group = settings.computing.shard_group
+        over = f"the {world_size} processes"
+        if group is not None:
+            over = "processes of each node" if group == "node" else f"groups of {group} processes"
+        lines.append(f"weights, gradients and moments are divided over {over}")
     if training_sets and all(name in lists for name in training_sets):
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
-        lines.append(_describe_epoch(settings, parts, recipe_folder, plan))
+        checked = check_sampler(settings, parts, recipe_folder)
+        lines.append(_describe_epoch(settings, parts, checked.turns, plan))
+        if checked.orders is not None:
+            lines += describe_shards(checked.orders, plan.window_size)
     return lines
 
 
@@ -322,12 +330,11 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
 def _describe_epoch(
     settings: Sections,
     parts: list[TrialList],
-    recipe_folder: Path,
+    turns: int,
     plan: TrainingPlan,
 ) -> str:
     """Describe an epoch of the training sets `parts`, and how long training may be."""
     network = settings.network
-    turns = check_sampler(settings, parts, recipe_folder)
     steps = replace(plan, size=turns).steps_per_epoch()
     total = steps * network.max_epochs
     if network.max_steps:
@@ -387,6 +394,8 @@ def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> 
         for class_path in named_classes(name, attrgetter(name)(settings)):
             look_for_class(class_path, recipe_folder, name)
     if settings.computing.shard_network and world_size > 1:
+        from asdf.distributed.sharding import check_group
         from asdf.networks.units import check_network_divisible
 
+        check_group(settings.computing, world_size)
         check_network_divisible(settings, recipe_folder)

@@ -13,17 +13,26 @@ from asdf.corpora import (
     Chosen,
     Reading,
     as_list,
+    choose,
     find_tree,
     parse_located,
+    parse_part,
     read_class_folders,
+    read_datasets,
     read_known,
+    read_lhotse,
     read_parquet,
+    read_shar,
     read_shards,
+    read_webdataset,
 )
 from asdf.hub import download_dataset
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
+
+# Readers of what lies in shards and manifests of others, by the kind of their names.
+READERS = {"webdataset": read_webdataset, "shar": read_shar, "lhotse": read_lhotse}
 
 
 class ReadCorpus(NamedTuple):
@@ -47,7 +56,7 @@ def read_chosen(
     Args:
         folder: Folder that holds the corpus; the path of a `folder:PATH` is relative to it.
         itself: True if the corpus may also be `folder`, or `folder` one of its folders.
-        columns: Names of columns and values, for parquet and for folders of one's own.
+        columns: Names of columns and values, for parquet, shards and folders of one's own.
         name: Name of the list; '' is that of the corpus.
 
     Raises:
@@ -66,6 +75,11 @@ def read_chosen(
             trials, reading = read_known(chosen, tree, name)
             return ReadCorpus(trials, reading, tree)
         reading = read_parquet(tree, chosen.subset, columns)
+    elif located.kind in READERS:
+        reading, tree = READERS[located.kind](located.where, folder, columns)
+    elif located.kind == "datasets":
+        tree = open_tree(folder / Path(located.where).expanduser())
+        reading = read_datasets(tree, located.split, columns)
     elif located.kind == "folder":
         tree = open_tree(folder / Path(located.where).expanduser())
         reading = read_class_folders(tree, located.split, columns.bona_fide_values)
@@ -74,3 +88,17 @@ def read_chosen(
         tree = open_tree(downloaded.folder)
         reading = read_shards(tree, downloaded.shards, columns)
     return ReadCorpus(as_list(reading.trials, tree, name or chosen.name), reading, tree)
+
+
+def read_named(name: str, folder: Path) -> TrialList:
+    """Read a corpus by its name alone, or the part of it that the name states.
+
+    Args:
+        folder: Folder that holds the corpus, or that a path in its name is relative to.
+
+    Raises:
+        UsageError, AsdfError: as `read_chosen`.
+    """
+    whole, part = parse_part(name)
+    trials = read_chosen(choose(whole), folder, itself=True, name=name).trials
+    return trials if part is None else part.of(trials)

@@ -501,7 +501,7 @@ class Run:
     def _check_own_code(self) -> None:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
         from asdf.data.sampler_orders import find_sampler
-        from asdf.distributed.sharding import divides
+        from asdf.distributed.sharding import divides, group_size
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import check_audio, find_network_class
         from asdf.networks.split import check_split
@@ -532,6 +532,7 @@ class Run:
         find_training_step(self.settings, self.recipe_folder)
         check_metric(self.settings, self.recipe_folder, tasks.keys)
         if divides(self.settings.computing, self.world):
+            group_size(self.settings.computing, self.world)
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)
             )

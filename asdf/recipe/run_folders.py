@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.archives import local_file, use_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
+from asdf.remote import as_path, is_remote, join_path
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Paths, Sections
@@ -54,13 +57,15 @@ class Folders:
         """Return `front_end.weights` as it is read.
 
         A path is one from the recipe's folder; a bundle of torchaudio and a repository of the hub
-        keep their names.
+        keep their names; of an address it is the local copy.
 
         Raises:
             UsageError: it begins with 'hub:', but no name of a repository follows.
         """
         if weights is None or weights.startswith(BUNDLE):
             return weights
+        if is_remote(weights):
+            return str(local_file(as_path(weights)))
         path = self.recipe / weights
         name = parse_name(weights)
         # As in any folder: a path that lies here, or in a folder here, is not a name of the hub.
@@ -127,8 +132,19 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
                 f"paths.{name} is not set. Set it in the recipe's configs/init_config.py, or add "
                 f"paths.{name}=/your/folder to the command."
             )
+    if is_remote(str(paths.output_folder)):
+        raise UsageError(
+            f"paths.output_folder = {paths.output_folder!r} is an address: runs are written to a "
+            "disk, which other processes and a resumed run see at once. Copy the folder into the "
+            "store afterwards."
+        )
+    if paths.cache_folder is not None and is_remote(paths.cache_folder):
+        raise UsageError(
+            f"paths.cache_folder = {paths.cache_folder!r} is an address: copies are kept on a "
+            "disk of the machine. Name a folder there."
+        )
     output = (recipe_folder / str(paths.output_folder)).resolve()
-    database = (recipe_folder / str(paths.database_folder)).resolve()
+    database = join_path(recipe_folder, str(paths.database_folder)).resolve()
     return Folders(
         recipe_folder,
         output,
@@ -136,6 +152,14 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
         _below(output, "system_folder", paths.system_folder),
         _below(output, "sad_folder", paths.sad_folder),
     )
+
+
+def keep_copies(settings: Sections, recipe_folder: Path) -> AbstractContextManager[None]:
+    """Keep whole shards of stores in `paths.cache_folder` during a block, if it is set."""
+    folder = settings.paths.cache_folder
+    if folder is not None:
+        folder = str((recipe_folder / folder).resolve())
+    return use_copies(folder, settings.computing.cache_gb)
 
 
 def _below(output: Path, name: str, folder: str) -> Path:

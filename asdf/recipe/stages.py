@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
+from asdf.recipe.grown_lists import find_begun_rows, record_training_list
 from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
@@ -40,17 +41,67 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     Args:
         lengths: Lengths of the utterances, in samples after speech activity detection.
     """
+    start = find_starting_point(run)
+    testing_rates = run.settings.network.rate_test_steps is not None
+    begun = find_begun_rows(run, utterances) if start == "auto" and not testing_rates else None
+    if begun is not None and _finish_epoch(run, utterances.select(begun), lengths[begun]):
+        return
+    trainer = _prepare_training(run, network, utterances, lengths, start, goes_on=begun is not None)
+    with memory_computed_for_errors(run.settings, run.folders, run.world):
+        if run.settings.network.rate_test_steps is not None:
+            test_rates(run, trainer, run.settings.network.rate_test_steps)
+            return
+        trainer.run(goes_on=begun is not None)
+    _end_training(run, trainer)
+
+
+def _finish_epoch(run: Run, utterances: TrialList, lengths: np.ndarray) -> str:
+    """Train to the end of the epoch under way, on the list that it began with.
+
+    Returns:
+        Reason why training is over; '' where it goes on with the next epoch.
+    """
+    # Of its own: the one of the epochs to come stays as it was built.
+    network = run.build_network()
+    trainer = _prepare_training(run, network, utterances, lengths, "auto")
+    epoch = trainer.progress.epochs + 1
+    LOG.warning(
+        "the training list grew: epoch %d ends on the %d utterances that it began with, and the "
+        "next one is the first with all",
+        epoch,
+        len(utterances),
+    )
+    with memory_computed_for_errors(run.settings, run.folders, run.world):
+        trainer.run(last_epoch=epoch)
+    if trainer.finished():
+        _end_training(run, trainer)
+    return trainer.finished()
+
+
+def _prepare_training(
+    run: Run,
+    network: nn.Module,
+    utterances: TrialList,
+    lengths: np.ndarray,
+    start: str | None,
+    goes_on: bool = False,
+) -> Trainer:
+    """Return a trainer that goes on from `start`, with its plan logged.
+
+    Args:
+        goes_on: Whether this start has trained already, on a shorter list.
+    """
     from asdf.data.training_plan import minibatch_per_process
     from asdf.networks.output_check import check_outputs
 
     settings = run.settings
     world = run.world
-    start = find_starting_point(run)
     minibatch = minibatch_per_process(settings.network, world.size)
     step = _build_step(run, network, utterances, lengths)
     trainer = _build_trainer(run, step, utterances, lengths)
-    resume_training(run, trainer, start)
+    resume_training(run, trainer, start, goes_on)
     _record_copies(run, utterances)
+    record_training_list(run, utterances, trainer.progress.epochs + 1)
     if not trainer.finished():
         # Before hours of training.
         with step.whole_network() as whole:
@@ -61,14 +112,13 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
             run, trainer.step.network, trainer.loader, utterances, lengths
         )
     _log_plan(run, trainer, minibatch)
-    with memory_computed_for_errors(settings, run.folders, world):
-        if settings.network.rate_test_steps is not None:
-            test_rates(run, trainer, settings.network.rate_test_steps)
-            return
-        trainer.run()
+    return trainer
+
+
+def _end_training(run: Run, trainer: Trainer) -> None:
     LOG.info("training ended: %s", trainer.finished())
-    if settings.network.average_best_networks:
-        world.run_on_main(partial(_average_best_networks, run, trainer))
+    if run.settings.network.average_best_networks:
+        run.world.run_on_main(partial(_average_best_networks, run, trainer))
 
 
 def _build_trainer(
@@ -151,6 +201,7 @@ def _record_copies(run: Run, utterances: TrialList) -> None:
 def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     """Log the number format of training, and what an optimiser step consists of."""
     from asdf.data.length_groups import describe_groups
+    from asdf.data.sharded_samplers import describe_shards
 
     LOG.info("%s", trainer.step.precision.reason)
     interval = run.settings.network.optimizer_step_interval
@@ -176,6 +227,9 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     turns = trainer.orders.describe()
     if turns:
         LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)
+    if run.world.is_main:
+        for line in describe_shards(trainer.orders, trainer.plan.window_size)[1:]:
+            LOG.info("%s", line)
 
 
 def _average_best_networks(run: Run, trainer: Trainer) -> None:

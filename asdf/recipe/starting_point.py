@@ -68,8 +68,12 @@ def check_evaluations(run: Run) -> list[Evaluation]:
     return evaluations
 
 
-def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
-    """Go on from `start`, which `find_starting_point` returned."""
+def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: bool = False) -> None:
+    """Go on from `start`, which `find_starting_point` returned.
+
+    Args:
+        recorded: Whether the record of this start says already where it went on.
+    """
     from asdf.training.checkpoints import (
         fill_network,
         newest_checkpoint,
@@ -107,4 +111,5 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
         trainer.progress.epochs,
         trainer.progress.step,
     )
-    record_training(run, trainer.progress.step)
+    if not recorded:
+        record_training(run, trainer.progress.step)

@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError
+from asdf.remote import address_of, refuse_unwritable, upload_object
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
 from asdf.runs.systems import lock, open_flags
 from asdf.text import AnyPath
@@ -29,13 +31,19 @@ def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that replaces `path` only when the block ends without an error.
 
     Whatever was at `path` stays untouched when the block raises, the disk fills up or the process
-    is killed. '-' is standard output; that and any other open file of this process
+    is killed. An object of a store is written beside, on the local disk, and replaced by the whole
+    file at once. '-' is standard output; that and any other open file of this process
     (`descriptor_of`) is written to directly.
 
     Raises:
         AsdfError: the folder cannot be made or written, or the disk is full.
         NobodyReadsError: nobody reads standard output any more.
     """
+    address = address_of(path)
+    if address is not None:
+        with _open_object(address, mode) as file:
+            yield file
+        return
     descriptor = descriptor_of(path)
     path = Path(path)
     if descriptor is not None:
@@ -83,6 +91,25 @@ def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
             # `--json - | head`, which is not a failure
             raise NobodyReadsError(*error.args) from None
         raise AsdfError(stream_advice(descriptor, error)) from error
+
+
+@contextmanager
+def _open_object(address: str, mode: str) -> Iterator[IO[Any]]:
+    """Open a local file that becomes an object of a store when the block ends without an error."""
+    refuse_unwritable(address)
+    try:
+        descriptor, name = tempfile.mkstemp(suffix=".part")
+    except OSError as error:
+        raise AsdfError(write_advice(Path(tempfile.gettempdir()), error)) from error
+    try:
+        with _open(descriptor, mode) as file:
+            yield file
+        upload_object(Path(name), address)
+    except OSError as error:
+        raise AsdfError(write_advice(Path(name), error)) from error
+    finally:
+        with suppress(OSError):
+            Path(name).unlink()
 
 
 @contextmanager

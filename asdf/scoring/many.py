@@ -8,19 +8,22 @@ on what is known already: a work that was stopped and goes on gives the same sco
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
+from asdf.data.reading_at_once import REMOTE_THREADS
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
+from asdf.remote import is_remote
 from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
@@ -30,6 +33,7 @@ from asdf.scoring.windows import Cut
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
 _READERS = 4
+_NAMED = (str, os.PathLike)
 # Batches that are in memory.
 _BATCHES = 3
 # Files that are sorted by length together: enough that batches are full, few enough that the first
@@ -98,9 +102,12 @@ class ManyRecordings:
         Raises:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
-        with threads(_READERS) as pool:
+        numbered = iter(recordings)
+        first = list(islice(numbered, 1))
+        in_store = any(isinstance(value, _NAMED) and is_remote(value) for value in first)
+        with threads(REMOTE_THREADS if in_store else _READERS) as pool:
             reading: deque[tuple[list[File], list[Future[_Heard]]]] = deque()
-            for batch in self._batches(pool, recordings):
+            for batch in self._batches(pool, chain(first, numbered)):
                 reading.append((batch, [pool.submit(self._hear, file) for file in batch]))
                 if len(reading) >= _BATCHES:
                     yield from self._score_batch(*reading.popleft())

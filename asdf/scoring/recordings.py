@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.archives import find_member
+from asdf.archives import file_size
 from asdf.audio import read_audio
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import (
@@ -30,6 +30,7 @@ from asdf.audio.speech import (
 )
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
+from asdf.remote import SHOWN_SCHEMES, as_path, is_remote
 from asdf.scoring.waveforms import as_mono, as_waveform, check_rate
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
@@ -131,10 +132,13 @@ class FileRecording(Recording):
             AsdfError: its path is neither a file nor a member of an archive.
         """
         path = self.path
-        if path is not None and not path.exists() and find_member(path) is None:
-            if is_address(self.name):
+        # Of an object each look is a request.
+        is_there = path is None or (not is_remote(path) and path.exists())
+        if path is not None and not is_there and file_size(path) is None:
+            if is_address(self.name) and not is_remote(self.name):
                 raise AsdfError(
-                    f"{self.name} is an address, and nothing is downloaded: give the path or the "
+                    f"{self.name} is an address that is not read: give one that begins with "
+                    f"{', '.join(f'{scheme}://' for scheme in SHOWN_SCHEMES)}, or the path or the "
                     "content of a file."
                 )
             advice = "Check the path."
@@ -220,7 +224,7 @@ def as_recording(
     name, position = name_of(value, index), index or 0
     if isinstance(value, str | os.PathLike):
         _refuse_rate(sample_rate, name)
-        path = Path(value)
+        path = as_path(value)
         source: Path | Source = path
         if limits != Limits():
             source = Source(name, limits=limits)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.reading_at_once import reading_threads
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
@@ -80,7 +81,8 @@ def embed_references(
     batches = scorer.plan_batches(references.lengths)
     local = batches[world.rank :: world.size]
     workers = settings.computing.network_dataloader_workers
-    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels)
+    at_once = reading_threads(settings.computing.reading_threads, recordings)
+    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels, at_once)
     loader = BatchLoader(whole, workers, world, stop=stop)
     keys = []
     for batch in local:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.reading_at_once import reading_threads
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
@@ -153,7 +154,8 @@ def score_with_extras(  # noqa: PLR0913
     remaining = progress.take_up(batches, part, world, what)
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
-    whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels)
+    at_once = reading_threads(settings.computing.reading_threads, utterances)
+    whole = WholeUtterances(utterances, settings.sad, settings.audio, scorer.channels, at_once)
     loader = BatchLoader(whole, settings.computing.network_dataloader_workers, world, stop=stop)
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
@@ -165,9 +167,7 @@ def score_with_extras(  # noqa: PLR0913
         progress.add_long(world, stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
-    if part is not None:
-        progress.end_part(part, output, work, world)
-    return None if part is not None else progress.gather(world, utterances)
+    return progress.end(part, output, work, world, utterances)
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,15 @@ class _Progress:
         for timed in self.over_time.values():
             timed.add_long(timed.remaining_long_trials(world), stop)
 
-    def end_part(self, part: Part, output: Path | None, work: Work, world: World) -> None:
-        """Save the rows of all ranks, and mark the part as done."""
+    def end(
+        self, part: Part | None, output: Path | None, work: Work, world: World, trials: TrialList
+    ) -> ScoredList | None:
+        """Return what `gather` does; of a part, save the rows of all ranks and mark it as done."""
+        if part is None:
+            return self.gather(world, trials)
         self.rows.save()
         world.run_on_main(lambda: mark_part(output, part, work))
+        return None
 
     def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
         """Return what is known of all trials, on the main rank; None on the others.

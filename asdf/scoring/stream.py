@@ -14,7 +14,7 @@ import numpy as np
 
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
-from asdf.scoring.hearing import Hearing
+from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.parts import add_to_parts
 from asdf.scoring.scored import Score, WindowScore
 from asdf.scoring.waveforms import as_chunk
@@ -61,15 +61,23 @@ class Stream:
             UsageError: it is no such array, its samples are not finite, or the stream is finished.
             AsdfError: a score is not a finite number.
         """
+        scores = []
+        for cut in self.cut(chunk):
+            scores += self._score(cut)
+        return scores
+
+    def cut(self, chunk: Any) -> Iterator[Cut]:
+        """Take the next samples; yield the windows that are complete now, for who scores them.
+
+        Each of them is then counted (`count`), in this order. Arguments and errors as of `add`.
+        """
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
         self._resampler.add(as_chunk(chunk, self._hearing.audio.channels))
-        scores = []
         missing = self._hop if self._resampler.done else self._window
         while (block := self._resampler.read(missing)) is not None:
-            scores += self._score(self._cutter.add(block))
+            yield from self._cutter.add(block)
             missing = self._hop
-        return scores
 
     def finish(self) -> list[WindowScore]:
         """End the recording; return the scores of the windows that were not complete before.
@@ -79,11 +87,18 @@ class Stream:
         Raises:
             AsdfError: as `add`.
         """
+        scores = []
+        for cut in self.cut_rest():
+            scores += self._score(cut)
+        return scores
+
+    def cut_rest(self) -> Iterator[Cut]:
+        """End the recording; yield the windows that were not complete before, as `cut`."""
         if self._finished:
-            return []
+            return
         self._finished = True
-        scores = self._score(self._cutter.add(self._resampler.read_rest()))
-        return scores + self._score(self._cutter.finish())
+        yield from self._cutter.add(self._resampler.read_rest())
+        yield from self._cutter.finish()
 
     @property
     def score(self) -> Score | None:
@@ -105,16 +120,22 @@ class Stream:
         searched = self._search.searched(self._judged)
         return {"parts": tuple(self._parts), "searched": searched}
 
-    def _score(self, cut: Iterator[Cut]) -> list[WindowScore]:
-        scores = []
-        for window in self._hearing.score_windows(cut, self._window, self._hearing.sad):
-            self._running.add(window)
-            score = self._hearing.summary.describe_window(window)
-            scores.append(score)
-            self._judged += score.judged
-            if self._search is not None and self._search.is_below(score):
-                add_to_parts(self._parts, score)
-        return scores
+    def piece(self, cut: Cut) -> Piece:
+        """Return a window as the network hears it."""
+        return self._hearing.make_piece(cut, self._hearing.sad, self._hearing.find_speech)
+
+    def count(self, window: Window) -> WindowScore:
+        """Return the score of the next window, and count it for the score of all so far."""
+        self._running.add(window)
+        score = self._hearing.summary.describe_window(window)
+        self._judged += score.judged
+        if self._search is not None and self._search.is_below(score):
+            add_to_parts(self._parts, score)
+        return score
+
+    def _score(self, cut: Cut) -> list[WindowScore]:
+        scored = self._hearing.score_windows(iter([cut]), self._window, self._hearing.sad)
+        return [self.count(window) for window in scored]
 
 
 class _Counts:

@@ -5,39 +5,27 @@ FastAPI and uvicorn are imported when a service starts; they are the extra `serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.errors import UsageError
+from asdf.service.addresses import Address, Network
 from asdf.service.audit_file import AuditFile, Chain, check_audit_file
 from asdf.service.limits import ServiceLimits
 
 if TYPE_CHECKING:
-    from asdf.scoring.detector import Detector
     from asdf.watermarks import WatermarkSearch
 
-__all__ = ["Address", "Chain", "ServiceLimits", "check_audit_file", "check_installed", "serve"]
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a service is, and who may use it.
-
-    Attributes:
-        token_file: holds the token; None: the variable ASDF_SERVICE_TOKEN has it, or nothing.
-        without_token: whoever reaches the port may use it, also from other machines.
-        proxies: addresses whose X-Forwarded-For says who the client is.
-        names: Names under which it is asked, besides its address and those of this machine.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token_file: Path | None = None
-    without_token: bool = False
-    proxies: Sequence[str] = field(default=())
-    names: Sequence[str] = field(default=())
+__all__ = [
+    "Address",
+    "Chain",
+    "Network",
+    "ServiceLimits",
+    "check_audit_file",
+    "check_installed",
+    "serve",
+]
 
 
 def check_installed() -> None:
@@ -55,33 +43,31 @@ def check_installed() -> None:
 
 
 def serve(
-    detector: Detector,
-    network: str,
+    network: Network,
     address: Address,
     limits: ServiceLimits,
     announce: Callable[[str], None],
     audit: Path | None = None,
     watermarks: WatermarkSearch | None = None,
+    workers: int = 1,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C.
+    """Serve until SIGTERM or Ctrl-C; at SIGHUP the network is read again.
 
     Args:
-        network: Path or name that the detector was opened by.
         audit: Audit file that each verdict is recorded in; None: nothing is recorded.
         watermarks: Packages that search for watermarks where a client asks for it; None: none.
         announce: Function called with the service's address when it begins.
+        workers: Number of processes that answer, which share the limits.
 
     Raises:
         UsageError: a package, the token or the port is missing.
-        AsdfError: the audit file cannot be written, or its chain is broken.
+        AsdfError: the network cannot be read; the audit file cannot be written, or its chain is
+            broken.
     """
     check_installed()
-    from asdf.service.app import make_app
     from asdf.service.bearer_token import VARIABLE, read_token
-    from asdf.service.host_names import Names
-    from asdf.service.listener import listen
-    from asdf.service.server import is_local, make_server, run_server
-    from asdf.service.service import Service
+    from asdf.service.processes import Serving, serve_alone, serve_by_workers
+    from asdf.service.server import is_local
 
     token = read_token(address.token_file)
     if token is None and not is_local(address.host) and not address.without_token:
@@ -90,10 +76,12 @@ def serve(
             f"the variable {VARIABLE}), or say that all may: --without-token."
         )
     limits.check()
-    listener = listen(address.host, address.port)
-    record = None if audit is None else AuditFile(audit)
-    service = Service(detector, network, limits, record, watermarks)
-    names = Names(address.host, is_local(address.host), address.names)
-    app = make_app(service, token, names)
-    server = make_server(app, service, address.proxies)
-    run_server(server, listener, announce)
+    if workers < 1:
+        raise UsageError(f"workers = {workers}: give 1 or more.")
+    if audit is not None:
+        AuditFile(audit)
+    serving = Serving(network, address, token, limits, audit, watermarks)
+    if workers == 1:
+        serve_alone(serving, announce)
+    else:
+        serve_by_workers(serving, announce, workers)

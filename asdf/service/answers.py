@@ -260,6 +260,21 @@ class HealthAnswer(BaseModel):
     problem: str = Field(description="Why it would not be; empty where it would.")
 
 
+class LiveAnswer(BaseModel):
+    """Whether the service works."""
+
+    live: bool = Field(description="Whether no forward pass of the network hangs.")
+    problem: str = Field(description="Why a new start would help; empty where it would not.")
+
+
+class ReadyAnswer(HealthAnswer):
+    """Whether the service takes recordings, and which network scores them."""
+
+    network_sha256: str | None = Field(
+        description="SHA-256 of the file of the network that new requests are answered by."
+    )
+
+
 class VersionAnswer(BaseModel):
     """Versions, and the network."""
 

@@ -1,34 +1,46 @@
-"""The paths of a service: /score, /health, /metrics, its description, and the page.
+"""The paths of a service: /score, /stream, /health, /metrics, its description, and the page.
 
 Invariant: no answer names an address outside of the service, and a page may load nothing else.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp
+from starlette.websockets import WebSocketState
 
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.runs.log import LOG
 from asdf.scoring.parts import part_window
-from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer, VersionAnswer
+from asdf.service.answers import (
+    HealthAnswer,
+    LiveAnswer,
+    ReadyAnswer,
+    RefusalAnswer,
+    ScoreAnswer,
+    VersionAnswer,
+)
 from asdf.service.bearer_token import Token
+from asdf.service.calls import NO_WEBSOCKETS, Call, has_websockets, read_call_question
 from asdf.service.front import Front
 from asdf.service.host_names import Names
+from asdf.service.inference_protocol import add_inference_paths
 from asdf.service.limits import Refusal
 from asdf.service.page_files import PageFiles
 from asdf.service.questions import Question
+from asdf.service.served import Served
 from asdf.service.service import Service
-from asdf.service.uploads import read_upload
+from asdf.service.uploads import read_upload, watch_client
 from asdf.version import VERSION
 
 _MAX_POINTS = 4000
@@ -91,7 +103,6 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         yield
         service.close()
 
-    about = {**describe_service(service), "token": token is not None}
     app = FastAPI(
         title="ASDF",
         summary="Tells genuine speech from spoofed speech.",
@@ -100,7 +111,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         redoc_url=None,
         lifespan=closing,
     )
-    paths = _Paths(service, token, about, PageFiles(about), app)
+    paths = _Paths(service, token, app)
     app.add_api_route(
         "/score",
         paths.score,
@@ -112,15 +123,34 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         response_description="The score.",
         tags=["scores"],
     )
-    app.add_api_route(
-        "/health",
-        paths.health,
-        response_model=HealthAnswer,
-        responses={503: {"model": HealthAnswer, "description": "They are not taken now."}},
-        summary="Whether recordings are taken",
-        response_description="They are taken.",
-        tags=["operation"],
+    _add_operation(app, paths)
+    add_inference_paths(app, service, paths.admit)
+    app.add_api_websocket_route("/stream", paths.stream)
+    app.add_api_route("/stream", paths.no_call, include_in_schema=False)
+    app.add_api_route("/", paths.page, include_in_schema=False)
+    app.add_api_route("/docs", paths.docs, include_in_schema=False)
+    app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
+    _answer_refusals(app)
+    return Front(app, service, names)
+
+
+def _add_operation(app: FastAPI, paths: _Paths) -> None:
+    """Add what the machines around a service ask."""
+    asked = (
+        ("/health", paths.health, HealthAnswer, "Whether recordings are taken"),
+        ("/ready", paths.ready, ReadyAnswer, "Whether recordings are taken, and by which network"),
+        ("/live", paths.live, LiveAnswer, "Whether the service works, or needs a new start"),
     )
+    for path, endpoint, answer, summary in asked:
+        app.add_api_route(
+            path,
+            endpoint,
+            response_model=answer,
+            responses={503: {"model": answer, "description": "No; `problem` says why."}},
+            summary=summary,
+            response_description="Yes.",
+            tags=["operation"],
+        )
     app.add_api_route(
         "/version",
         paths.version,
@@ -136,19 +166,14 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         response_description="The metrics, as text.",
         tags=["operation"],
     )
-    app.add_api_route("/", paths.page, include_in_schema=False)
-    app.add_api_route("/docs", paths.docs, include_in_schema=False)
-    app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
-    _answer_refusals(app)
-    return Front(app, service.counts, names)
 
 
 def describe_service(service: Service) -> dict[str, Any]:
     """Return what the page shows of a detector and the limits."""
-    detector = service.detector
+    detector = service.current.detector
     limits = service.limits
-    heading = service.documents.of_whole
-    provenance = service.documents.provenance
+    heading = service.current.documents.of_whole
+    provenance = service.current.documents.provenance
     length = f"{limits.max_seconds:g} seconds"
     if limits.max_seconds >= 120:
         length = f"{limits.max_seconds / 60:g} minutes"
@@ -172,14 +197,31 @@ def describe_service(service: Service) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class _Shown:
+    """What the page and /version show of a network."""
+
+    about: dict[str, Any]
+    files: PageFiles
+
+
+@dataclass(frozen=True)
 class _Paths:
     """What is done for each path."""
 
     service: Service
     token: Token | None
-    about: dict[str, Any]
-    files: PageFiles
     app: FastAPI
+    _shown: dict[Served, _Shown] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> _Shown:
+        """What is shown of the network of now."""
+        served = self.service.current
+        if served not in self._shown:
+            about = {**describe_service(self.service), "token": self.token is not None}
+            self._shown.clear()
+            self._shown[served] = _Shown(about, PageFiles(about))
+        return self._shown[served]
 
     async def score(
         self,
@@ -212,8 +254,7 @@ class _Paths:
         ] = False,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
-        self.service.rates.count(_client_of(request))
-        self._check_token(request)
+        self.admit(request)
         if window is None and hop is not None:
             raise UsageError("hop is the distance between windows: state window too.")
         windows = None
@@ -228,6 +269,19 @@ class _Paths:
         problem = self.service.problem
         return JSONResponse({"ready": not problem, "problem": problem}, 503 if problem else 200)
 
+    async def ready(self) -> Response:
+        """503 as of `/health`; the network is that of new requests."""
+        problem = self.service.problem
+        digest = self.service.current.digest
+        answer = {"ready": not problem, "problem": problem, "network_sha256": digest}
+        return JSONResponse(answer, 503 if problem else 200)
+
+    async def live(self) -> Response:
+        """503 where only a new start helps: the device hangs. It warms up and stops alive."""
+        is_live = self.service.is_live
+        problem = "" if is_live else "a forward pass of the network does not come back"
+        return JSONResponse({"live": is_live, "problem": problem}, 200 if is_live else 503)
+
     async def metrics(self, request: Request) -> Response:
         """They need the token, as scores do."""
         self._check_token(request)
@@ -235,21 +289,61 @@ class _Paths:
 
     async def version(self) -> Response:
         """The same is in `made_by` of each score."""
-        return JSONResponse({name: self.about[name] for name in VersionAnswer.model_fields})
+        about = self.shown.about
+        return JSONResponse({name: about[name] for name in VersionAnswer.model_fields})
+
+    async def stream(self, socket: WebSocket) -> None:
+        """Hear a call; docs/service.md describes what is said."""
+        try:
+            client = self.admit(socket)
+            served = self.service.current
+            question = read_call_question(socket.query_params, served.detector)
+            with self.service.call() as ending:
+                call = Call(self.service, served, question, client)
+                await socket.accept()
+                await call.run(socket, ending)
+        except Refusal as refusal:
+            await _deny(socket, refusal)
+        except UsageError as error:
+            await _deny(socket, Refusal(422, str(error)))
+        except WebSocketDisconnect:
+            pass
+        except Exception:
+            LOG.exception("a call failed")
+            with suppress(RuntimeError, WebSocketDisconnect):
+                await socket.close(1011)
+
+    async def no_call(self) -> Response:
+        """A call begins with the request of a websocket."""
+        message = "send the request of a websocket: ws://."
+        if not has_websockets():
+            message = NO_WEBSOCKETS
+        return JSONResponse({"error": message}, 426, {"Upgrade": "websocket"})
 
     async def page(self) -> Response:
-        return HTMLResponse(self.files.page)
+        return HTMLResponse(self.shown.files.page)
 
     async def docs(self) -> Response:
-        return HTMLResponse(self.files.describe(self.app.openapi()))
+        return HTMLResponse(self.shown.files.describe(self.app.openapi()))
 
     async def page_file(self, name: str) -> Response:
-        file = self.files.find(name)
+        file = self.shown.files.find(name)
         if file is None:
             raise HTTPException(404)
         return Response(file.content, media_type=file.kind)
 
-    def _check_token(self, request: Request) -> None:
+    def admit(self, request: HTTPConnection) -> str:
+        """Count a request, and check its token; return who the client is.
+
+        Raises:
+            Refusal: 429, the client has made too many; 401, the token is not the service's.
+        """
+        client = _client_of(request)
+        self.service.rates.count(client)
+        self._check_token(request)
+        return client
+
+    def _check_token(self, request: HTTPConnection) -> None:
         if self.token is not None:
             self.token.check(request.headers.get("authorization", ""))
 
@@ -257,20 +351,29 @@ class _Paths:
 async def _score(service: Service, request: Request, question: Question) -> dict[str, Any]:
     with service.slot() as slot:
         upload = await read_upload(request, service.limits)
-        gone = asyncio.ensure_future(_wait_until_gone(request))
-        try:
+        async with watch_client(request) as gone:
             return await service.answer(upload, question, _client_of(request), gone, slot)
-        finally:
-            gone.cancel()
 
 
-def _client_of(request: Request) -> str:
+def _client_of(request: HTTPConnection) -> str:
     return request.client.host if request.client else ""
 
 
-async def _wait_until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+def _refuse(error: Refusal) -> JSONResponse:
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": error.message}, error.status, headers)
+
+
+async def _deny(socket: WebSocket, error: Refusal) -> None:
+    """Refuse a call before it begins; one that has begun has a client that reads nothing."""
+    if socket.client_state is WebSocketState.CONNECTING:
+        await socket.send_denial_response(_refuse(error))
+    else:
+        await socket.close(1008)
 
 
 def _answer_refusals(app: FastAPI) -> None:
@@ -278,12 +381,7 @@ def _answer_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> Response:
-        headers = {}
-        if error.retry_after_s is not None:
-            headers["Retry-After"] = str(error.retry_after_s)
-        if error.status == 401:
-            headers["WWW-Authenticate"] = "Bearer"
-        return JSONResponse({"error": error.message}, error.status, headers)
+        return _refuse(error)
 
     @app.exception_handler(UsageError)
     async def meant_otherwise(_: Request, error: UsageError) -> Response:

@@ -16,6 +16,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from asdf.service.board import Board, Seat
 from asdf.service.limits import ServiceLimits
 from asdf.service.rates import network_of
 
@@ -81,6 +82,11 @@ class Connection(H11Protocol):
             return 0.0
         return time.monotonic() - self._waits_since_s
 
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Hand the connection over to the protocol of websockets, as one that is at work."""
+        super().handle_websocket_upgrade(event)
+        self._doors.go_on_as(self, self.transport.get_protocol())
+
     def refuse(self) -> None:
         """Answer that there are too many, and close."""
         self.transport.write(_FULL)
@@ -105,12 +111,14 @@ class Doors:
         limits: ServiceLimits,
         proxies: Sequence[str] = (),
         max_connections: int | None = None,
+        seat: Seat | None = None,
     ) -> None:
         """Let in as many connections as the limits say.
 
         Args:
             proxies: Addresses or networks whose connections are those of many clients.
             max_connections: Most that this process can open; None: any number.
+            seat: Seat of this worker among those of the service, which share the limits.
         """
         self.max_connections = limits.connections
         if max_connections is not None:
@@ -126,17 +134,29 @@ class Doors:
         self._proxies = networks
         self._trusts_all = "*" in proxies
         self._open: set[Connection] = set()
+        self._calls: dict[Any, str] = {}
+        self._seat = seat or Seat(Board(max_connections=limits.connections))
         self.dropped = 0
 
     def admit(self, connection: Connection) -> None:
         """Let a connection in; the one that waits for the longest goes where there are too many."""
         self._forget_closed()
         self._open.add(connection)
-        client = [each for each in self._open if each.client_network == connection.client_network]
-        if len(client) > self._max_of_client and not self._is_proxy(connection):
+        name = connection.client_network
+        client = [each for each in self._open if each.client_network == name]
+        # With those of other workers, and those that hear calls.
+        of_client = len(client) + self._seat.count_connections(self._seat.board.key_of(name))
+        of_client += list(self._calls.values()).count(name)
+        if of_client > self._max_of_client and not self._is_proxy(connection):
             self._make_room(client, connection)
-        elif len(self._open) > self.max_connections:
+        elif len(self) + self._seat.count_connections() > self.max_connections:
             self._make_room(self._open, connection)
+        self._note()
+
+    def go_on_as(self, connection: Connection, call: Any) -> None:
+        """Count a connection as one that hears a call from now on, which waits for nobody."""
+        self._calls[call] = connection.client_network
+        self._forget_closed()
 
     def close_overdue(self) -> None:
         """Close connections that have waited for their clients for too long."""
@@ -144,10 +164,18 @@ class Doors:
         for connection in list(self._open):
             if connection.waited_s > self.head_s:
                 self._drop(connection)
+        self._note()
 
     def __len__(self) -> int:
         self._forget_closed()
-        return len(self._open)
+        return len(self._open) + len(self._calls)
+
+    def _note(self) -> None:
+        """State to the other workers whose connections are open here."""
+        names = [each.client_network for each in self._open]
+        names += self._calls.values()
+        key_of = {name: self._seat.board.key_of(name) for name in set(names)}
+        self._seat.note_connections([key_of[name] for name in names])
 
     def _make_room(self, connections: Iterable[Connection], new: Connection) -> None:
         others = [each for each in connections if each is not new and each.is_waiting]
@@ -166,6 +194,8 @@ class Doors:
     def _forget_closed(self) -> None:
         """Forget what is closed; what is closing is there until its client has read all."""
         self._open = {each for each in self._open if each in each.connections}
+        calls = self._calls.items()
+        self._calls = {call: name for call, name in calls if call in call.connections}
 
     def _is_proxy(self, connection: Connection) -> bool:
         if self._trusts_all:

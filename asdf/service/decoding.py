@@ -14,6 +14,7 @@ import numpy as np
 
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.streaming import read_blocks
+from asdf.scoring.waveforms import as_waveform
 from asdf.service.limits import Refusal, ServiceLimits
 from asdf.service.uploads import Upload
 from asdf.settings.sections import USUAL_AUDIO, Audio
@@ -46,12 +47,16 @@ def decode_upload(
 
     Raises:
         AsdfError: it cannot be decoded, or is too long.
+        UsageError: its samples, or their rate, are none.
         Refusal: nobody waits for it any more.
     """
     blocks = []
     wait.check()
-    samples = _BLOCK_S * audio.sample_rate
-    for block in read_blocks(upload_source(upload, limits), samples, audio):
+    if upload.rate is not None:
+        samples = np.frombuffer(upload.content, "<f4")
+        return as_waveform(samples, upload.rate, Limits(max_seconds=limits.max_seconds), audio)
+    length = _BLOCK_S * audio.sample_rate
+    for block in read_blocks(upload_source(upload, limits), length, audio):
         blocks.append(block)
         wait.check()
     return np.concatenate(blocks)

@@ -18,15 +18,20 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asdf.runs.log import LOG
-from asdf.service.counts import Counts
 from asdf.service.host_names import Names
 from asdf.service.limits import Refusal
+from asdf.service.service import Service
 
 # Of a client that goes on sending, and of one that does not.
 _DRAIN_S = 30.0
 _IDLE_S = 3.0
 # Names of the service's own paths; anything else is counted as one.
-_PATHS = ("/", "/score", "/health", "/metrics", "/version", "/docs", "/openapi.json")
+_PATHS = (
+    *("/", "/score", "/stream", "/health", "/ready", "/live", "/metrics", "/version"),
+    *("/docs", "/openapi.json", "/v2"),
+)
+# Those whose requests are work, and a line of the log.
+_WORK = ("/score", "/stream")
 _HEADERS = {
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
     b"img-src 'self'; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; "
@@ -43,22 +48,29 @@ _HEADERS = {
 class Front:
     """The application behind what holds for every answer."""
 
-    def __init__(self, app: ASGIApp, counts: Counts, names: Names) -> None:
+    def __init__(self, app: ASGIApp, service: Service, names: Names) -> None:
         self._app = app
-        self._counts = counts
+        self._counts = service.counts
+        self._service = service
         self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
+        is_call = scope["type"] == "websocket"
+        exchange: _Exchange | _CallExchange
+        if is_call:
+            exchange = _CallExchange(receive, send)
+        else:
+            exchange = _Exchange(scope, receive, send, self._service)
         start_s = time.perf_counter()
         try:
             app = self._app
             try:
-                self._names.check(scope["method"], Headers(scope=scope))
+                # Browsers let any page open a websocket to any site, and read from it.
+                self._names.check("POST" if is_call else scope["method"], Headers(scope=scope))
             except Refusal as refusal:
                 # Another site makes the request.
                 app = JSONResponse({"error": refusal.message}, refusal.status)
@@ -66,17 +78,22 @@ class Front:
         finally:
             self._note(scope, exchange, time.perf_counter() - start_s)
 
-    def _note(self, scope: Scope, exchange: _Exchange, seconds: float) -> None:
+    def _note(self, scope: Scope, exchange: _Exchange | _CallExchange, seconds: float) -> None:
         path = scope["path"] if scope["path"] in _PATHS else "other"
-        if scope["path"].startswith("/page/"):
-            path = "/page"
+        for start in ("/page", "/v2"):
+            if scope["path"].startswith(f"{start}/"):
+                path = start
         self._counts.requests.labels(path, str(exchange.status)).inc()
-        if path != "/score":
+        if path not in _WORK:
             return
-        self._counts.seconds.observe(seconds)
+        method = "call"
+        if scope["type"] == "http":
+            method = "POST" if scope["method"] == "POST" else "other"
+        if path == "/score":
+            self._counts.seconds.observe(seconds)
         LOG.info(
             "%s %s %d, %d bytes, %.3f s",
-            scope["method"] if scope["method"] == "POST" else "other",
+            method,
             path,
             exchange.status,
             exchange.received,
@@ -92,9 +109,10 @@ class _Exchange:
         received: bytes of the request's body.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, service: Service) -> None:
         self._receive = receive
         self._send = send
+        self._service = service
         headers = dict(scope["headers"])
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         self._is_unread = has_body
@@ -129,6 +147,36 @@ class _Exchange:
 
     def _complete(self, headers: Any) -> list[tuple[bytes, bytes]]:
         stated: MutableMapping[bytes, bytes] = dict(headers)
-        added = {**_HEADERS, **({b"connection": b"close"} if self._is_unread else {})}
+        added = dict(_HEADERS)
+        # Where the worker drains, the next request goes to another one.
+        if self._is_unread or self._service.draining:
+            added[b"connection"] = b"close"
         missing = [(name, value) for name, value in added.items() if name not in stated]
         return [*headers, *missing]
+
+
+class _CallExchange:
+    """A websocket, from its request on.
+
+    Attributes:
+        status: Status of the answer to the request, 101 of one that was taken; 500 before.
+        received: Bytes of its messages.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.status = 500
+        self.received = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.received += len(message.get("bytes") or b"")
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "websocket.accept":
+            self.status = 101
+        elif message["type"] == "websocket.http.response.start":
+            self.status = message["status"]
+        await self._send(message)

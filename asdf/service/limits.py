@@ -19,8 +19,8 @@ _MB = 1_000_000
 _BYTES_OF_SAMPLE = 4
 # Scores over time compute at most so many times what a recording of the maximal length does.
 _MAX_OVERLAP = 5
-_POSITIVE = ("max_mb", "max_seconds", "head_s", "upload_s", "request_s", "stop_s")
-_COUNTS = ("queue", "readers", "connections", "client_connections")
+_POSITIVE = ("max_mb", "max_seconds", "call_s", "head_s", "upload_s", "request_s", "stop_s")
+_COUNTS = ("queue", "calls", "readers", "connections", "client_connections")
 
 
 # Advice of messages that is for who owns the lists and the limits, and no client of a service.
@@ -56,6 +56,8 @@ class ServiceLimits:
         max_mb: megabytes of a recording as it is uploaded.
         max_seconds: Max length of a recording.
         queue: recordings that are in memory together; more are refused until one is done.
+        calls: Calls that are heard together, by websockets; more are refused until one ends.
+        call_s: Max seconds of a call, of its audio as of the clock.
         rate: requests per minute of a client, which may come all at once; 0: any number, of any
             length.
         audio_rate: seconds of audio per minute of a client that the network may hear, references
@@ -72,6 +74,8 @@ class ServiceLimits:
     max_mb: float = 32.0
     max_seconds: float = 600.0
     queue: int = 32
+    calls: int = 32
+    call_s: float = 7200.0
     rate: int = 120
     audio_rate: float = 1800.0
     connections: int = 256

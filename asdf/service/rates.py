@@ -1,7 +1,7 @@
 """How many requests each client may make, and how much audio they may be about.
 
-Invariant: no more clients are remembered than `_MAX_CLIENTS`, whatever addresses requests come
-from.
+Invariant: memory for clients has one size, whatever addresses requests come from, and what a client
+has left is the same for all workers of a service (`asdf.service.board`).
 """
 
 from __future__ import annotations
@@ -9,27 +9,16 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from asdf.service.board import Board
 from asdf.service.limits import Refusal
 
-_MAX_CLIENTS = 10_000
 # Who has one address of IPv6 has all of its network.
 _BITS_OF_NETWORK = 64
-
-
-@dataclass
-class _Allowance:
-    """Requests and seconds of audio that a client still has, at a time in seconds.
-
-    Seconds of audio are below 0 after a long recording, until time has made up for it.
-    """
-
-    requests: float
-    audio_s: float
-    time_s: float
 
 
 @dataclass(frozen=True)
@@ -39,13 +28,14 @@ class Rates:
     Attributes:
         per_minute: Requests of a client; 0: any number, of any length.
         audio_per_minute: Seconds of audio that the network may hear of them; 0: any.
-        clock: Seconds that only grow.
+        clock: Seconds that only grow, the same in all processes.
+        board: Memory that holds what clients have left, shared by the workers of a service.
     """
 
     per_minute: int
     audio_per_minute: float = 0.0
     clock: Callable[[], float] = time.monotonic
-    _allowances: OrderedDict[str, _Allowance] = field(init=False, default_factory=OrderedDict)
+    board: Board = field(default_factory=Board)
 
     def count(self, address: str) -> None:
         """Count a request of the client at `address`.
@@ -55,17 +45,18 @@ class Rates:
         """
         if not self.per_minute:
             return
-        allowance = self._renew(address)
-        if allowance.requests < 1:
-            wait_s = math.ceil((1 - allowance.requests) * 60 / self.per_minute)
-            raise Refusal(
-                429,
-                f"more than {self.per_minute} requests per minute from this address: try again in "
-                f"{wait_s} s.",
-                wait_s,
-            )
-        self._check_audio(allowance)
-        allowance.requests -= 1
+        with self.board.lock():
+            allowance = self._renew(address)
+            if allowance["requests"] < 1:
+                wait_s = math.ceil((1 - float(allowance["requests"])) * 60 / self.per_minute)
+                raise Refusal(
+                    429,
+                    f"more than {self.per_minute} requests per minute from this address: try again "
+                    f"in {wait_s} s.",
+                    wait_s,
+                )
+            self._check_audio(allowance)
+            allowance["requests"] -= 1
 
     def charge(self, address: str, audio_s: float) -> None:
         """Count the seconds of audio that the network is to hear for the client at `address`.
@@ -78,33 +69,34 @@ class Rates:
         """
         if not self.per_minute or not self.audio_per_minute:
             return
-        allowance = self._renew(address)
-        self._check_audio(allowance)
-        allowance.audio_s -= audio_s
+        with self.board.lock():
+            allowance = self._renew(address)
+            self._check_audio(allowance)
+            allowance["audio_s"] -= audio_s
 
-    def _renew(self, address: str) -> _Allowance:
-        """Return what a client has now."""
-        client = network_of(address)
+    def _renew(self, address: str) -> np.void:
+        """Return what a client has now: requests, and seconds of audio.
+
+        The seconds are below 0 after a long recording, until time has made up for it.
+        """
         now = self.clock()
-        allowance = self._allowances.pop(client, None)
-        if allowance is None:
-            allowance = _Allowance(self.per_minute, self.audio_per_minute, now)
-        passed_s = now - allowance.time_s
-        requests = allowance.requests + passed_s * self.per_minute / 60
-        audio_s = allowance.audio_s + passed_s * self.audio_per_minute / 60
-        allowance.requests = min(self.per_minute, requests)
-        allowance.audio_s = min(self.audio_per_minute, audio_s)
-        allowance.time_s = now
-        # The client that was seen last is the last to be forgotten.
-        self._allowances[client] = allowance
-        if len(self._allowances) > _MAX_CLIENTS:
-            self._allowances.popitem(last=False)
+        allowance, is_known = self.board.find_client(network_of(address))
+        if not is_known:
+            allowance["requests"] = self.per_minute
+            allowance["audio_s"] = self.audio_per_minute
+            allowance["time_s"] = now
+        passed_s = now - allowance["time_s"]
+        requests = allowance["requests"] + passed_s * self.per_minute / 60
+        audio_s = allowance["audio_s"] + passed_s * self.audio_per_minute / 60
+        allowance["requests"] = min(self.per_minute, requests)
+        allowance["audio_s"] = min(self.audio_per_minute, audio_s)
+        allowance["time_s"] = now
         return allowance
 
-    def _check_audio(self, allowance: _Allowance) -> None:
-        if not self.audio_per_minute or allowance.audio_s > 0:
+    def _check_audio(self, allowance: np.void) -> None:
+        if not self.audio_per_minute or allowance["audio_s"] > 0:
             return
-        wait_s = 1 + math.floor(-allowance.audio_s * 60 / self.audio_per_minute)
+        wait_s = 1 + math.floor(-float(allowance["audio_s"]) * 60 / self.audio_per_minute)
         raise Refusal(
             429,
             f"more than {self.audio_per_minute:g} seconds of audio per minute from this address, "

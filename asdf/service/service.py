@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +24,6 @@ from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.log import LOG
 from asdf.scoring.detector import Detector
-from asdf.scoring.document import Documents
 from asdf.scoring.hearing import Hearing, Piece, Pieces
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.recordings import as_recording
@@ -38,17 +38,20 @@ from asdf.scoring.waveforms import heard_again
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.service.audit_file import AuditFile, audit_entry
+from asdf.service.board import Board, Seat
 from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline, upload_source
 from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.service.questions import Question
 from asdf.service.rates import Rates
+from asdf.service.served import Served
 from asdf.service.shared_passes import SharedPasses
 from asdf.service.uploads import Upload
 from asdf.trials.text_lines import lines_of
 from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 Value = TypeVar("Value")
+Ending = asyncio.Event
 # Noise: enough for any network, and for kernels to be chosen.
 _WARM_UP_S = 1
 # Name of the turns of speakers in messages.
@@ -89,11 +92,13 @@ class Service:
 
     Attributes:
         limits: Limits of recordings and requests.
-        documents: What makes answers.
+        current: Network that requests begin with now.
         counts: Counts for Prometheus.
         rates: Number of requests, and of seconds of audio, that a client may send.
         watermarks: Packages that search for watermarks where a client asks for it; None: none.
         stopping: True where new recordings are refused, since the service is to end.
+        draining: True where no connection is taken any more, since other workers take them.
+        calls: Calls that are heard now.
     """
 
     def __init__(
@@ -103,6 +108,8 @@ class Service:
         limits: ServiceLimits,
         audit: AuditFile | None = None,
         watermarks: WatermarkSearch | None = None,
+        seat: Seat | None = None,
+        metrics: Path | None = None,
     ) -> None:
         """Start the threads, and warm the network up in the background.
 
@@ -110,54 +117,99 @@ class Service:
             network: Path or name that the detector was opened by.
             audit: Audit file that each verdict is recorded in.
             watermarks: Packages that search for watermarks; None: no client may ask for it.
+            seat: Seat of this worker among those of the service; None: there is no other.
+            metrics: Folder in which the workers count together; None: there is no other.
 
         Raises:
             UsageError: a limit leaves nothing to serve.
         """
         limits.check()
-        self.detector = detector
         self.limits = limits
-        self.counts = Counts()
-        self.rates = Rates(limits.rate, limits.audio_rate)
+        self.counts = Counts(metrics)
+        self.seat = seat or Seat(Board(max_connections=limits.connections))
+        self.rates = Rates(limits.rate, limits.audio_rate, board=self.seat.board)
         self.stopping = False
-        self.documents = Documents(detector, network)
+        self.draining = False
+        self.current = Served(detector, network)
         self.watermarks = watermarks
-        self._audit = audit
-        self._hearing = detector.hearing
-        self._in_memory = 0
-        self._lock = threading.Lock()
+        self.audit = audit
+        self.calls: set[Ending] = set()
         self._readers = Threads(limits.readers)
+        # Apart from the readers, which may be at a long recording.
+        self.cutters = Threads(1)
         self._searchers = Threads(_SEARCHERS)
-        self._passes = SharedPasses(self._hearing, self.counts.pass_pieces.observe)
+        self.passes = SharedPasses(self.current.hearing, self.counts.pass_pieces.observe)
         self._watch()
-        rate = self._hearing.audio.sample_rate
+        self._warm_up(self.current)
+
+    @property
+    def detector(self) -> Detector:
+        """The detector that requests begin with now."""
+        return self.current.detector
+
+    def _warm_up(self, served: Served) -> Future[Any]:
+        """Score noise by a network, as the first recording would be."""
+        hearing = served.hearing
+        rate = hearing.audio.sample_rate
         noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP_S * rate).astype(np.float32)
-        heard = self._hearing.scorer.as_heard(noise)
-        hearing = self._hearing
-        if detector.needs_reference:
+        heard = hearing.scorer.as_heard(noise)
+        if served.detector.needs_reference:
             reference = heard_again(heard, hearing.audio)
-            hearing = detector.with_reference(reference, rate).hearing
-        self._passes.submit(hearing.cut(heard), hearing=hearing)
+            hearing = served.detector.with_reference(reference, rate).hearing
+        return self.passes.submit(hearing.cut(heard), hearing=hearing)
+
+    def replace(self, detector: Detector, network: str) -> None:
+        """Answer by another network from now on; what has begun ends with the one before.
+
+        It waits until the network has scored something, while requests go on.
+
+        Raises:
+            AsdfError: it gives no score; the network from before stays.
+        """
+        served = Served(detector, network)
+        try:
+            self._warm_up(served).result(self.limits.request_s)
+        except Exception as error:
+            # The failure was that of another network than the one that requests go to.
+            self._warm_up(self.current)
+            raise AsdfError(
+                f"the network gives no score: {error or type(error).__name__}"
+            ) from error
+        self.current = served
 
     @property
     def in_memory(self) -> int:
-        """How many recordings are in memory."""
-        return self._in_memory
+        """How many recordings this worker has in memory."""
+        return int(self.seat.board.held["recordings"][self.seat.row])
 
     @property
     def problem(self) -> str:
         """Why the service takes no recordings now; '' where it does."""
         if self.stopping:
             return "the service is stopping"
-        if not self._passes.is_working:
+        if not self.passes.is_working:
             return "the network is not warmed up yet, or its last forward pass failed"
         return ""
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it would get ready by itself: no forward pass takes as long as none may.
+
+        Whatever is in such a pass was refused already, and a device that hangs does not come back.
+        """
+        return self.passes.pass_s < 2 * self.limits.request_s
+
     def close(self) -> None:
         """Begin nothing more."""
-        self._passes.close()
+        self.passes.close()
         self._readers.close()
+        self.cutters.close()
         self._searchers.close()
+
+    def end_calls(self) -> None:
+        """Let calls end with what was heard so far."""
+        for call in self.calls:
+            call.set()
 
     @contextmanager
     def slot(self) -> Iterator[Slot]:
@@ -166,19 +218,39 @@ class Service:
         Raises:
             Refusal: 503, the service has as many as it may, or is stopping.
         """
-        if self.stopping:
-            raise Refusal(503, "the service is stopping: try again later.", 10)
-        with self._lock:
-            if self._in_memory >= self.limits.queue:
-                raise Refusal(
-                    503, f"{self.limits.queue} recordings are waiting already: try again.", 1
-                )
-            self._in_memory += 1
-        slot = Slot(self._leave)
+        self._refuse_when_stopping()
+        if not self.seat.take("recordings", self.limits.queue):
+            raise Refusal(503, f"{self.limits.queue} recordings are waiting already: try again.", 1)
+        slot = Slot(partial(self.seat.give_back, "recordings"), self.current)
         try:
             yield slot
         finally:
             slot.leave()
+
+    @contextmanager
+    def call(self) -> Iterator[Ending]:
+        """Count a call as long as it is heard.
+
+        Yields:
+            Event that is set where it is to end.
+
+        Raises:
+            Refusal: 503, the service hears as many as it may, or is stopping.
+        """
+        self._refuse_when_stopping()
+        if not self.seat.take("calls", self.limits.calls):
+            raise Refusal(503, f"{self.limits.calls} calls are heard already: try again.", 10)
+        ending = asyncio.Event()
+        self.calls.add(ending)
+        try:
+            yield ending
+        finally:
+            self.calls.discard(ending)
+            self.seat.give_back("calls")
+
+    def _refuse_when_stopping(self) -> None:
+        if self.stopping:
+            raise Refusal(503, "the service is stopping: try again later.", 10)
 
     def check_question(self, question: Question) -> None:
         """Raise a UsageError where a question has no answer, before anything is read."""
@@ -210,19 +282,20 @@ class Service:
         """
         self.counts.received_bytes.inc(len(upload.content) + len(upload.reference))
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
-        reading = self._readers.submit(self._decode, upload, question, wait)
+        served = slot.served
+        reading = self._readers.submit(self._decode, served, upload, question, wait)
         # A reader that does not come back holds its recording on.
         slot.hold_until_done(reading)
         passing: Future[Any] | None = None
         try:
-            decoded = await _wait_for(reading, gone, wait)
+            decoded = await wait_for(reading, gone, wait)
             self.rates.charge(client, decoded.heard_s)
             marking = self._begin_search(upload, question, wait, slot)
-            passing = self._passes.submit(decoded.pieces, upload.name or "-", decoded.hearing)
-            result, windows = await _wait_for(passing, gone, wait)
+            passing = self.passes.submit(decoded.pieces, upload.name or "-", decoded.hearing)
+            result, windows = await wait_for(passing, gone, wait)
             speakers = await self._score_speakers(decoded, upload.name or "-", gone, wait)
             if marking is not None:
-                await _wait_for(marking, gone, wait)
+                await wait_for(marking, gone, wait)
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
@@ -232,11 +305,10 @@ class Service:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
-        document = self._conclude(result, windows, question, marking)
+        document = self._conclude(served, result, windows, question, marking)
         document["recordings"][0] |= decoded.digests
         document |= speakers
-        if self._audit is not None:
-            await self._record(self._audit, document)
+        await self.record(document)
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document
@@ -268,9 +340,9 @@ class Service:
         for speaker, pieces in decoded.speakers:
             result = Scored(0, None, error="this speaker never speaks alone", name=name)
             if pieces is not None:
-                passing = self._passes.submit(pieces, name, decoded.hearing)
+                passing = self.passes.submit(pieces, name, decoded.hearing)
                 try:
-                    alone, _ = await _wait_for(passing, gone, wait)
+                    alone, _ = await wait_for(passing, gone, wait)
                 finally:
                     passing.cancel()
                 result = conclude_speaker(alone, speaker)
@@ -279,6 +351,7 @@ class Service:
 
     def _conclude(
         self,
+        served: Served,
         result: Scored,
         windows: Sequence[WindowScore],
         question: Question,
@@ -287,24 +360,26 @@ class Service:
         """Count a recording that is scored, and return its document, with the watermarks."""
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
-        document = self.documents.make(result, windows, question.trial, question.window)
+        document = served.documents.make(result, windows, question.trial, question.window)
         if self.watermarks is not None and marking is not None:
             document["watermarks"] = self.watermarks.entry()
             marks = [mark.entry() for mark in marking.result()]
             document["recordings"][0]["watermarks"] = marks
         return document
 
-    async def _record(self, audit: AuditFile, document: dict[str, Any]) -> None:
-        """Record a verdict before anybody is told.
+    async def record(self, document: dict[str, Any]) -> None:
+        """Record a verdict, where verdicts are recorded, before anybody is told.
 
         Raises:
             Refusal: 503, it cannot be recorded.
         """
+        if self.audit is None:
+            return
         try:
             # In a thread of its own: a disk may take its time.
-            await asyncio.to_thread(audit.add, audit_entry(document))
+            await asyncio.to_thread(self.audit.add, audit_entry(document))
         except (OSError, AsdfError) as error:
-            LOG.error("%s cannot be written: %s", audit.path, error)
+            LOG.error("%s cannot be written: %s", self.audit.path, error)
             raise Refusal(
                 503,
                 "the audit file cannot be written, and no verdict is given without its record: "
@@ -312,31 +387,34 @@ class Service:
                 60,
             ) from None
 
-    def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
-        detector = self.detector
+    def _decode(self, served: Served, upload: Upload, question: Question, wait: Wait) -> _Decoded:
+        hearing = served.hearing
+        reference_s = 0.0
         try:
-            if upload.reference or detector.needs_reference:
-                detector = self._with_reference(upload, wait)
-            waveform = decode_upload(upload, self.limits, wait, self._hearing.audio)
+            if upload.reference or served.detector.needs_reference:
+                compared = self._with_reference(served, upload, wait)
+                hearing = compared.hearing
+                reference_s = compared.reference_s
+            waveform = decode_upload(upload, self.limits, wait, hearing.audio)
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
-        self._check_work(len(waveform), question)
+        self._check_work(served, len(waveform), question)
         points = question.points
         shape = outline(waveform, points) if points else None
-        pieces = self._hearing.cut(waveform, not question.trial, question.window)
-        speakers = self._cut_speakers(waveform, upload, question)
+        pieces = served.hearing.cut(waveform, not question.trial, question.window)
+        speakers = self._cut_speakers(served, waveform, upload, question)
         digests = {"sha256": recording_digest(upload.content)}
         if upload.reference:
             digests["reference_sha256"] = recording_digest(upload.reference)
-        decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=detector.hearing)
+        decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=hearing)
         # Not by the file's size: minutes of silence are some kilobytes.
-        heard = sum(map(self._hearing.batch_length, decoded.all_pieces))
+        heard = sum(map(hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
-        heard_s = detector.reference_s + heard / self._hearing.audio.sample_rate
+        heard_s = reference_s + heard / hearing.audio.sample_rate
         return replace(decoded, heard_s=heard_s)
 
-    def _with_reference(self, upload: Upload, wait: Wait) -> Detector:
+    def _with_reference(self, served: Served, upload: Upload, wait: Wait) -> Detector:
         """Return the detector that compares an upload with the reference that came with it.
 
         Raises:
@@ -349,12 +427,12 @@ class Service:
                 "the form too, curl -F file=@call.mp3 -F reference=@known.wav."
             )
         known = replace(upload, content=upload.reference, name="the reference")
-        audio = self._hearing.audio
+        audio = served.hearing.audio
         waveform = heard_again(decode_upload(known, self.limits, wait, audio), audio)
-        return self.detector.with_reference(waveform, audio.sample_rate)
+        return served.detector.with_reference(waveform, audio.sample_rate)
 
     def _cut_speakers(
-        self, waveform: np.ndarray, upload: Upload, question: Question
+        self, served: Served, waveform: np.ndarray, upload: Upload, question: Question
     ) -> tuple[tuple[Speaker, Pieces | None], ...]:
         """Return what each speaker of a conversation says alone; () without turns.
 
@@ -367,24 +445,24 @@ class Service:
         if question.trial:
             raise UsageError("trial is of whole recordings, and not of their speakers.")
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
-        audio = self._hearing.audio
+        audio = served.hearing.audio
         whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
         # Turns of one recording are those of the upload, whatever it is called.
         name = upload.name if len(known) > 1 else None
         speakers: list[tuple[Speaker, Pieces | None]] = []
         for each in speaker_recordings(whole, choose_speakers(known, _RTTM, name)):
-            alone = self._hearing.cut(each.read_whole()) if each.speaker.alone else None
+            alone = served.hearing.cut(each.read_whole()) if each.speaker.alone else None
             speakers.append((each.speaker, alone))
         return tuple(speakers)
 
-    def _check_work(self, samples: int, question: Question) -> None:
+    def _check_work(self, served: Served, samples: int, question: Question) -> None:
         """Refuse windows that would take the network too long."""
         if question.window is None:
             return
-        rate = self._hearing.audio.sample_rate
+        rate = served.hearing.audio.sample_rate
         window, hop = in_samples(*question.window, rate=rate)
         count = count_windows(samples, window, hop)
-        heard = count * self._hearing.scorer.scored_samples(window)
+        heard = count * served.hearing.scorer.scored_samples(window)
         if heard > self.limits.max_piece_s * rate:
             raise UsageError(
                 f"the network would hear {count:,} windows, each as "
@@ -393,28 +471,56 @@ class Service:
 
     def watch_connections(self, doors: Sized) -> None:
         """Count open connections with the other numbers."""
-        self.counts.watch("asdf_connections", "Open connections.", lambda: len(doors))
+        self.counts.watch(
+            "asdf_connections",
+            "Open connections.",
+            lambda: len(doors) + self.seat.count_connections(),
+        )
 
-    def _leave(self) -> None:
-        with self._lock:
-            self._in_memory -= 1
+    def note_load(self) -> None:
+        """State on the board how much waits here, and whether recordings are taken."""
+        self.seat.note("pieces", self.passes.pieces_waiting)
+        self.seat.note("waits_s", self.passes.waits_s)
+        self.seat.note("ready", not self.problem)
 
     def _watch(self) -> None:
-        self.counts.watch("asdf_ready", "1 if recordings are taken.", lambda: not self.problem)
-        self.counts.watch(
-            "asdf_recordings_in_memory", "Recordings in memory.", lambda: self._in_memory
+        watch = self.counts.watch
+        held = self.seat.board.held
+
+        def noted(name: str, combine: Callable[[np.ndarray], float]) -> float:
+            # What this worker stated last may be a tenth of a second old.
+            self.note_load()
+            return float(combine(held[name]))
+
+        watch("asdf_ready", "1 if recordings are taken.", lambda: not self.problem)
+        watch("asdf_workers_ready", "Workers that take recordings.", lambda: noted("ready", np.sum))
+        watch(
+            "asdf_recordings_in_memory",
+            "Recordings in memory.",
+            lambda: self.seat.count("recordings"),
         )
-        self.counts.watch(
+        watch("asdf_calls", "Calls that are heard.", lambda: self.seat.count("calls"))
+        watch(
             "asdf_pieces_waiting",
             "Pieces of recordings that wait for a forward pass.",
-            lambda: self._passes.pieces_waiting,
+            lambda: noted("pieces", np.sum),
+        )
+        watch(
+            "asdf_queue_age_seconds",
+            "Seconds that the oldest recording has waited for its score.",
+            lambda: noted("waits_s", np.max),
         )
 
 
 class Slot:
-    """A recording's share of the memory, which is left once: by the last that holds it."""
+    """A recording's share of the memory, which is left once: by the last that holds it.
 
-    def __init__(self, leave: Callable[[], None]) -> None:
+    Attributes:
+        served: Network that it is answered by.
+    """
+
+    def __init__(self, leave: Callable[[], None], served: Served) -> None:
+        self.served = served
         self._leave = leave
         self._holders = 1
         self._lock = threading.Lock()
@@ -434,7 +540,7 @@ class Slot:
             self._leave()
 
 
-async def _wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wait) -> Value:
+async def wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wait) -> Value:
     """Return the result of a thread's future, as long as there is a client and time.
 
     The future itself goes on whatever happens here.

@@ -1,19 +1,23 @@
 """One thread that scores the pieces of all recordings that wait, those of equal length together.
 
 Invariant: each forward pass takes pieces of as many waiting recordings as there are, in turns, so
-that a long recording holds up no short one. Nothing is waited for: what comes while the network
-computes is in the next pass. What fails in a pass fails the recordings in it, and the thread goes
-on.
+that a long recording holds up no short one. A window of a call, whose score is worth less each
+second, is heard before recordings, but every other pass is theirs. Nothing is waited for: what
+comes while the network computes is in the next pass. What fails in a pass fails the recordings in
+it, and the thread goes on.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
@@ -25,21 +29,34 @@ Result = tuple[Scored, list[WindowScore]]
 
 
 class _Waiting:
-    """A recording some of whose pieces have no score yet."""
+    """A recording some of whose pieces have no score yet.
 
-    def __init__(self, pieces: Pieces, name: str, hearing: Hearing) -> None:
-        self.pieces = pieces
-        self.name = name
+    Attributes:
+        conclude: Function that makes its result of the outcomes of its pieces.
+        is_call: Whether it is a window of a call.
+        since_s: Time of the monotonic clock from which on it waits.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        hearing: Hearing,
+        conclude: Callable[[list[Outcome]], Any],
+        is_call: bool = False,
+    ) -> None:
         self.hearing = hearing
-        self.future: Future[Result] = Future()
+        self.conclude = conclude
+        self.is_call = is_call
+        self.since_s = time.monotonic()
+        self.future: Future[Any] = Future()
         self.outcomes: dict[int, Outcome] = {}
-        self.missing = len(pieces.all)
+        self.missing = len(pieces)
         # By the samples that they are scored from: those of a forward pass have the same.
         self.by_length: dict[int, deque[int]] = {}
-        for index, piece in enumerate(pieces.all):
+        for index, piece in enumerate(pieces):
             length = hearing.batch_length(piece)
             self.by_length.setdefault(length, deque()).append(index)
-        self.all_pieces = pieces.all
+        self.all_pieces = pieces
 
     def take(self, length: int) -> int | None:
         """Return the index of the next piece of that length; None where there is none."""
@@ -82,6 +99,8 @@ class SharedPasses:
         self._changed = threading.Condition()
         self._queue: list[_Waiting] = []
         self._closed = False
+        self._last_was_call = False
+        self._began_s: float | None = None
         self.is_working = False
         # A daemon: the process can end whatever a device does.
         threading.Thread(target=self._work, name="asdf-passes", daemon=True).start()
@@ -97,7 +116,17 @@ class SharedPasses:
         Args:
             hearing: What hears it, where it is compared with a reference; None: the service's.
         """
-        waiting = _Waiting(pieces, name, hearing or self._hearing)
+        hearing = hearing or self._hearing
+        # A recording's pieces are put together once: it may have thousands.
+        all_pieces = pieces.all
+        conclude = partial(hearing.conclude, pieces, name=name)
+        return self._add(_Waiting(all_pieces, hearing, conclude))
+
+    def submit_window(self, piece: Piece, hearing: Hearing) -> Future[Outcome]:
+        """Score a window of a call, before recordings; as `submit`."""
+        return self._add(_Waiting([piece], hearing, lambda outcomes: outcomes[0], is_call=True))
+
+    def _add(self, waiting: _Waiting) -> Future[Any]:
         with self._changed:
             if self._closed:
                 waiting.future.cancel()
@@ -109,6 +138,19 @@ class SharedPasses:
     def pieces_waiting(self) -> int:
         with self._changed:
             return sum(waiting.missing for waiting in self._queue)
+
+    @property
+    def waits_s(self) -> float:
+        """Seconds that the oldest recording has waited for its last piece; 0 where none waits."""
+        with self._changed:
+            since = [waiting.since_s for waiting in self._queue if not waiting.future.done()]
+        return time.monotonic() - min(since) if since else 0.0
+
+    @property
+    def pass_s(self) -> float:
+        """Seconds that the forward pass of this moment has taken so far; 0 between two."""
+        began_s = self._began_s
+        return 0.0 if began_s is None else time.monotonic() - began_s
 
     def close(self) -> None:
         """Begin no other forward pass; what waits is cancelled."""
@@ -122,6 +164,7 @@ class SharedPasses:
     def _work(self) -> None:
         while batch := self._take_batch():
             self._observe(len(batch))
+            self._began_s = time.monotonic()
             try:
                 hearing = batch[0].waiting.hearing
                 outcomes = hearing.score([taken.piece for taken in batch])
@@ -131,6 +174,7 @@ class SharedPasses:
             else:
                 self.is_working = True
                 self._deliver(batch, outcomes)
+            self._began_s = None
             # Waveforms must not stay until the next ones come.
             del batch
 
@@ -144,15 +188,27 @@ class SharedPasses:
                 self._changed.wait()
             if self._closed:
                 return []
-            # The oldest recording decides, so that each has its turn.
-            length = next(iter(self._queue[0].by_length))
-            return self._take_in_turns(length, self._hearing.scorer.batch_size(length))
+            oldest = self._choose_oldest()
+            length = next(iter(oldest.by_length))
+            return self._take_in_turns(oldest, length)
 
-    def _take_in_turns(self, length: int, size: int) -> list[_Taken]:
+    def _choose_oldest(self) -> _Waiting:
+        """Return the oldest recording, which decides, so that each has its turn.
+
+        Calls go first, but recordings have every other pass.
+        """
+        wanted = not self._last_was_call
+        of_turn = [waiting for waiting in self._queue if waiting.is_call == wanted]
+        oldest = (of_turn or self._queue)[0]
+        self._last_was_call = oldest.is_call
+        return oldest
+
+    def _take_in_turns(self, oldest: _Waiting, length: int) -> list[_Taken]:
         batch: list[_Taken] = []
-        # Recordings of other references are in other passes.
-        first = self._queue[0].hearing
-        turns = deque(waiting for waiting in self._queue if waiting.hearing is first)
+        size = oldest.hearing.scorer.batch_size(length)
+        # Recordings of other references, or of a network from before, are in other passes.
+        others = [w for w in self._queue if w.hearing is oldest.hearing and w is not oldest]
+        turns = deque([oldest, *others])
         while turns and len(batch) < size:
             waiting = turns.popleft()
             index = waiting.take(length)
@@ -174,7 +230,7 @@ class SharedPasses:
         with suppress(InvalidStateError):
             try:
                 outcomes = [waiting.outcomes[index] for index in range(len(waiting.all_pieces))]
-                result = waiting.hearing.conclude(waiting.pieces, outcomes, waiting.name)
+                result = waiting.conclude(outcomes)
             except AsdfError as error:
                 waiting.future.set_exception(error)
             else:

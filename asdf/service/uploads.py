@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -18,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from asdf.service.limits import GONE, Refusal, ServiceLimits
 from asdf.text import printable, shorten
 
+Content = TypeVar("Content")
 # Besides the file itself: the form around it.
 _FORM_BYTES = 16_384
 _MAX_FIELDS = 8
@@ -39,12 +42,15 @@ class Upload:
         name: Name of its file, as the client calls it; '' where it does not.
         turns: Content of an RTTM with the turns of its speakers; empty without one.
         reference: Content of a recording that it is compared with; empty without one.
+        rate: Sampling rate of a content that is samples, float32 and little-endian; None: it is a
+            file.
     """
 
     content: bytes
     name: str = ""
     turns: bytes = b""
     reference: bytes = b""
+    rate: Any = None
 
 
 class _InMemoryParser(MultiPartParser):
@@ -65,7 +71,41 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
     # A request without a type is taken as it is: many programs state none.
     if kind and not is_form and not kind.startswith(_TYPES):
         raise Refusal(415, f"{shorten(kind, 60)!r} is not a type of recording: {_HINT}.")
-    reading = _read_form(request, limits) if is_form else _read_body(request, limits)
+    if is_form:
+        return await _in_time(_read_form(request, limits), limits)
+    return Upload(await read_body(request, limits))
+
+
+async def read_body(request: Request, limits: ServiceLimits) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        Refusal: as `read_upload`.
+    """
+    return await _in_time(_read_bytes(request, limits), limits)
+
+
+@asynccontextmanager
+async def watch_client(request: Request) -> AsyncIterator[asyncio.Future[None]]:
+    """Watch the client of a request that was read; the future is done when it is gone."""
+
+    async def wait_until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    gone = asyncio.ensure_future(wait_until_gone())
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+
+
+async def _in_time(reading: Coroutine[Any, Any, Content], limits: ServiceLimits) -> Content:
+    """Return what is read within the time that a client has.
+
+    Raises:
+        Refusal: it takes too long, or the client has gone.
+    """
     try:
         return await asyncio.wait_for(reading, limits.upload_s)
     except asyncio.TimeoutError:
@@ -76,11 +116,11 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
         raise Refusal(GONE, "the client has gone.") from None
 
 
-async def _read_body(request: Request, limits: ServiceLimits) -> Upload:
+async def _read_bytes(request: Request, limits: ServiceLimits) -> bytes:
     content = io.BytesIO()
     async for chunk in _read_chunks(request, limits, limits.max_bytes):
         content.write(chunk)
-    return Upload(content.getvalue())
+    return content.getvalue()
 
 
 async def _read_form(request: Request, limits: ServiceLimits) -> Upload:

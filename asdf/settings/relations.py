@@ -276,6 +276,9 @@ def _of_trained_frames(
 
 
 def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
+    if computing.shard_group is not None and not computing.shard_network:
+        relation = "divides nothing without"
+        yield Contradiction("computing.shard_group", relation, "computing.shard_network")
     gpu_ids = computing.gpu_ids
     if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
         relation = "is more than the number of GPUs in"
@@ -343,6 +346,11 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
             "combined with"
         )
         yield Contradiction(shard, relation, "computing.backend")
+    if computing.gradient_compression == "fp16":
+        relation = (
+            "adds up gradients without a loss scale ('bf16' needs none) and cannot be combined with"
+        )
+        yield Contradiction(shard, relation, "computing.gradient_compression")
     if computing.norms == "bf16":
         relation = "gathers weights in the format of their layers and cannot be combined with"
         yield Contradiction(shard, relation, "computing.norms")

@@ -294,7 +294,7 @@ def prepare_passes(
     if settings.computing.compile:
         LOG.info("the network is compiled in the next step, which takes its time")
         model = compile_network(model, settings.computing.compile, whole_minibatch)
-    model = exchange_gradients(model, world)
+    model = exchange_gradients(model, world, settings.computing.gradient_compression)
     passes = Passes(model, precision, scaler, objective)
     wanted = settings.computing.cuda_graphs
     if not wanted:

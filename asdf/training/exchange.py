@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from asdf.distributed.sharding import ShardedNetwork, divides, is_sharded
+from asdf.distributed.sharding import ShardedNetwork, divides, group_size, is_sharded
 from asdf.distributed.world import World
 from asdf.networks.units import check_divisible, encoder_units
 from asdf.runs.log import LOG
@@ -37,11 +37,17 @@ _SENDS = "forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broa
 _NO_BUFFERS: dict[str, Any] = {_SENDS: False}
 
 
-def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
+def exchange_gradients(
+    network: nn.Module, world: World, compression: str | None = None
+) -> nn.Module:
     """Return the network with its gradients averaged over the ranks, ready for its first step.
 
     A network in a world of one is returned as it is, and one that is divided over the processes,
     since that exchanges gradients by itself.
+
+    Args:
+        compression: Number format of `computing.gradient_compression`; each rank divides its
+            gradient by their number in that format before it is added up.
     """
     if world.size == 1 or is_sharded(network):
         return network
@@ -53,6 +59,12 @@ def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
         gradient_as_bucket_view=True,
         **_NO_BUFFERS,
     )
+    if compression is not None:
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
+
+        by_format = {"bf16": hooks.bf16_compress_hook, "fp16": hooks.fp16_compress_hook}
+        # torch takes a hook before the first backward pass only.
+        model.register_comm_hook(None, by_format[compression])
     model(None).backward()
     for parameter in network.parameters():
         parameter.grad = None
@@ -80,12 +92,15 @@ def shard(
         return None
     check_divisible(network, settings.network.network_class)
     units = encoder_units(network)
-    sharded = ShardedNetwork(network, units, world, dtype)
+    summed = torch.bfloat16 if settings.computing.gradient_compression else None
+    group = group_size(settings.computing, world)
+    sharded = ShardedNetwork(network, units, world, dtype, summed, group)
     LOG.info(
         "the network is divided over %d processes, which gather its %d encoder layers "
-        "one at a time",
-        world.size,
+        "one at a time%s",
+        group,
         len(units),
+        f", in {world.size // group} groups" if group < world.size else "",
     )
     return sharded
 

@@ -133,8 +133,12 @@ class Trainer:
         self.progress = progress
         self.validation.stop_early(progress)
 
-    def run(self) -> None:
+    def run(self, last_epoch: int | None = None, goes_on: bool = False) -> None:
         """Train to the end.
+
+        Args:
+            last_epoch: Epoch after which another trainer goes on; None: there is none.
+            goes_on: Whether this one goes on after another, which callbacks saw starting.
 
         Raises:
             Stopped: a stop was requested; a checkpoint has been written.
@@ -151,17 +155,19 @@ class Trainer:
             self.step.objective.begin_step(begun)
         try:
             self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
-            self.callbacks.call("on_start", self.progress.step)
+            if not goes_on:
+                self.callbacks.call("on_start", self.progress.step)
             self.profile.begin(self.progress.step)
             self.lines.begin_run(self.progress)
             with self.saving.running():
                 # A run that stopped at the end of an epoch saved its network without evaluating it.
                 self.validation.score_if_due(self.progress, self.finished())
-                while not self.finished():
+                while not self.finished() and self.progress.epochs != last_epoch:
                     self._train_epoch()
                 self.saving.end()
-            position = position_of(self.progress, self.plan)
-            self.callbacks.call("on_end", {**position, "reason": self.finished()})
+            if self.finished():
+                position = position_of(self.progress, self.plan)
+                self.callbacks.call("on_end", {**position, "reason": self.finished()})
         finally:
             self.profile.close()
 

@@ -24,6 +24,7 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.sharding import divides
+from asdf.distributed.whereabouts import HERE
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.split import FromFeatures
@@ -37,6 +38,7 @@ from asdf.training.exchange import shard
 from asdf.training.further_inputs import check_inputs
 from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
 from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
+from asdf.training.instruments.utilisation import find_cost
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import build_loss
 from asdf.training.objective import Objective, TargetSource
@@ -142,6 +144,7 @@ class Step:
             settings.computing.precision, world.device, divides(settings.computing, world)
         ).with_norms(settings.computing.norms)
         self.scaler = self.precision.scaler()
+        self._cost = find_cost(network, settings, self.precision)
         # Before the optimiser, which is to have the parts of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
@@ -194,6 +197,15 @@ class Step:
             else:
                 yield block.enter_context(self._sharded.whole())
 
+    def utilisation(self, utterances_per_s: float) -> float | None:
+        """Return the share of the GPUs' peak (MFU) at a speed of all processes; None: not known.
+
+        The GPUs of a run count as equal.
+        """
+        if self._cost is None or self._cost.flops is None:
+            return None
+        return utterances_per_s * self._cost.flops / (self.world.size * self._cost.peak)
+
     def begin_training(self, labels: Tensor) -> None:
         """Prepare the loss for utterances with these labels, of which some may have none."""
         known = labels[labels != UNLABELLED]
@@ -208,6 +220,8 @@ class Step:
         LOG.info("the front end %s", "is frozen" if frozen else "learns from here on")
         freeze_front_end(self.network, frozen)
         self._front_end_frozen = frozen
+        if self._cost is not None:
+            self._cost.learn_as(self.network)
         # DistributedDataParallel records what learns when it is made, and a CUDA graph holds the
         # gradients of before. The old ones must be gone before new ones are made: an old one would
         # still receive gradients.
@@ -232,6 +246,7 @@ class Step:
                 gradient of the step before was not; or the step does not fit into the memory.
         """
         number = progress.step + 1
+        HERE.step = number
         per_process = max(len(share.utterances) for share in window.shares)
         device = self.world.device
         memory = partial(step_memory_errors_as_messages, self.settings, number, per_process, device)

@@ -31,6 +31,11 @@ class _Tracker(Callback):
 
     def on_step(self, record: dict[str, Any]) -> None:
         values = {f"training/{name}": record[name] for name in _OVER_STEPS}
+        if "mfu" in record:
+            values["training/mfu"] = record["mfu"]
+        if "slowest" in record:
+            values["training/slowest_rank"] = record["slowest"]["rank"]
+            values["training/lag"] = record["slowest"]["lag"]
         for name, value in record.get("terms", {}).items():
             values[f"training/term/{name}"] = value
         self.send(values, record["step"])

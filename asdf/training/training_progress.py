@@ -224,12 +224,14 @@ def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> st
 def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, world: World) -> None:
     """Adapt a checkpoint's progress to this run's list and processes; warn of differences."""
     if progress.list_digest != utterances.digest():
+        consequence = f"epoch {progress.epochs + 1} is the first with it"
+        if progress.position:
+            # A position in the order of another list would skip and repeat utterances.
+            consequence = "its epoch begins anew"
+            progress.begin_epoch()
         LOG.warning(
-            "the training list is not the one that the checkpoint was trained on: "
-            "its epoch begins anew"
+            "the training list is not the one that the checkpoint was trained on: %s", consequence
         )
-        # A position in the order of another list would skip and repeat utterances.
-        progress.begin_epoch()
     elif progress.order_digest:
         _adapt_to_orders(progress, orders)
     if progress.world_size != world.size:

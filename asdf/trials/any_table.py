@@ -83,8 +83,7 @@ class _Table:
             theirs[name] = ours
         names = []
         for name in self.header:
-            usual = _OURS.get(plain_word(name), name.strip().lower())
-            names.append(theirs.get(name, usual))
+            names.append(theirs.get(name, our_name(name)))
         return names
 
     def describe(self) -> str:
@@ -233,7 +232,7 @@ def _find_paths(
     """Return the index of the column of paths."""
     if "path" in columns.names:
         return _named(table, columns.names["path"])
-    named = _by_name(table, PATHS)
+    named = _by_name(table.header, PATHS)
     holding = []
     for index in range(len(table.header)):
         values = table.first_values(index)
@@ -261,18 +260,8 @@ def _find_labels(
     """Return the index of the column of labels."""
     if "label" in columns.names:
         return _named(table, columns.names["label"])
-    named = _by_name(table, LABELS)
-    if utterance in named:
-        named.remove(utterance)
-    meant = []
-    both = []
-    for index, name in enumerate(table.header):
-        values = table.first_values(index)
-        if index != utterance and values and are_labels(name, values):
-            meant.append(index)
-            if index in named:
-                both.append(index)
-    likely = both or meant or named
+    values = [table.first_values(index) for index in range(len(table.header))]
+    likely = likely_labels(table.header, values, utterance)
     if len(likely) == 1:
         return likely[0]
     problem = "no column holds labels of the two classes"
@@ -286,12 +275,42 @@ def _find_labels(
     )
 
 
+def likely_labels(
+    header: Sequence[str],
+    first_values: Sequence[Sequence[str]],
+    utterance: int = -1,
+) -> list[int]:
+    """Return the columns that may be the label, by their names and what stands in them.
+
+    Args:
+        first_values: Values of the first rows that are not empty, for each column.
+        utterance: Column of paths, which is none.
+    """
+    named = _by_name(header, LABELS)
+    if utterance in named:
+        named.remove(utterance)
+    meant = []
+    both = []
+    for index, name in enumerate(header):
+        values = first_values[index]
+        if index != utterance and values and are_labels(name, values):
+            meant.append(index)
+            if index in named:
+                both.append(index)
+    return both or meant or named
+
+
+def our_name(name: str) -> str:
+    """Return what a column of this name is usually called here."""
+    return _OURS.get(plain_word(name), name.strip().lower())
+
+
 def _by_name(
-    table: _Table,
+    header: Sequence[str],
     names: Sequence[str],
 ) -> list[int]:
     """Return the columns with one of these names, in the order of the names."""
-    plain = [plain_word(name) for name in table.header]
+    plain = [plain_word(name) for name in header]
     return [plain.index(name) for name in names if name in plain]
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.remote import as_path
 from asdf.runs.streams import descriptor_of
 from asdf.text import AnyPath
 
@@ -290,7 +291,7 @@ _MAX_CHARACTERS = 1000
 
 def entry_path(score_file: AnyPath) -> Path:
     """Return the path of what stands next to a score file."""
-    return Path(score_file).with_suffix(".scored.json")
+    return as_path(score_file).with_suffix(".scored.json")
 
 
 def read_entry(score_file: AnyPath) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def labels_of_values(
     values: Sequence[str],
     where: str,
     bona_fide: Collection[str] = (),
+    advice: str = "",
 ) -> list[int]:
     """Return the label of each value of a column.
 
@@ -87,6 +88,7 @@ def labels_of_values(
         column: Name of the column: of one that asks a question, 'is_fake', yes and no are labels.
         where: File in messages.
         bona_fide: Values that mean bona fide; all others are spoofs then. Empty: words say so.
+        advice: Sentence on how to say which values are bona fide; '': in a list.
 
     Raises:
         AsdfError: a value means neither class, or may mean either; the message has all of them.
@@ -111,11 +113,13 @@ def labels_of_values(
                 "may mean either class: in half of the field's sets 1 is bona fide, in the other "
                 "half spoof"
             )
+        advice = advice or (
+            "Say which values are bona fide; all others are spoofs then: python -m asdf lists FILE "
+            f"--bona-fide {example}, or Corpus(..., bona_fide={example!r}) in run.py"
+        )
         raise AsdfError(
             f"{where}: {column} = {', '.join(map(repr, sorted(unknown)[:_SHOWN]))} {reason}. The "
-            f"column has {_seen(counts)}. Say which values are bona fide; all others are spoofs "
-            f"then: python -m asdf lists FILE --bona-fide {example}, or Corpus(..., "
-            f"bona_fide={example!r}) in run.py."
+            f"column has {_seen(counts)}. {advice}."
         )
     # Every value has a meaning here; the loop says so to the type checker.
     return [meaning for value in plain if (meaning := meanings[value]) is not None]

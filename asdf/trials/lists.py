@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.archives import find_folder
+from asdf.archives import file_state, list_names, split_part
 from asdf.errors import AsdfError
+from asdf.remote import can_be_listed, join_path
 from asdf.text import lines_and_more
 from asdf.trials.any_table import delimiter_of, parse_any_table
 from asdf.trials.collecting import TrialCollector
@@ -23,6 +25,7 @@ from asdf.trials.text_lines import NumberedLines, file_lines, peek
 from asdf.trials.trial_list import UNLABELLED, TrialList, with_references
 
 _SHOWN = 10
+_REQUESTS = 16
 
 
 def read_list(
@@ -162,26 +165,30 @@ def _missing_files(utterances: TrialList) -> list[str]:
     """Return the ids whose recordings are not in their folders."""
     present: dict[str, set[str]] = {}
     missing = []
+    can_be_missing = []
     for utterance in utterances.recordings():
-        folder, name = os.path.split(utterance)
+        folder, name = os.path.split(split_part(utterance)[0])
         if folder not in present:
-            present[folder] = names_in(utterances.folder / folder)
-        if name not in present[folder]:
+            present[folder] = names_in(join_path(utterances.folder, folder))
+        if name in present[folder]:
+            continue
+        if can_be_listed(join_path(utterances.folder, utterance)):
             missing.append(utterance)
+        else:
+            can_be_missing.append(utterance)
+    # A web server is asked for each of them.
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        paths = (join_path(utterances.folder, utterance) for utterance in can_be_missing)
+        for utterance, state in zip(can_be_missing, pool.map(file_state, paths), strict=True):
+            if state is None:
+                missing.append(utterance)
     return missing
 
 
 def names_in(folder: Path) -> set[str]:
     """Return the names of a folder's files, or of one in a tar; none where it does not exist."""
     try:
-        return {entry.name for entry in os.scandir(folder)}
-    except (FileNotFoundError, NotADirectoryError):
-        # Not a directory: the path may go on into a tar, which is a file.
-        location = find_folder(folder)
-        if location is None:
-            return set()
-        names = location.archive.names(location.name)
-        return {name for name in names if "/" not in name}
+        return list_names(folder)
     except OSError as error:
         raise AsdfError(
             f"cannot list the folder {folder}: {error.strerror}. Check its permissions."

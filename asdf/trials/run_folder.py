@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,7 @@ class RunFolder:
     def settings(self) -> dict[str, KeptSetting]:
         """Return the settings of the last start by full name, in the order of the file."""
         path = self.layout.settings
-        assignments, _ = parse_assignments(_read_text(path), str(path))
-        settings = {}
-        for assignment in assignments:
-            source = assignment.comment.lstrip("# ")
-            settings[assignment.target] = KeptSetting(assignment.text, source)
-        return settings
+        return dict(_parse_settings(_read_text(path), str(path)))
 
     def database_folder(self) -> Path | None:
         """Return `paths.database_folder` of the last start; None where it is not known.
@@ -185,6 +181,17 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ValueError("not a list of objects")
     return records
+
+
+# A report asks each of a hundred runs for its settings a dozen times.
+@lru_cache(maxsize=512)
+def _parse_settings(text: str, where: str) -> dict[str, KeptSetting]:
+    assignments, _ = parse_assignments(text, where)
+    settings = {}
+    for assignment in assignments:
+        source = assignment.comment.lstrip("# ")
+        settings[assignment.target] = KeptSetting(assignment.text, source)
+    return settings
 
 
 def _read_text(path: Path) -> str:

@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from asdf.archives import open_file
 from asdf.errors import AsdfError
+from asdf.remote import as_path
 from asdf.runs.streams import STDIN, STREAM, stream_name
 from asdf.text import AnyPath
 
@@ -26,6 +28,9 @@ NumberedLines = Iterator[tuple[int, str]]
 
 LONGEST_LINE = 100_000
 """Characters that a line may have: a hundred times those of any list, protocol or score file."""
+
+LONGEST_JSON = 2**22
+"""Characters that a line of JSON may have: the times of all words of an hour of speech fit."""
 
 MOST_CHARACTERS = 2**30
 """Characters that a file may have; a gzip file of some megabytes may hold gigabytes."""
@@ -55,7 +60,7 @@ def numbered_lines(
     """
     name = stream_name(STDIN) if str(path) == STREAM else path
     try:
-        with _open_binary(Path(path)) as file:
+        with _open_binary(as_path(path)) as file:
             yield from lines_of(file, name, strip, errors)
     except OSError as error:
         raise AsdfError(_unreadable(name, error)) from error
@@ -81,6 +86,22 @@ def file_lines(path: Path, kind: str, advice: str) -> NumberedLines:
         yield from lines_of(file, path, strip="\r\n")
 
 
+def json_lines(path: Path) -> NumberedLines:
+    """Yield the lines of a manifest of JSON lines, plain or gzipped, ordinary or in a tar.
+
+    Their number is not limited; a line may be longer than those of lists.
+
+    Raises:
+        AsdfError: as `file_lines`.
+    """
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
+    with file:
+        yield from lines_of(file, path, longest=LONGEST_JSON, most=inf)
+
+
 def peek(lines: NumberedLines) -> tuple[str, NumberedLines]:
     """Return the first line, '' where all are blank, and an iterator over all of them."""
     first = next(lines, None)
@@ -94,8 +115,14 @@ def lines_of(
     path: AnyPath,
     strip: str | None = None,
     errors: str = "strict",
+    longest: int | None = None,
+    most: float | None = None,
 ) -> NumberedLines:
     """Yield the lines of an open file, which messages call `path`; see `numbered_lines`.
+
+    Args:
+        longest: Characters that a line may have; None: as those of lists.
+        most: Characters that the file may have; None: as lists.
 
     Raises:
         AsdfError: as `numbered_lines`.
@@ -109,7 +136,9 @@ def lines_of(
         binary = gzip.GzipFile(fileobj=whole) if is_gzip else whole
         # A byte order mark, as Windows editors write it, would otherwise be a part of the first id.
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors)
-        for number, line in _bounded_lines(text, path):
+        for number, line in _bounded_lines(
+            text, path, longest or LONGEST_LINE, most or MOST_CHARACTERS
+        ):
             if not line.isspace():
                 yield number, line.strip(strip)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -124,16 +153,18 @@ def lines_of(
         raise AsdfError(_unreadable(path, error)) from error
 
 
-def _bounded_lines(text: io.TextIOWrapper, path: AnyPath) -> NumberedLines:
+def _bounded_lines(
+    text: io.TextIOWrapper, path: AnyPath, longest: int, most: float
+) -> NumberedLines:
     number = 0
     characters = 0
     # One character more than a line may have shows that it is too long, whatever follows.
-    while line := text.readline(LONGEST_LINE + 1):
+    while line := text.readline(longest + 1):
         number += 1
         characters += len(line)
-        if len(line) > LONGEST_LINE:
+        if len(line) > longest:
             raise AsdfError(
-                f"{path}, line {number}: the line has more than {LONGEST_LINE:,} characters, as no "
+                f"{path}, line {number}: the line has more than {longest:,} characters, as no "
                 "list, protocol or score file has. Is it the right file?"
             )
         if "\0" in line:
@@ -141,9 +172,9 @@ def _bounded_lines(text: io.TextIOWrapper, path: AnyPath) -> NumberedLines:
                 f"{path}, line {number}: a NUL character stands in it, as in no text. It was "
                 "likely damaged by a copy: copy or write it again."
             )
-        if characters > MOST_CHARACTERS:
+        if characters > most:
             raise AsdfError(
-                f"{path}, line {number}: it has more than {MOST_CHARACTERS:,} characters up to "
+                f"{path}, line {number}: it has more than {most:,} characters up to "
                 "here, as no list, protocol or score file has. Is it the right file?"
             )
         yield number, line

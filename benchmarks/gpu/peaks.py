@@ -1,49 +1,14 @@
-"""What GPUs multiply at best, for the share of it that a step reaches (MFU).
-
-Dense products (without sparsity) of NVIDIA's datasheets, TFLOP/s: bf16 and fp16 on tensor cores
-with float32 sums, and float32 without tensor cores.
-"""
+"""What training steps of XLS-R 300M + AASIST compute, for the share of a GPU's peak (MFU)."""
 
 from __future__ import annotations
 
-import re
+from asdf.training.instruments.gpu_peaks import peak_flops
 
-# Whole words of the name that the driver gives; the first that fit.
-_PEAKS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
-    (("GH200",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
-    (("H200", "NVL"), {"bf16": 835.5, "fp16": 835.5, "fp32": 60.0}),
-    (("H200",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
-    (("H100", "PCIe"), {"bf16": 756.0, "fp16": 756.0, "fp32": 51.2}),
-    (("H100", "NVL"), {"bf16": 835.5, "fp16": 835.5, "fp32": 60.0}),
-    (("H100",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
-    (("A100",), {"bf16": 312.0, "fp16": 312.0, "fp32": 19.5}),
-    (("A40",), {"bf16": 149.7, "fp16": 149.7, "fp32": 37.4}),
-    (("A30",), {"bf16": 165.0, "fp16": 165.0, "fp32": 10.3}),
-    (("L40S",), {"bf16": 362.1, "fp16": 362.1, "fp32": 91.6}),
-    (("L40",), {"bf16": 181.1, "fp16": 181.1, "fp32": 90.5}),
-    (("L4",), {"bf16": 121.0, "fp16": 121.0, "fp32": 30.3}),
-    (("V100",), {"fp16": 125.0, "fp32": 15.7}),
-    (("T4",), {"fp16": 65.0, "fp32": 8.1}),
-)
+__all__ = ["mfu", "peak_flops"]
+
 # Multiply-adds of the forward pass for a clip of 64,600 samples, and of all passes of a step.
 CLIP_OF_XLSR_AASIST = 75.1e9
 STEP_OF_XLSR_AASIST = 3 * CLIP_OF_XLSR_AASIST
-
-
-def peak_flops(gpu: str, precision: str) -> float | None:
-    """FLOP/s of a GPU at best; None where it is not in the table.
-
-    Args:
-        gpu: its name, as 'NVIDIA A100-SXM4-40GB'.
-        precision: 'bf16', 'fp16' or 'fp32'.
-    """
-    words = set(re.split(r"[\s-]+", gpu))
-    if "MIG" in words:
-        return None  # a part of a GPU
-    for name, peaks in _PEAKS:
-        if set(name) <= words:
-            return peaks[precision] * 1e12 if precision in peaks else None
-    return None
 
 
 def mfu(utterances_per_s: float, peak: float) -> float:

@@ -18,18 +18,21 @@ Compute = Callable[[World], dict[str, Any]]
 SIZES = (3, 2)
 
 
-def compute_in_worlds(compute: Compute, folder: Path) -> dict[int, dict[str, Any]]:
+def compute_in_worlds(
+    compute: Compute, folder: Path, sizes: tuple[int, ...] = SIZES
+) -> dict[int, dict[str, Any]]:
     """Return what the main rank of each world computes, by the number of processes.
 
     Args:
         compute: Function of a module, so that it can be sent to other processes.
         folder: Folder for the files of this call alone.
+        sizes: Numbers of processes.
     """
     # Each world has processes of its own, as a run does: torch keeps groups that were left alive
     # in what it cached, and a process in which a second group came after a first has crashed.
-    for processes in SIZES:
+    for processes in sizes:
         start_processes(_work, (processes, compute, str(folder)), processes)
-    return {number: torch.load(folder / f"results{number}.pt") for number in SIZES}
+    return {number: torch.load(folder / f"results{number}.pt") for number in sizes}
 
 
 def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], number: int) -> None:

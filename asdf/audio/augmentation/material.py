@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.remote import is_remote
 
 # The names of Kaldi's lists, and what the messages call the recordings.
 _LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
@@ -38,6 +39,11 @@ def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, .
     for name in folders:
         folder = base / name
         where = f"augmentation.{part}_folders names {folder}, "
+        if is_remote(folder):
+            raise UsageError(
+                f"{where}and noise and impulse responses are read from a disk: every clip draws "
+                "one. Copy the folder, and write its absolute path."
+            )
         if not folder.is_dir():
             raise UsageError(
                 f"{where}and there is no such folder. Unpack the corpus there, or correct the "

@@ -83,8 +83,24 @@ def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = Non
             "recordings. Is it the folder of the data set, downloaded whole?"
         )
     trials = _collect(tree.root, parts)
-    audio = [part.name if part.table.audio else part.folder for part in parts]
+    audio = [part.name if part.holds_audio else part.folder for part in parts]
     return Reading(trials, audio=tuple(dict.fromkeys(audio)), notes=notes)
+
+
+def read_datasets(tree: Tree, split: str, columns: Columns) -> Reading:
+    """Read a folder that the library datasets wrote: parquet files with its description.
+
+    Raises:
+        AsdfError, UsageError: as `read_parquet`; or the folder holds what `save_to_disk` writes.
+    """
+    arrow = [name for name in tree.files() if name.endswith(".arrow")]
+    if arrow and not any(name.endswith(_SUFFIX) for name in tree.files()):
+        raise AsdfError(
+            f"{tree.root} holds {arrow[0]}, as Dataset.save_to_disk writes it, which is a cache "
+            "for the library alone. Write parquet: datasets.load_from_disk(FOLDER).to_parquet("
+            f"'FOLDER/{split or 'train'}-00000-of-00001.parquet')."
+        )
+    return read_parquet(tree, split, columns)
 
 
 def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
@@ -175,8 +191,28 @@ class _Shard:
     def is_of_recordings(self) -> bool:
         return self.table.audio is not None or self.is_list
 
+    @property
+    def holds_audio(self) -> bool:
+        """Whether the recordings lie in the file; else it has paths of theirs."""
+        audio = self.table.audio
+        # The library datasets writes paths alone where recordings were files.
+        return audio is not None and (self.table.has_audio or not audio.path_leaf)
+
+    def _paths_in_audio(self, path_leaf: str) -> list[str]:
+        paths = []
+        for row, path in enumerate(self.table.read([path_leaf])[path_leaf]):
+            if not path:
+                raise AsdfError(
+                    f"{self.table.path}: row {row} holds no recording and no path of one. Leave it "
+                    "out, or write the data set again with its recordings."
+                )
+            paths.append(path if path.startswith("/") else join_name(self.folder, path))
+        return paths
+
     def ids(self) -> list[str]:
         """Return the names of the recordings in the tree, a name per row."""
+        if not self.holds_audio and self.table.audio is not None:
+            return self._paths_in_audio(self.table.audio.path_leaf)
         if self.name and self.table.audio is not None:
             folder = find_folder(self.table.path)
             archive = None if folder is None else folder.archive
@@ -363,6 +399,18 @@ HUB = KnownCorpus(
     marks=(),
     read=read_parquet,
     subset_of="data set",
+)
+DATASETS = KnownCorpus(
+    name="datasets",
+    title="A data set that the library datasets wrote as parquet",
+    homepage="https://huggingface.co/docs/datasets",
+    licence="that of the data set; see its page",
+    needs="datasets:FOLDER or datasets:FOLDER:SPLIT as a name; pip install "
+    "'asdf-antispoofing[parquet]'",
+    folders=(),
+    marks=(),
+    read=lambda tree, split: read_datasets(tree, split, Columns()),
+    subset_of="split",
 )
 PARQUET = KnownCorpus(
     name="parquet",

@@ -33,6 +33,13 @@ class Paths(KnownNames):
     sad_folder: str = setting(
         "sad", "folder of measured utterance lengths, relative to output_folder", check="path"
     )
+    cache_folder: str | None = setting(
+        None,
+        "folder on a local disk for whole tars and parquet files that lie in a store (s3://), "
+        "shared by the processes of a node, computing.cache_gb large; None: they are read by "
+        "ranges",
+        check="path",
+    )
 
 
 @dataclass
@@ -68,6 +75,22 @@ class Computing(KnownNames):
         above=0,
         at_most=MAX_SECONDS,
     )
+    main_timeout_s: float | None = setting(
+        None,
+        "the same while the main process works alone, as on the index of a tar or the report; "
+        "None: timeout_s",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    hang_report_s: float | None = setting(
+        120.0,
+        "a run of several processes that stands still this long says which one is behind, on which "
+        "host and where, and is not stopped; None: never",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
     sync_batch_norm: bool = setting(
         True, "in training, batch norm over the minibatches of all processes together"
     )
@@ -84,6 +107,20 @@ class Computing(KnownNames):
         "none",
         at_least=0,
         at_most=MAX_PROCESSES,
+    )
+    reading_threads: int | Literal["auto"] = setting(
+        "auto",
+        "recordings of a batch that a loader process reads at once; auto: 16 where they lie in a "
+        "store (s3://, https://), else 1; more than 1 pays where opening a file takes over a "
+        "millisecond; the samples are the same",
+        at_least=1,
+        at_most=MAX_PROCESSES,
+    )
+    cache_gb: float = setting(
+        100.0,
+        "size of paths.cache_folder: what was not used for longest is removed from it",
+        unit="GB",
+        above=0,
     )
     gpu_memory_gib: int | None = setting(
         None,
@@ -132,6 +169,18 @@ class Computing(KnownNames):
         "divide weights, gradients and moments over the processes, which gather one layer at a "
         "time: for networks that one GPU cannot hold",
     )
+    shard_group: int | Literal["node"] | None = setting(
+        None,
+        "with shard_network, the number of neighbouring processes that divide it, as each other "
+        "group of as many does; node: those of a node; None: all processes of the run",
+        at_least=2,
+        at_most=MAX_PROCESSES,
+    )
+    gradient_compression: Literal["bf16", "fp16"] | None = setting(
+        None,
+        "the number format in which gradients travel between processes and are added up; bf16, "
+        "fp16: half the bytes, and a gradient of 3 or 4 digits; None: float32",
+    )
     cuda_graphs: bool | Literal["auto"] = setting(
         "auto",
         "capture the passes over a minibatch and replay them, so that a step is a few launches "
@@ -153,6 +202,9 @@ SAMPLERS = {
     "balanced_attacks": "asdf.data.samplers.BalancedAttacks",
     "balanced_corpora": "asdf.data.samplers.BalancedCorpora",
     "weighted_corpora": "asdf.data.samplers.WeightedCorpora",
+    "sharded": "asdf.data.sharded_samplers.Sharded",
+    "sharded_classes": "asdf.data.sharded_samplers.ShardedClasses",
+    "sharded_attacks": "asdf.data.sharded_samplers.ShardedAttacks",
 }
 
 
@@ -201,14 +253,23 @@ class Recipe(KnownNames):
     sampler: str = setting(
         "shuffled",
         "the turns of training utterances in an epoch; shuffled: each has one; balanced: classes, "
-        "attacks (bona fide: half of the turns) or training sets have as many turns as each other",
+        "attacks (bona fide: half of the turns) or training sets have as many turns as each other; "
+        "sharded: shard after shard, within a window of shuffle_shards",
         check="class_path",
         names=SAMPLERS,
     )
     set_weights: tuple[float, ...] | None = setting(
         None,
-        "sampler weighted_corpora: a weight per training set, to which its turns are proportional",
+        "samplers weighted_corpora and sharded: a weight per training set, to which its turns are "
+        "proportional; None with sharded: each utterance has one turn",
         above=0,
+    )
+    shuffle_shards: int = setting(
+        64,
+        "samplers sharded, sharded_classes and sharded_attacks: archives, or folders of files, "
+        "that are read at the same time at most; turns are shuffled among them",
+        at_least=1,
+        at_most=MAX_UTTERANCES,
     )
     check_recordings: bool | Literal["once"] = setting(
         True,

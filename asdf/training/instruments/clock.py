@@ -16,6 +16,8 @@ from contextlib import contextmanager
 
 import torch
 
+from asdf.distributed.whereabouts import HERE
+
 DATA = "waiting for data"
 FORWARD = "forward"
 BACKWARD = "backward"
@@ -51,7 +53,7 @@ class StepClock:
     def part(self, name: str) -> Iterator[None]:
         """Count the time of this block as that part's."""
         self._mark(REST)
-        with torch.profiler.record_function(name):
+        with torch.profiler.record_function(name), HERE.part(name):
             yield
         self._mark(name)
 

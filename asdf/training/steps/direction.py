@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from asdf.distributed.sharding import is_part
+from asdf.distributed.sharding import copies_of, is_part
 from asdf.distributed.world import World
 
 Factor = float | Tensor
@@ -87,7 +87,7 @@ class Direction:
                 continue
             # What is not divided, each process has whole.
             if is_part(parameter):
-                divided += value.sum(dtype=torch.float64)
+                divided += value.sum(dtype=torch.float64) / copies_of(parameter)
             else:
                 whole += value.sum(dtype=torch.float64)
         if any(is_part(parameter) for parameter in self.parameters):

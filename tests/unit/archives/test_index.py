@@ -23,7 +23,7 @@ def test_an_index_is_made_once(corpus: Path, monkeypatch: pytest.MonkeyPatch) ->
     first = open_archive(archive)
     assert index_of(archive).is_file() and not list(archive.parent.glob(".*"))
     monkeypatch.setattr(archive_index, "scan", lambda *arguments: pytest.fail("headers read again"))
-    again = archive_index.read_index(archive, first.open_file().descriptor)
+    again = archive_index.read_index(archive, first.open_file())
     for array, other in zip(vars(again).values(), vars(first.index).values(), strict=True):
         assert_array_equal(np.frombuffer(array, np.uint8), np.frombuffer(other, np.uint8))
 
@@ -94,7 +94,7 @@ def test_an_index_with_any_byte_changed_is_made_anew(corpus: Path) -> None:
         content = bytearray(whole)
         content[position] ^= 1
         index_of(archive).write_bytes(content)
-        again = archive_index.read_index(archive, opened.open_file().descriptor)
+        again = archive_index.read_index(archive, opened.open_file())
         assert [again.name(at) for at in range(len(again))] == [
             opened.index.name(at) for at in range(len(opened.index))
         ]
@@ -136,9 +136,7 @@ def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
     assert saved.name.startswith("LA.tar.") and saved.name.endswith(".index")
     monkeypatch.setattr(archive_index, "scan", lambda *arguments: pytest.fail("headers read again"))
     assert (
-        archive_index.read_index(archive, open_archive(archive).open_file().descriptor).find(
-            "LA/b.wav"
-        )
+        archive_index.read_index(archive, open_archive(archive).open_file()).find("LA/b.wav")
         is not None
     )
 

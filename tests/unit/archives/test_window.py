@@ -11,7 +11,7 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives import find_member, open_file, open_files
+from asdf.archives import find_member, open_file, store
 from asdf.audio import read_audio
 from tests.unit.archives.conftest import noise, pack
 
@@ -53,7 +53,7 @@ def test_only_the_part_of_a_long_recording_is_read(
         read.append(count)
         return os.pread(descriptor, count, position)
 
-    monkeypatch.setattr(open_files, "read_at", read_at)
+    monkeypatch.setattr(store, "read_at", read_at)
     part = read_audio(path, 1_900_000, 16000)
     assert_array_equal(part, read_audio(corpus / "long.wav", 1_900_000, 16000))
     assert 32000 <= sum(read) < 250_000

@@ -103,8 +103,8 @@ def test_only_a_relative_path_is_said_to_be_relative(tree, monkeypatch):
 
 
 def test_an_address_is_not_taken_for_a_path():
-    with pytest.raises(UsageError, match=r"https://example\.org/a\.mp3 is an address.*curl -L"):
-        find_recordings(["https://example.org/a.mp3"])
+    with pytest.raises(UsageError, match=r"ftp://example\.org/a\.mp3 is an address.*curl -L"):
+        find_recordings(["ftp://example.org/a.mp3"])
 
 
 def test_mistakes_are_found_before_anything_is_scored(tree):

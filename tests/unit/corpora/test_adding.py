@@ -18,7 +18,7 @@ NAMES, HOMEPAGES = (
     for heading in ("Names", "Homepages and licences")
 )
 # Readers of any data set, which have pages of their own.
-READERS = ("parquet", "kaldi", "folder", "hub")
+READERS = ("parquet", "kaldi", "folder", "hub", "webdataset", "shar", "lhotse", "datasets")
 
 
 def first_cells(table: str) -> set[str]:

@@ -415,3 +415,87 @@ def test_once_looks_up_a_sample_of_the_files_and_true_all(tmp_path, monkeypatch,
     measure_lengths(*arguments, "once")
     assert sorted(names) == ["0.wav", "1.wav"]
     assert f"{tmp_path / '0.wav'} was changed: all of" in log.text
+
+
+def grown(tmp_path: Path, lines: str) -> TrialList:
+    """The list after something was done to it."""
+    (tmp_path / "list.txt").write_text(lines)
+    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("a.wav 1\nb.wav 0\nc.wav 0\nd.wav 1\n", [5000, 10000, 32000, 900]),
+        ("d.wav 1\na.wav 1\nb.wav 0\nc.wav 0\n", [900, 5000, 10000, 32000]),
+        ("c.wav 1\nd.wav 1\na.wav 1\n", [32000, 900, 5000]),
+        ("b.wav 1\nd.wav 0\n", [10000, 900]),
+    ],
+)
+def test_a_list_that_changed_measures_what_is_new(
+    utterances, tmp_path, monkeypatch, log, check, lines, expected
+):
+    measure_lengths(utterances, OFF, tmp_path / "sad", World(), check=check)
+    soundfile.write(tmp_path / "d.wav", np.full(900, 0.1), 16000)
+    measured: list[str] = []
+    name = "decoded_length" if check else "audio_length"
+    function = getattr(speech, name)
+    monkeypatch.setattr(
+        speech, name, lambda path, *rest: measured.append(path.name) or function(path, *rest)
+    )
+    changed = grown(tmp_path, lines)
+    for _ in range(2):
+        lengths = measure_lengths(changed, OFF, tmp_path / "sad", World(), check=check)
+        assert lengths.tolist() == expected
+        assert measured == ["d.wav"]
+    known = len(expected) - 1
+    assert (
+        f"{known} of the {known + 1} recordings of mine were measured with an earlier" in log.text
+    )
+    # The rows are those of a list that was measured as a whole.
+    measure_lengths(changed, OFF, tmp_path / "whole", World(), check=check)
+    path = lengths_file(tmp_path / "sad", changed, OFF)
+    assert path.read_bytes() == (tmp_path / "whole" / path.name).read_bytes()
+
+
+def test_recordings_that_were_replaced_meanwhile_are_measured_again(
+    utterances, tmp_path, monkeypatch, log
+):
+    for check in (False, True):
+        folder = tmp_path / f"sad{check}"
+        soundfile.write(tmp_path / "a.wav", np.zeros(5000), 16000)
+        measure_lengths(grown(tmp_path, "a.wav 1\nb.wav 0\n"), OFF, folder, World(), check=check)
+        soundfile.write(tmp_path / "a.wav", np.zeros(7000), 16000)
+        changed = grown(tmp_path, "a.wav 1\nb.wav 0\nc.wav 0\n")
+        lengths = measure_lengths(changed, OFF, folder, World(), check=check)
+        assert lengths.tolist() == [7000, 10000, 32000]
+    assert "recordings of mine were replaced: all are measured anew" in log.text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.replace(b"10000", b"10001"),
+        lambda text: text.replace(b"10000", b"letters"),
+        lambda text: text[:-4],
+        lambda text: b"",
+    ],
+)
+def test_a_damaged_table_of_an_earlier_list_is_not_used(utterances, tmp_path, log, damage):
+    measure_lengths(utterances, OFF, tmp_path / "sad", World())
+    path = lengths_file(tmp_path / "sad", utterances, OFF)
+    edited(path, damage)
+    changed = grown(tmp_path, "c.wav 1\nb.wav 0\n")
+    assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [32000, 10000]
+    assert f"{path} is passed over: " in log.text
+
+
+@pytest.mark.parametrize("note", ["{", "[]", '{"table": "../x.tsv", "sizes": {}}', '{"table": 1}'])
+def test_a_note_that_is_damaged_or_leads_elsewhere_is_not_followed(utterances, tmp_path, note):
+    measure_lengths(utterances, OFF, tmp_path / "sad", World())
+    (path,) = (tmp_path / "sad").glob("*.newest.json")
+    lengths_file(tmp_path / "sad", utterances, OFF).unlink()
+    path.write_text(note)
+    assert measure_lengths(utterances, OFF, tmp_path / "sad", World()).tolist()[0] == 5000
+    assert '"table"' in path.read_text() and "mine.sad-off" in path.read_text()

@@ -6,25 +6,31 @@ what only this rank's part decides.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from asdf.distributed.sharding import (
     ShardedNetwork,
+    copies_of,
     divided_like,
     divides,
     gathered,
+    group_size,
     is_sharded,
     local_part,
     whole_tensor,
 )
 from asdf.distributed.world import World
+from asdf.errors import UsageError
 from asdf.networks.tuning.low_rank import update_map
 from asdf.settings.sections import Computing, Lora, Sections
 from asdf.training.checkpoints import HostCopies, collect_checkpoint
@@ -141,6 +147,17 @@ def test_units_compute_in_bf16_and_sum_gradients_in_float32(alone) -> None:
     assert {local_part(one.grad).dtype for one in divided.parameters()} == {torch.float32}
 
 
+def test_gradients_may_be_summed_in_bf16(alone) -> None:
+    network, _ = pair()
+    divided = copy.deepcopy(network)
+    ShardedNetwork(divided, [divided.first], World(), summed=torch.bfloat16)
+    for one in (network, divided):
+        one(noise()).square().mean().backward()
+    for whole, part in zip(network.parameters(), divided.parameters(), strict=True):
+        assert local_part(part.grad).dtype == torch.float32
+        assert torch.equal(whole_tensor(part.grad), whole.grad.bfloat16().float())
+
+
 def test_a_rank_takes_its_rows_of_a_whole_tensor(rank: int) -> None:
     network = nn.Linear(3, 4, bias=False)
     torch.manual_seed(0)
@@ -238,3 +255,78 @@ def test_the_weight_of_an_updated_layer_is_the_part_until_it_is_gathered(alone) 
     inputs = torch.randn(3, 4)
     expected = inputs @ updated.T + whole_tensor(linear.bias)
     assert torch.allclose(network(inputs), expected, atol=1e-6)
+
+
+class Sent(TorchDispatchMode):
+    """Notes each exchange: its operation, the ranks of its group, and the numbers in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, list[int], list[int]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "c10d":
+            place = 1 if "allreduce" in func.name() else 2
+            group = dist.ProcessGroup.unbox(args[place])
+            tensors = args[0] if isinstance(args[0], list) else args[:2]
+            numbers = [tensor.numel() for tensor in tensors]
+            name = func.name().removeprefix("c10d::").strip("_")
+            self.seen.append((name, dist.get_process_group_ranks(group), numbers))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("group", [8, 0])
+def test_of_64_ranks_a_group_gathers_layers_and_groups_add_up_gradients(group: int) -> None:
+    """Rows are divided by 8 at most, so that with a group of 8 each process has one at most."""
+    dist.init_process_group("fake", store=FakeStore(), rank=19, world_size=64)
+    try:
+        network = Net()
+        ShardedNetwork(network, [network.first], World(rank=19, size=64), group=group)
+        with Sent() as sent:
+            network(noise()).square().mean().backward()
+        shared = local_part(network.output.weight).numel()
+        copied = copies_of(network.output.weight)
+    finally:
+        dist.destroy_process_group()
+    node = list(range(16, 24)) if group else list(range(64))
+    across = list(range(3, 64, 8))
+    # Rows of (first.weight, bias) and of the rest, filled up to as many as there are processes.
+    first, rest = 5 + 1, 1 + 1 + 6 + 1
+    expected = []
+    # The layer that is a unit is gathered again for its gradient.
+    for numbers in (rest, first, first):
+        expected.append(("allgather_base", node, [len(node) * numbers, numbers]))
+    for numbers in (rest, first):
+        expected.append(("reduce_scatter_base", node, [numbers, len(node) * numbers]))
+        if group:
+            expected.append(("allreduce", across, [numbers]))
+    assert sent.seen == expected
+    # Of four rows, this rank of its group (the fourth), or of all (the 20th), has one or none.
+    assert (shared, copied) == ((6, 8) if group else (0, 1))
+
+
+def test_groups_divide_the_number_of_processes() -> None:
+    computing = replace(Computing(), shard_network=True)
+    six = World(size=6)
+    assert group_size(computing, six) == 6
+    assert group_size(replace(computing, shard_group=3), six) == 3
+    with pytest.raises(UsageError, match="6 processes cannot be parted into groups of 4"):
+        group_size(replace(computing, shard_group=4), six)
+
+
+class Told(World):
+    """One of two nodes' processes; the others answer as it does."""
+
+    def agree(self, value: Any) -> Any:
+        return value
+
+    def sum(self, numbers: Any) -> Any:
+        return numbers
+
+
+def test_a_group_may_be_a_node_whose_ranks_follow_each_other() -> None:
+    computing = replace(Computing(), shard_network=True, shard_group="node")
+    world = Told(rank=4, size=6, local_rank=1, local_size=3)
+    assert group_size(computing, world) == 3
+    with pytest.raises(UsageError, match="ranks that follow each other"):
+        group_size(computing, replace(world, local_rank=2))

@@ -12,7 +12,7 @@ from asdf.networks.back_ends.graph_attention import (
     Pairs,
     _project_edges,
 )
-from asdf.networks.back_ends.residual_blocks import ResidualBlock
+from asdf.networks.back_ends.residual_blocks import ResidualBlock, order_one_channel
 from asdf.networks.fast_functions import (
     LearningSELU,
     LearningTanh,
@@ -134,3 +134,19 @@ def test_a_residual_block_learns_the_same_in_either_order_in_memory(channels):
         torch.testing.assert_close(block(x_BCFT), result, atol=1e-5, rtol=1e-5)
     _, expected = gradient_of(block.double(), x_BCFT.double())
     torch.testing.assert_close(gradient.double(), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_one_channel_is_taken_for_channels_last_where_it_learns():
+    torch.manual_seed(0)
+    convolution = torch.nn.Conv2d(1, 8, (2, 3))
+    x_B1FT = draw(2, 1, 5, 7)
+    ordered = order_one_channel(x_B1FT)
+    assert torch.equal(ordered, x_B1FT)
+    assert ordered.data_ptr() == x_B1FT.data_ptr()
+    # A map of one channel is in both orders; its strides decide in which the next one is.
+    assert not convolution(x_B1FT).is_contiguous(memory_format=torch.channels_last)
+    assert convolution(ordered).is_contiguous(memory_format=torch.channels_last)
+    learned = gradient_of(lambda leaf: convolution(order_one_channel(leaf)), x_B1FT)
+    torch.testing.assert_close(learned, gradient_of(convolution, x_B1FT), atol=1e-6, rtol=1e-5)
+    with torch.no_grad():
+        assert order_one_channel(x_B1FT) is x_B1FT

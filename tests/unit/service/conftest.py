@@ -23,6 +23,7 @@ from asdf.service import ServiceLimits
 from asdf.service.app import make_app
 from asdf.service.audit_file import AuditFile
 from asdf.service.bearer_token import Token
+from asdf.service.board import Seat
 from asdf.service.host_names import Names
 from asdf.service.listener import listen
 from asdf.service.server import Server, make_server, run_server
@@ -59,6 +60,7 @@ class Running:
     server: Server
     stop: Callable[[], None]
     headers: dict[str, str] = field(default_factory=dict)
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, path: str, body: Any = None, **headers: str) -> Answer:
         """GET a path, or POST a body to it."""
@@ -111,17 +113,22 @@ def running(
     names: Sequence[str] = (),
     audit: AuditFile | None = None,
     watermarks: WatermarkSearch | None = None,
+    seat: Seat | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
-    service = Service(detector, "plain.pt", limits, audit, watermarks)
+    service = Service(detector, "plain.pt", limits, audit, watermarks, seat)
     secret = Token(token) if token else None
     app = make_app(service, secret, Names("127.0.0.1", True, names))
     server = make_server(app, service, **options)
     urls: list[str] = []
-    thread = threading.Thread(
-        target=run_server, args=(server, listen("127.0.0.1", 0), urls.append), daemon=True
-    )
+    ended = threading.Event()
+
+    def run() -> None:
+        run_server(server, listen("127.0.0.1", 0), urls.append)
+        ended.set()
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
 
     def stop() -> None:
@@ -130,7 +137,7 @@ def running(
         assert not thread.is_alive()
 
     wait_for(lambda: bool(urls))
-    served = Running(urls[0], service, server, stop)
+    served = Running(urls[0], service, server, stop, ended=ended)
     served.wait_until_ready()
     try:
         yield served

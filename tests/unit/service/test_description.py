@@ -87,7 +87,7 @@ def test_every_field_has_a_meaning_that_is_more_than_its_name(served):
 
 def test_all_paths_and_statuses_are_described(served):
     paths = served.ask("/openapi.json").json["paths"]
-    assert set(paths) == {"/score", "/health", "/metrics", "/version"}
+    assert set(paths) == {"/score", "/health", "/ready", "/live", "/metrics", "/version"}
     post = paths["/score"]["post"]
     statuses = {200, 400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503}
     assert set(map(int, post["responses"])) == statuses
@@ -123,7 +123,11 @@ def test_pages_load_their_own_files_alone(served):
 
 
 def test_the_health_and_the_numbers(served):
-    assert served.ask("/health").json == {"ready": True, "problem": ""}
+    ready = {"ready": True, "problem": ""}
+    assert served.ask("/health").json == ready
+    assert served.ask("/live").json == {"live": True, "problem": ""}
+    digest = served.ask("/version").json["network_sha256"]
+    assert served.ask("/ready").json == {**ready, "network_sha256": digest}
     assert served.score(as_file(sound(32000))).status == 200
     answer = served.ask("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")

@@ -18,8 +18,11 @@ PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8000"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+SCALE = (ROOT / "docs" / "service_at_scale.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 @pytest.fixture
@@ -31,11 +34,34 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_python_example(served, folder, capsys, detector):
-    (code,) = blocks("python")
+    code, _ = blocks("python")
     exec(code.replace(ADDRESS, served.url), {})  # the file is our own
     score, verdict = capsys.readouterr().out.split()
     assert float(score) == pytest.approx(detector.score_whole(folder / "call.wav").score, abs=1e-6)
     assert verdict == "None"
+
+
+def test_the_example_of_a_call(served, folder, capsys, detector):
+    pytest.importorskip("websockets", reason="calls need the package websockets")
+    _, code = blocks("python")
+    exec(code.replace(ADDRESS.replace("http", "ws"), served.url.replace("http", "ws")), {})
+    *windows, last = capsys.readouterr().out.splitlines()
+    samples, _ = soundfile.read(folder / "call.wav", dtype="int16")
+    stream = detector.stream(16000, window_s=1, hop_s=1)
+    expected = stream.add(samples) + stream.finish()
+    lines = [f"{w.start_s:.1f} to {w.end_s:.1f} s: {w.score:.2f} None" for w in expected]
+    assert windows == lines
+    assert last == f"the call: {float(stream.score):.2f} None"
+
+
+def test_the_example_of_tritons_client(served, folder, capsys, detector):
+    pytest.importorskip("tritonclient.http", reason="needs tritonclient[http]")
+    (code,) = blocks("python", SCALE)
+    host = served.url.removeprefix("http://")
+    code = code.replace("127.0.0.1:8000", host).replace('"network"', '"plain"')
+    exec(code, {})
+    score, _ = capsys.readouterr().out.split(" ", 1)
+    assert float(score) == pytest.approx(detector.score_whole(folder / "call.wav").score, abs=1e-6)
 
 
 def test_the_shell_examples(served, folder):
@@ -66,5 +92,5 @@ def test_the_limits_are_those_that_there_are():
 def test_the_metrics_are_those_that_there_are(detector):
     with running(detector, replace(LIMITS, queue=2)) as served:
         numbers = served.ask("/metrics").content.decode()
-    for name in re.findall(r"`(asdf_\w+)`", PAGE):
+    for name in re.findall(r"`(asdf_\w+)`", PAGE + SCALE):
         assert f"# TYPE {name.removesuffix('_total')}" in numbers

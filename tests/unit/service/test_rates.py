@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from itertools import count, islice
+
 import pytest
 
+from asdf.service.board import Board, Seat
 from asdf.service.limits import Refusal
 from asdf.service.rates import Rates
 
@@ -97,10 +101,59 @@ def test_no_rate_is_no_limit():
 
 
 def test_memory_for_addresses_is_bounded():
-    rates = Rates(1, clock=Clock())
-    for number in range(11_000):
+    clock = Clock()
+    rates = Rates(1, clock=clock)
+    before = rates.board.allowances.nbytes
+    for number in range(10_000):
+        clock.now += 1e-4
         rates.count(f"client {number}")
-    assert len(rates._allowances) == 10_000
-    # The first is forgotten, the last is not.
-    assert allowed(rates, "client 0")
-    assert not allowed(rates, "client 10999")
+    assert rates.board.allowances.nbytes == before
+    # None of ten thousand is forgotten.
+    assert not any(allowed(rates, f"client {number}") for number in range(0, 10_000, 10))
+
+
+def test_of_a_full_group_the_client_seen_longest_ago_is_forgotten():
+    clock = Clock()
+    rates = Rates(1, clock=clock)
+    groups = len(rates.board.allowances)
+    names = (f"client {number}" for number in count())
+    alike = islice((name for name in names if rates.board.key_of(name) % groups == 7), 17)
+    clients = list(alike)
+    for client in clients:
+        clock.now += 1
+        assert allowed(rates, client)
+    assert not allowed(rates, clients[1])
+    assert not allowed(rates, clients[-1])
+    assert allowed(rates, clients[0])
+
+
+def test_workers_share_what_a_client_has(tmp_path):
+    """Four processes ask 50 times each for a client that may ask 30 times."""
+    board = Board(4, lock_file=tmp_path / "lock")
+    rates = Rates(30, clock=Clock(), board=board)
+    allowed(rates, "192.0.2.2")
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            os._exit(sum(allowed(rates, "192.0.2.1") for _ in range(50)))
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert sum(codes) == 30
+
+
+def test_what_a_worker_held_goes_with_it():
+    board = Board(2)
+    first, second = Seat(board, 0), Seat(board, 1)
+    assert [seat.take("recordings", 3) for seat in (first, first, second, second)] == [
+        *[True] * 3,
+        False,
+    ]
+    first.note_connections([5, 5, 9])
+    assert second.count_connections() == 3
+    assert second.count_connections(5) == 2
+    assert first.count_connections() == 0
+    board.empty(0)
+    assert second.count("recordings") == 1
+    assert second.take("recordings", 3)
+    assert second.count_connections() == 0

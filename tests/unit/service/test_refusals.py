@@ -362,7 +362,7 @@ def test_a_network_that_fails_is_the_fault_of_the_service(diverging):
 def test_a_mistake_of_the_service_has_the_form_of_a_refusal(detector):
     with running(detector) as served:
         # What makes the answers, gone.
-        served.service.documents = None
+        object.__setattr__(served.service.current, "documents", None)
         answer = served.score(GOOD)
         assert answer.status == 500
         assert error_of(answer) == "the service failed (AttributeError): its log says why."

@@ -131,6 +131,17 @@ def test_a_failure_is_that_of_its_pass_and_the_next_ones_work(gate, passes):
     assert passes.is_working
 
 
+def test_how_long_the_oldest_waits_and_a_pass_takes(gate, passes):
+    assert (passes.waits_s, passes.pass_s) == (0, 0)
+    first = occupy(gate, passes)
+    time.sleep(0.05)
+    passes.submit(gate.cut(waveform(9000)))
+    # The first has waited since before its pass began.
+    assert 0.05 <= passes.pass_s <= passes.waits_s < PATIENCE_S
+    gate.let_through()
+    first.result(PATIENCE_S)
+
+
 def test_what_waits_at_the_end_is_cancelled(gate, passes):
     occupy(gate, passes)
     waiting = passes.submit(gate.cut(waveform(9000)))

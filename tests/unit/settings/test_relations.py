@@ -70,6 +70,19 @@ from .conftest import Write
             "computing.shard_network = True (runs.py:2) gathers weights in the format of their "
             "layers and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
         ),
+        (
+            "computing.shard_group = 'node'",
+            "computing.shard_group = 'node' (runs.py:2) divides nothing without "
+            "computing.shard_network = False (default)",
+        ),
+        ("computing.gradient_compression = 'fp16'", ""),
+        ("computing.shard_network = True\ncomputing.gradient_compression = 'bf16'", ""),
+        (
+            "computing.shard_network = True\ncomputing.gradient_compression = 'fp16'",
+            "computing.shard_network = True (runs.py:2) adds up gradients without a loss scale "
+            "('bf16' needs none) and cannot be combined with computing.gradient_compression = "
+            "'fp16' (runs.py:3)",
+        ),
         ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
         (
             "front_end.unfreeze_after_epochs = 2",

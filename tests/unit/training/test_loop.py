@@ -175,7 +175,8 @@ def test_progress_lines_say_how_long_the_rest_takes(train, tmp_path, caplog):
     assert steps[-1]["seconds_left"] == 0 and steps[0]["seconds_left"] > 0
     said = [record.getMessage() for record in caplog.records if ", step " in record.getMessage()]
     assert len(said) == 4 and all(" utterances/s, about " in line for line in said)
-    assert said[-1].endswith("utterances/s, about 0 s left")
+    ends = f"utterances/s, about 0 s left, data wait {100 * steps[-1]['data_wait']:.0f} %"
+    assert said[-1].endswith(ends)
 
 
 def test_the_bar_says_it_as_well(train, monkeypatch):

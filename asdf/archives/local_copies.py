@@ -1,0 +1,233 @@
+"""Whole objects of stores on a local disk, of a bounded size, shared by the processes of a node.
+
+Invariant: a copy has its name only when all its bytes, and no others, are in it: its name holds the
+version and the size of the object, it is renamed when the download is complete, and the object is
+looked at once more before. So a killed download goes on, or begins anew, and is never taken for
+whole; and an object that was changed is another copy. One process downloads, the others wait.
+
+What was not used for longest is removed first, and what was used in the last seconds not at all:
+where more shards are read in turns than the folder holds, those beyond are read by ranges, and no
+shard is downloaded again and again. On Linux and macOS a copy that is removed can be read on by
+whoever has it open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import AsdfError, UsageError
+from asdf.remote import ObjectState, address_of, download_object, object_state
+from asdf.runs.files import one_at_a_time
+from asdf.runs.log import LOG
+
+FOLDER_VARIABLE = "ASDF_CACHE_FOLDER"
+SIZE_VARIABLE = "ASDF_CACHE_GB"
+DEFAULT_GB = 100.0
+GB = 10**9
+
+# A copy that was used so lately is in use; a download that wrote nothing for so long has ended.
+_IDLE_S = 30.0
+_ABANDONED_S = 600.0
+_PART = ".part"
+_COPY = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}\.([0-9]+)\.")
+_MAX_NAME = 80
+
+
+def copies_folder() -> Path | None:
+    """Return the folder of whole shards; None where shards are read by ranges."""
+    # A variable of the environment: worker processes of any start method see it.
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return Path(folder) if folder else None
+
+
+@contextmanager
+def use_copies(folder: str | None, gigabytes: float) -> Iterator[None]:
+    """Keep whole shards in `folder` during the block; None: as the environment says."""
+    if folder is None:
+        yield
+        return
+    before = {name: os.environ.get(name) for name in (FOLDER_VARIABLE, SIZE_VARIABLE)}
+    os.environ[FOLDER_VARIABLE] = folder
+    os.environ[SIZE_VARIABLE] = repr(gigabytes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of ASDF."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(home, "asdf")
+
+
+def local_file(path: Path) -> Path:
+    """Return a file that programs can open by its name: `path`, or the copy of an object.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+        AsdfError: its store does not answer, or there is no room for it.
+    """
+    address = address_of(path)
+    if address is None:
+        return path
+    state = object_state(address)
+    if state is None:
+        raise FileNotFoundError(2, "No such object", address)
+    copy = local_copy(address, state)
+    if copy is None:
+        raise AsdfError(
+            f"there is no room for {address} ({state.size / GB:.2f} GB) in "
+            f"{_chosen_folder()}. Give {SIZE_VARIABLE} more, or {FOLDER_VARIABLE} another disk."
+        )
+    return copy
+
+
+def local_copy(address: str, state: ObjectState) -> Path | None:
+    """Return the whole copy of an object, which is downloaded if it is not there.
+
+    Returns:
+        None where there is no room for it, which is logged.
+
+    Raises:
+        AsdfError: the object was changed meanwhile, or its store does not answer.
+    """
+    folder = _chosen_folder()
+    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    # With the name's end, by which programs know kinds of files.
+    name = address.rpartition("/")[2][-_MAX_NAME:]
+    copy = folder / f"{digest}.{state.version:016x}.{state.size}.{name}"
+    if _is_whole(copy, state):
+        mark_used(copy)
+        return copy
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(copy) as is_alone:
+            # Another process may have downloaded it meanwhile.
+            if _is_whole(copy, state):
+                return copy
+            part = copy.with_name(copy.name + (_PART if is_alone else f".{os.getpid()}{_PART}"))
+            if not _reserve(folder, part, state.size):
+                return None
+            _download(address, state, part, copy)
+    except OSError as error:
+        LOG.warning(
+            "%s cannot be kept in %s (%s): it is read by ranges", address, folder, error.strerror
+        )
+        return None
+    return copy
+
+
+def mark_used(copy: Path) -> None:
+    """Note that a copy is in use."""
+    # Another process may have removed it.
+    with suppress(OSError):
+        os.utime(copy)
+
+
+def _chosen_folder() -> Path:
+    return copies_folder() or cache_folder() / "objects"
+
+
+def _limit() -> float:
+    text = os.environ.get(SIZE_VARIABLE) or str(DEFAULT_GB)
+    try:
+        gigabytes = float(text)
+    except ValueError:
+        gigabytes = -1.0
+    # Not `gigabytes <= 0`: of NaN that is False too.
+    if not gigabytes > 0:
+        raise UsageError(f"{SIZE_VARIABLE} = {text!r} is no number of gigabytes.")
+    return gigabytes * GB
+
+
+def _is_whole(copy: Path, state: ObjectState) -> bool:
+    try:
+        return copy.stat().st_size == state.size
+    except OSError:
+        return False
+
+
+def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
+    """Download the rest of an object, and give the copy its name.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written.
+        AsdfError: the object was changed meanwhile, or its store does not answer.
+    """
+    start = part.stat().st_size
+    LOG.info("downloading %s: %.2f of %.2f GB are there", address, start / GB, state.size / GB)
+    started = time.monotonic()
+    download_object(address, part, state.size, start)
+    if object_state(address) != state or part.stat().st_size != state.size:
+        part.unlink(missing_ok=True)
+        raise AsdfError(
+            f"{address} was changed while it was downloaded. Start the same command again once "
+            "nobody writes it any more."
+        )
+    with part.open("rb") as file:
+        # On the disk before it gets its name: a power cut leaves a part or the whole.
+        os.fsync(file.fileno())
+    part.replace(copy)
+    LOG.info("downloaded %s in %.1f s", address, time.monotonic() - started)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A copy, or a part of one, with the size that it has or will have."""
+
+    path: Path
+    size: int
+    used: float
+
+    @property
+    def is_removable(self) -> bool:
+        idle_s = time.time() - self.used
+        return idle_s >= (_ABANDONED_S if self.path.suffix == _PART else _IDLE_S)
+
+
+def _reserve(folder: Path, part: Path, size: int) -> bool:
+    """Make room for an object, and begin its part, which counts as the whole; False: no room.
+
+    Raises:
+        OSError: the folder cannot be read or written.
+    """
+    limit = _limit()
+    with one_at_a_time(folder / "room"):
+        stored = []
+        for path in folder.iterdir():
+            named = _COPY.match(path.name)
+            # Another process may remove it meanwhile.
+            with suppress(OSError):
+                if named is not None and path != part:
+                    stored.append(_Stored(path, int(named[1]), path.stat().st_mtime))
+        total = sum(each.size for each in stored)
+        removable = [each for each in stored if each.is_removable]
+        freed = sum(each.size for each in removable)
+        if total - freed + size > limit:
+            LOG.info(
+                "no room for a copy of %.2f GB in %s (%.2f of %.2f GB are in use): read by ranges",
+                size / GB,
+                folder,
+                (total - freed) / GB,
+                limit / GB,
+            )
+            return False
+        for each in sorted(removable, key=lambda each: each.used):
+            if total + size <= limit:
+                break
+            each.path.unlink(missing_ok=True)
+            total -= each.size
+        part.touch()
+        return True

@@ -1,0 +1,96 @@
+"""Parts of recordings as paths: `a.flac#t=1.5,4` is what of `a.flac` lies between 1.5 s and 4 s.
+
+Invariant: a part follows from its path alone, and reading its file as bytes is reading the whole
+file. Times are decimal numbers of seconds, so that the first and the last frame are exact at every
+sampling rate: both are rounded half up, the last one as a number of frames from the first.
+
+The words are those of the media fragments of the W3C (https://www.w3.org/TR/media-frags/, `t=`);
+`channel=` is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from decimal import ROUND_HALF_UP, Decimal
+from typing import NamedTuple
+
+from asdf.text import AnyPath
+
+_TIMES = r"t=(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)"
+_CHANNEL = r"channel=(\d{1,4})"
+_PART = re.compile(rf"#(?:{_TIMES}(?:&{_CHANNEL})?|{_CHANNEL})$")
+
+
+class Part(NamedTuple):
+    """What of a recording is meant.
+
+    Attributes:
+        start, stop: Times in seconds; `stop` is None for the end of the recording.
+        channel: Channel from 0; None: the file's channels are as they are.
+    """
+
+    start: Decimal = Decimal(0)
+    stop: Decimal | None = None
+    channel: int | None = None
+
+    def first_frame(self, rate: int) -> int:
+        """Return the frame that the part begins with, at a sampling rate in Hz."""
+        return _round(self.start * rate)
+
+    def frames(self, rate: int, frames: int) -> int:
+        """Return how many frames the part has of a file of `frames`; beyond its end there is 0."""
+        first = self.first_frame(rate)
+        rest = max(0, frames - first)
+        if self.stop is None:
+            return rest
+        return min(rest, _round((self.stop - self.start) * rate))
+
+
+def _round(frames: Decimal) -> int:
+    return int(frames.quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def split_part(path: AnyPath) -> tuple[str, Part | None]:
+    """Return the path of a recording and the part of it that is meant; None: all of it.
+
+    Examples:
+        >>> split_part("a.flac#t=1.5,4")
+        ('a.flac', Part(start=Decimal('1.5'), stop=Decimal('4'), channel=None))
+        >>> split_part("a.flac")
+        ('a.flac', None)
+    """
+    text = os.fspath(path)
+    # Nearly all paths are of whole recordings, and looked at a million times.
+    if "#" not in text:
+        return text, None
+    match = _PART.search(text)
+    if match is None:
+        return text, None
+    start, stop, channel, channel_alone = match.groups()
+    channel = channel or channel_alone
+    part = Part(channel=None if channel is None else int(channel))
+    if start is not None:
+        part = part._replace(start=Decimal(start), stop=Decimal(stop))
+    return text[: match.start()], part
+
+
+def part_path(path: str, part: Part) -> str:
+    """Return the path of a part of the recording `path`.
+
+    Examples:
+        >>> part_path("a.flac", Part(Decimal("1.50"), Decimal(4), 1))
+        'a.flac#t=1.5,4&channel=1'
+    """
+    words = []
+    if part.stop is not None:
+        words.append(f"t={_plain(part.start)},{_plain(part.stop)}")
+    if part.channel is not None:
+        words.append(f"channel={part.channel}")
+    return f"{path}#{'&'.join(words)}" if words else path
+
+
+def _plain(seconds: Decimal) -> str:
+    # Never as 1E+1.
+    text = f"{seconds:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,315 @@
+"""Manifests of lhotse: cuts of recordings as JSON lines, and Shar, tars with such lines beside.
+
+Invariant: a cut is a trial, read in place: the recording, or the part of it between the cut's start
+and its end, in the cut's channel. A cut that is more than that (a mix, changed audio, features
+alone) is refused by its name, with the reason; lhotse itself is not needed.
+
+The layouts are those of lhotse's documents and files
+(https://lhotse.readthedocs.io/en/latest/cuts.html, lhotse.shar).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from asdf.archives import Part, find_folder, part_path
+from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
+from asdf.corpora.shard_files import find_shards
+from asdf.corpora.shard_rows import ShardRows, plain_fields
+from asdf.errors import AsdfError
+from asdf.runs.progress import track
+from asdf.text import is_address
+from asdf.trials.label_words import Columns
+from asdf.trials.text_lines import json_lines
+from asdf.trials.trees import Tree, open_tree
+
+ROOT = "root"
+"""What names the folder that paths in manifests are relative to: `?root=/data`."""
+
+_MANIFESTS = (".jsonl", ".jsonl.gz")
+# Fields of a supervision that describe a trial; transcripts are not among them.
+_OF_SUPERVISIONS = ("speaker", "language", "gender")
+# Manifests lie in folders such as data/manifests, and are written from the project's folder.
+_PARENTS = 4
+_MIXED = "it is a mix, which lhotse computes: save it first (CutSet.save_audios, CutSet.to_shar)"
+_CHANGED = "its audio is changed by lhotse ({}): save it first (CutSet.save_audios, CutSet.to_shar)"
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A cut as its line has it.
+
+    Attributes:
+        source: Path of its recording; '' where it lies in a tar of Shar.
+        part: Part of the recording.
+        fields: What is said of it.
+    """
+
+    name: str
+    source: str
+    part: Part
+    fields: Mapping[str, str]
+
+
+def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+    """Read manifests of cuts.
+
+    Args:
+        pattern: Path of a manifest, or of several, relative to `folder`.
+        columns: Names of fields; that of 'root' is the folder that paths are relative to.
+
+    Raises:
+        AsdfError: a manifest does not exist or is damaged, a cut is no part of a recording or has
+            no label, or a label has no meaning.
+    """
+    manifests = find_shards(pattern, folder, _manifests_in)
+    rows = ShardRows(pattern)
+    root: Path | None = None
+    above = manifests.folder.absolute().parents[:_PARENTS]
+    candidates = [folder, manifests.folder, *above, Path()]
+    if stated := columns.names.get(ROOT):
+        candidates = [Path(stated).expanduser()]
+    for manifest in manifests.names:
+        if not manifest.endswith(_MANIFESTS):
+            raise AsdfError(
+                f"{manifests.folder / manifest} is not a manifest of JSON lines: save it as "
+                ".jsonl.gz: lhotse copy OLD NEW.jsonl.gz"
+            )
+        known: set[str] = set()
+        for number, entry in _entries(manifests.folder / manifest, rows, manifest):
+            try:
+                cut = _cut_of(entry)
+            except AsdfError as error:
+                rows.problems.append(f"{manifest}, line {number}: {error}")
+                continue
+            if cut.name in known:
+                rows.problems.append(f"{manifest}, line {number}: cut {cut.name!r} comes twice")
+            known.add(cut.name)
+            if root is None and not cut.source.startswith("/"):
+                root = _root_of(cut.source, candidates)
+            rows.add(part_path(cut.source, cut.part), cut.fields, number)
+    tree = open_tree(root or manifests.folder)
+    trials = rows.trials(columns)
+    folders = {name.rpartition("/")[0] for name in trials.ids if not name.startswith("/")}
+    return Reading(trials, audio=tuple(sorted(folders))), tree
+
+
+def _manifests_in(folder: Path) -> list[str]:
+    names = []
+    for path in folder.iterdir():
+        if path.name.endswith(_MANIFESTS) and "cuts" in path.name:
+            names.append(path.name)
+    if not names:
+        raise AsdfError(
+            f"{folder}: there is no manifest of cuts (*cuts*.jsonl.gz) in it. Of recordings and "
+            "supervisions: lhotse cut simple -r recordings.jsonl.gz -s supervisions.jsonl.gz "
+            "cuts.jsonl.gz"
+        )
+    return sorted(names)
+
+
+def _root_of(source: str, candidates: list[Path]) -> Path:
+    """Return the first folder in which the first recording exists."""
+    for root in candidates:
+        if (root / source).exists() or find_folder(root / source) is not None:
+            return root
+    tried = ", ".join(str(root) for root in dict.fromkeys(candidates))
+    raise AsdfError(
+        f"the recording {source!r} is in none of {tried}. Name the folder that paths in the "
+        f"manifest are relative to behind its name: ?{ROOT}=FOLDER"
+    )
+
+
+def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file of JSON lines; what is none is noted as a problem."""
+    for number, line in json_lines(path):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = "brackets within brackets" if isinstance(error, RecursionError) else error
+            rows.problems.append(f"{name}, line {number}: it is not JSON ({reason})")
+            continue
+        if not isinstance(entry, dict):
+            rows.problems.append(f"{name}, line {number}: it is JSON, but no object {{...}}")
+            continue
+        yield number, entry
+
+
+def _cut_of(entry: Mapping[str, Any]) -> _Cut:
+    """Return the cut of a line.
+
+    Raises:
+        AsdfError: it is no part of a recording; says which cut, and why.
+    """
+    name = str(entry.get("id", ""))
+    kind = entry.get("type")
+    if kind not in ("MonoCut", "MultiCut", "Cut"):
+        if "sources" in entry or "recording_id" in entry:
+            kind = "recordings" if "sources" in entry else "supervisions"
+            raise AsdfError(
+                f"a manifest of {kind} has no cuts: lhotse cut simple -r recordings.jsonl.gz -s "
+                "supervisions.jsonl.gz cuts.jsonl.gz"
+            )
+        reason = _MIXED if kind == "MixedCut" else f"{kind!r} is no cut of a recording"
+        raise AsdfError(f"cut {name!r}: {reason}")
+    recording = entry.get("recording")
+    if not isinstance(recording, dict):
+        raise AsdfError(f"cut {name!r}: it names no recording (features are not read)")
+    if recording.get("transforms"):
+        changes = {str(each.get("name", each)) for each in recording["transforms"]}
+        raise AsdfError(f"cut {name!r}: {_CHANGED.format(', '.join(sorted(changes)))}")
+    try:
+        part = _part_of(entry, recording)
+        source, channel = _source_of(entry, recording)
+    except (InvalidOperation, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AsdfError(f"cut {name!r}: its fields are not those of a cut ({error!r})") from None
+    return _Cut(name, source, part._replace(channel=channel), _fields_of(entry))
+
+
+def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
+    start = Decimal(str(entry.get("start", 0)))
+    duration = Decimal(str(entry["duration"]))
+    whole = Decimal(str(recording["duration"]))
+    frames = Decimal(1) / Decimal(str(recording["sampling_rate"]))
+    if not (start.is_finite() and duration.is_finite()) or start < 0 or duration <= 0:
+        raise ValueError(f"start {start}, duration {duration}")
+    # Durations are rounded to nanoseconds, and less than a frame is no part.
+    if start == 0 and abs(duration - whole) < frames:
+        return Part()
+    return Part(start, start + duration)
+
+
+def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[str, int | None]:
+    """Return the path of the file of a cut, '' in Shar, and the channel of it; None for all."""
+    channels = entry.get("channel", 0)
+    wanted = sorted(channels) if isinstance(channels, list) else [int(channels)]
+    for source in recording["sources"]:
+        of_file = sorted(source["channels"])
+        if not set(wanted) <= set(of_file):
+            continue
+        channel = None if wanted == of_file else of_file.index(wanted[0])
+        if channel is not None and len(wanted) > 1:
+            raise ValueError(f"channels {wanted} of {of_file}; one or all of a file can be read")
+        kind, path = source["type"], str(source["source"])
+        if kind == "shar" or (kind == "memory" and not path):
+            return "", channel
+        if kind != "file" or is_address(path):
+            raise ValueError(
+                f"its source is {kind} {path[:60]!r}; files are read: CutSet.save_audios writes "
+                "them"
+            )
+        return path, channel
+    raise ValueError(f"no file of its recording has the channels {wanted}")
+
+
+def _fields_of(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a cut and its supervisions say; several values of a field joined by '+'."""
+    values: dict[str, dict[str, None]] = {}
+    for supervision in entry.get("supervisions") or []:
+        fields = plain_fields(supervision.get("custom"))
+        for name in _OF_SUPERVISIONS:
+            if supervision.get(name):
+                fields[name] = " ".join(str(supervision[name]).split())
+        for name, value in fields.items():
+            values.setdefault(name, {})[value] = None
+    joined = {name: "+".join(several) for name, several in values.items()}
+    return {"cut": str(entry.get("id", "")), **joined, **plain_fields(entry.get("custom"))}
+
+
+def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+    """Read the folder that lhotse's SharWriter wrote, or several.
+
+    Raises:
+        AsdfError: a shard is missing or damaged, a cut has no recording or no label, or a label has
+            no meaning.
+    """
+    found = find_shards(pattern, folder, lambda path: [""])
+    rows = ShardRows(pattern)
+    shards: list[tuple[str, str]] = []
+    for name in found.names:
+        indices = [path.name.split(".")[1] for path in (found.folder / name).glob("cuts.*.gz")]
+        if not indices:
+            raise AsdfError(
+                f"{found.folder / name}: there is no cuts.000000.jsonl.gz in it, as SharWriter "
+                "writes it. Name the folder of the shards; cuts without tars are "
+                "lhotse:CUTS.jsonl.gz."
+            )
+        shards += [(name, index) for index in sorted(indices)]
+    tars = []
+    for name, index in track(shards, len(shards), "reading the cuts of shards", unit="shards"):
+        tar = f"{name}/recording.{index}.tar".lstrip("/")
+        tars.append(tar)
+        members = _members_by_key(found.folder / tar)
+        cuts = f"{name}/cuts.{index}.jsonl.gz".lstrip("/")
+        others = _fields_beside(found.folder / name, index, rows)
+        known: set[str] = set()
+        for number, entry in _entries(found.folder / cuts, rows, cuts):
+            try:
+                cut = _cut_of(entry)
+            except AsdfError as error:
+                rows.problems.append(f"{cuts}, line {number}: {error}")
+                continue
+            if cut.name in known:
+                rows.problems.append(f"{cuts}, line {number}: cut {cut.name!r} comes twice")
+            elif cut.name not in members:
+                rows.problems.append(f"{cuts}, line {number}: {tar} has no {cut.name!r}")
+            else:
+                fields = {**cut.fields, **others.get(cut.name, {})}
+                rows.add(f"{tar}/{part_path(members[cut.name], cut.part)}", fields, number)
+            known.add(cut.name)
+    return Reading(rows.trials(columns), audio=tuple(tars)), open_tree(found.folder)
+
+
+def _members_by_key(tar: Path) -> dict[str, str]:
+    """Return the names of the recordings in a tar by those of their cuts."""
+    location = find_folder(tar)
+    if location is None:
+        raise AsdfError(f"{tar} does not exist: of each cuts.N.jsonl.gz there is a recording.N.tar")
+    members = {}
+    for name in location.archive.names():
+        if is_recording(name):
+            members[name.rpartition(".")[0]] = name
+    return members
+
+
+def _fields_beside(folder: Path, index: str, rows: ShardRows) -> dict[str, dict[str, str]]:
+    """Return the fields that lie beside the cuts as JSON lines, by the name of the cut."""
+    fields: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.glob(f"*.{index}.jsonl.gz")):
+        if path.name.startswith("cuts."):
+            continue
+        for _, entry in _entries(path, rows, path.name):
+            plain = plain_fields(entry)
+            fields.setdefault(plain.pop("cut_id", ""), {}).update(plain)
+    return fields
+
+
+LHOTSE = KnownCorpus(
+    name="lhotse",
+    title="Manifests of cuts that lhotse wrote",
+    homepage="https://github.com/lhotse-speech/lhotse",
+    licence="that of the data set",
+    needs="lhotse:PATH as a name, such as lhotse:data/cuts.jsonl.gz; the label in a custom field "
+    "of cuts or supervisions",
+    folders=(),
+    marks=(),
+    read=lambda tree, pattern: read_lhotse(pattern, tree.root, Columns())[0],
+    subset_of="path",
+)
+SHAR = KnownCorpus(
+    name="shar",
+    title="Shards that lhotse wrote (Shar)",
+    homepage="https://lhotse.readthedocs.io/en/latest/shar.html",
+    licence="that of the data set",
+    needs="shar:FOLDER as a name, with cuts.000000.jsonl.gz and recording.000000.tar; the label in "
+    "a custom field, or beside as label.000000.jsonl.gz",
+    folders=(),
+    marks=(),
+    read=lambda tree, pattern: read_shar(pattern, tree.root, Columns())[0],
+    subset_of="path",
+)

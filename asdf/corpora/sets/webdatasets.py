@@ -1,0 +1,177 @@
+"""WebDataset shards: tars in which files of one name, but for its end, are one recording.
+
+Invariant: a recording is the member of its sample that has a suffix of audio, read in place; what
+the sample's other members say of it (`.json`, `.cls`, `.txt`) are its fields. A sample's name ends
+at the first dot of its file name, as the library webdataset has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from asdf.archives import Archive, find_folder
+from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
+from asdf.corpora.shard_files import find_shards
+from asdf.corpora.shard_rows import ShardRows, plain_fields
+from asdf.errors import AsdfError
+from asdf.runs.progress import track
+from asdf.trials.label_words import Columns
+from asdf.trials.trees import Tree, open_tree
+
+# Bytes that a member may have that describes a recording; longer ones are no description.
+_MOST_BYTES = 2**20
+_SHOWN_BYTES = "1 MB"
+# Members of text, whose names end so: `a.cls`, `a.speaker.txt`.
+_TEXTS = ("cls", "txt", "label", "text")
+# Transcripts would take more memory than everything else, and no result is broken down by them.
+_TRANSCRIPTS = ("txt", "text", "transcript", "transcription")
+AUDIO = "audio"
+"""What names the member that is the recording, where samples have several: `?audio=left.flac`."""
+
+
+@dataclass
+class _Sample:
+    """Members of a sample by the ends of their names.
+
+    Attributes:
+        offset: Position of the first of them in the tar.
+    """
+
+    offset: int
+    members: dict[str, int] = field(default_factory=dict)
+
+
+def read_webdataset(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+    """Read shards.
+
+    Args:
+        pattern: Path of the shards, or of a folder of them, relative to `folder`; see
+            `asdf.corpora.shard_files`.
+        columns: Names of fields; that of 'audio' is the end of the name of the recordings.
+
+    Raises:
+        AsdfError: shards do not exist or are damaged, samples lack a recording or a label, or a
+            label has no meaning.
+    """
+    shards = find_shards(pattern, folder, _tars_in)
+    rows = ShardRows(pattern)
+    what = "reading what shards say of their recordings"
+    for shard in track(shards.names, len(shards.names), what, unit="shards"):
+        archive = _open(shards.folder / shard)
+        names = list(archive.names())
+        for key, sample in _samples(archive, names):
+            try:
+                recording = _recording_of(sample, columns.names.get(AUDIO, ""))
+            except AsdfError as error:
+                rows.problems.append(f"{shard}/{key}: {error}")
+                continue
+            fields: dict[str, str] = {}
+            for end, position in sample.members.items():
+                try:
+                    fields.update(_fields_of(archive, end, position, columns))
+                except AsdfError as error:
+                    rows.problems.append(f"{shard}/{key}.{end}: {error}")
+            rows.add(f"{shard}/{names[sample.members[recording]]}", fields)
+    tree = open_tree(shards.folder)
+    return Reading(rows.trials(columns), audio=tuple(shards.names)), tree
+
+
+def _tars_in(folder: Path) -> list[str]:
+    names = sorted(path.name for path in folder.glob("*.tar"))
+    if not names:
+        raise AsdfError(f"{folder}: there is no shard (*.tar) in it. Check the path.")
+    return names
+
+
+def _open(path: Path) -> Archive:
+    location = find_folder(path)
+    if location is None:
+        raise AsdfError(f"{path} is not a tar. Name shards, or the folder that they lie in.")
+    return location.archive
+
+
+def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, _Sample]]:
+    """Yield the samples of a shard in the order in which they were written."""
+    samples: dict[str, _Sample] = {}
+    for position, name in enumerate(names):
+        folder, slash, file_name = name.rpartition("/")
+        stem, dot, end = file_name.partition(".")
+        # The library's own members begin with underscores; hidden files are none of a sample.
+        if not dot or not stem or stem.startswith("__"):
+            continue
+        offset = archive.offset(position)
+        sample = samples.setdefault(f"{folder}{slash}{stem}", _Sample(offset))
+        sample.offset = min(sample.offset, offset)
+        sample.members[end.lower()] = position
+    yield from sorted(samples.items(), key=lambda entry: entry[1].offset)
+
+
+def _recording_of(sample: _Sample, stated: str) -> str:
+    """Return the end of the name of a sample's recording.
+
+    Raises:
+        AsdfError: it has none, or several.
+    """
+    ends = [end for end in sample.members if is_recording(f".{end}")]
+    if stated:
+        wanted = stated.lower().lstrip(".")
+        if wanted in ends:
+            return wanted
+        raise AsdfError(f"there is no .{wanted}")
+    if not ends:
+        raise AsdfError(f"no recording, but {', '.join('.' + end for end in sample.members)}")
+    if len(ends) > 1:
+        raise AsdfError(
+            f"several recordings ({', '.join(ends)}): name one behind the name, ?{AUDIO}={ends[0]}"
+        )
+    return ends[0]
+
+
+def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> dict[str, str]:
+    """Return what a member of a sample says; nothing, if it is no description.
+
+    Raises:
+        AsdfError: it is not JSON, not text, or too long.
+    """
+    kind = end.rpartition(".")[2]
+    is_json = kind == "json"
+    name = end.removesuffix(".txt") if end != "txt" else end
+    is_stated = any(theirs == name for ours, theirs in columns.names.items() if ours != AUDIO)
+    if not is_json and not is_stated and (kind not in _TEXTS or name in _TRANSCRIPTS):
+        return {}
+    member = archive.member(position)
+    if member.size > _MOST_BYTES:
+        raise AsdfError(f"{member.size:,} bytes are more than a description has ({_SHOWN_BYTES})")
+    with member.open() as file:
+        content = file.read()
+    try:
+        if is_json:
+            entries = json.loads(content)
+            if not isinstance(entries, dict):
+                raise AsdfError("it is JSON, but no object {...}")
+            return plain_fields(entries)
+        return plain_fields({name: content.decode("utf-8")})
+    except (ValueError, RecursionError) as error:
+        reason = "brackets within brackets" if isinstance(error, RecursionError) else error
+        raise AsdfError(f"it cannot be read ({reason})") from None
+
+
+def _read_below(tree: Tree, pattern: str) -> Reading:
+    return read_webdataset(pattern, tree.root, Columns())[0]
+
+
+WEBDATASET = KnownCorpus(
+    name="webdataset",
+    title="WebDataset shards",
+    homepage="https://github.com/webdataset/webdataset",
+    licence="that of the data set",
+    needs="webdataset:PATH as a name, such as webdataset:data/shards-{000000..000999}.tar; samples "
+    "with a recording and a .json, .cls or .txt that has the label",
+    folders=(),
+    marks=(),
+    read=_read_below,
+    subset_of="path",
+)

@@ -1,0 +1,105 @@
+"""The shards that a name such as `shards-{000000..000999}.tar` or `part-*.tar` means.
+
+Invariant: every shard that is named exists, or the missing ones are named before anything is read;
+those that a `*` finds are sorted by their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from asdf.errors import AsdfError, UsageError
+from asdf.text import quoted_and_more
+
+_SHOWN = 5
+# A typing error in a range must not take the memory that names of this many files take.
+_MOST = 1_000_000
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_WILD = re.compile(r"[{*\[]")
+
+
+class Shards(NamedTuple):
+    """Shards below a folder.
+
+    Attributes:
+        folder: Folder that all of them lie in or below.
+        names: Their names, relative to it.
+    """
+
+    folder: Path
+    names: list[str]
+
+
+def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str]]) -> Shards:
+    """Return the shards that a pattern names.
+
+    Args:
+        pattern: Path, with `{000..099}`, `{de,en}` or `*` where several are meant.
+        folder: Folder that the pattern is relative to.
+        of_folder: Function that returns the names of the shards in a folder that is named itself.
+
+    Raises:
+        AsdfError: shards do not exist, or there is none.
+        UsageError: a range is malformed.
+    """
+    path = folder / Path(pattern).expanduser()
+    wild = [number for number, part in enumerate(path.parts) if _WILD.search(part)]
+    if not wild:
+        if path.is_dir():
+            return Shards(path, of_folder(path))
+        return Shards(path.parent, _existing(path.parent, [path.name]))
+    root = Path(*path.parts[: wild[0]])
+    names: list[str] = []
+    for name in _expand("/".join(path.parts[wild[0] :])):
+        if "*" in name or "[" in name:
+            names += sorted(path.relative_to(root).as_posix() for path in root.glob(name))
+        else:
+            names.append(name)
+    if not names:
+        raise AsdfError(f"{root}: nothing is called {pattern}. Check the path.")
+    return Shards(root, _existing(root, list(dict.fromkeys(names))))
+
+
+def _existing(root: Path, names: list[str]) -> list[str]:
+    missing = [name for name in names if not (root / name).exists()]
+    if missing:
+        raise AsdfError(
+            f"{root}: {len(missing)} of the {len(names)} shards that are named do not exist: "
+            f"{quoted_and_more(missing, _SHOWN)}. Check the path, or leave them out of the name."
+        )
+    return names
+
+
+def _expand(pattern: str) -> Iterator[str]:
+    """Yield what a pattern with braces means, in the order of its numbers and words."""
+    match = _BRACES.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    for word in _words(match.group(1), pattern):
+        for rest in _expand(pattern[match.end() :]):
+            yield pattern[: match.start()] + word + rest
+
+
+def _words(inside: str, pattern: str) -> list[str]:
+    limits = _RANGE.fullmatch(inside)
+    if limits is None:
+        if "," not in inside:
+            raise UsageError(
+                f"{pattern!r}: braces hold a range or words, such as {{000000..000999}} or "
+                "{de,en}."
+            )
+        return inside.split(",")
+    first, last = limits.groups()
+    count = int(last) - int(first) + 1
+    if not 0 < count <= _MOST:
+        raise UsageError(
+            f"{pattern!r}: the range {{{inside}}} names {max(count, 0):,} shards; 1 to {_MOST:,} "
+            "are possible."
+        )
+    width = len(first) if first.startswith("0") else 0
+    return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]

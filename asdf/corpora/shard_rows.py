@@ -1,0 +1,169 @@
+"""What shards and manifests of others say of their recordings, made a list of trials.
+
+Invariant: labels come from words, or from the value that the user says is bona fide, never from a
+guess; whatever is wrong with recordings is one message that names them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from asdf.errors import AsdfError
+from asdf.text import lines_and_more
+from asdf.trials.any_table import likely_labels, our_name
+from asdf.trials.collecting import TrialCollector
+from asdf.trials.label_words import Columns, labels_of_values
+from asdf.trials.trial_list import UNLABELLED, TrialList
+
+NO_LABEL = "none"
+"""What `?label=` says where recordings have no label."""
+
+_SHOWN = 10
+_LOOKED_AT = 200
+_OF_SPOOFS = ("attack", "vocoder")
+_RESERVED = ("", "utterance", "label")
+# What shards have for a class number is a label, whose meaning the user has to state.
+_CLASS_NUMBER = "cls"
+
+
+class ShardRows:
+    """Recordings with their fields, added one after another.
+
+    Attributes:
+        path: What was named, for messages.
+        problems: What is wrong with single recordings.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = path
+        self.problems: list[str] = []
+        self._ids: list[str] = []
+        self._lines = array("L")
+        self._columns: dict[str, list[str]] = {}
+        # One string for all equal values: a string for each would take gigabytes.
+        self._shared: dict[str, str] = {}
+
+    def add(self, utterance: str, fields: Mapping[str, str], line: int = 0) -> None:
+        """Add a recording.
+
+        Args:
+            line: Line that describes it; 0: its number.
+        """
+        count = len(self._ids)
+        self._ids.append(utterance)
+        self._lines.append(line or count + 1)
+        for name, value in fields.items():
+            column = self._columns.setdefault(name, [])
+            # A field that recordings before lacked.
+            column += [""] * (count - len(column))
+            column.append(self._shared.setdefault(value, value))
+
+    def trials(self, columns: Columns) -> TrialList:
+        """Return all recordings as trials.
+
+        Raises:
+            AsdfError: recordings have problems, a label is missing or has no meaning, or a
+                recording comes twice.
+        """
+        count = len(self._ids)
+        for column in self._columns.values():
+            column += [""] * (count - len(column))
+        label = self._label_column(columns)
+        labels: Sequence[int] = [UNLABELLED] * count
+        if label:
+            words = self._columns[label]
+            for name, word in zip(self._ids, words, strict=True):
+                if not word:
+                    self.problems.append(f"{name}: it has no {label}")
+            self._refuse_problems(count)
+            advice = (
+                "Say which values are bona fide behind the name, ?bona_fide=VALUE; all others are "
+                f"spoofs then. To score recordings without labels: ?label={NO_LABEL}"
+            )
+            bona_fide = columns.bona_fide_values
+            labels = labels_of_values(label, words, str(self.path), bona_fide, advice)
+        self._refuse_problems(count)
+        return self._collect(columns, label, labels)
+
+    def _collect(self, columns: Columns, label: str, labels: Sequence[int]) -> TrialList:
+        ours = {theirs: name for name, theirs in columns.names.items()}
+        others: dict[str, list[str]] = {}
+        for name, values in self._columns.items():
+            known = ours.get(name, our_name(name))
+            if known not in _RESERVED and known not in others and name != label:
+                others[known] = values
+        collector = TrialCollector(Path(self.path), list(others))
+        rows = zip(*others.values(), strict=True) if others else iter([()] * len(labels))
+        for line, name, value, row in zip(self._lines, self._ids, labels, rows, strict=True):
+            cells = list(row)
+            for index, column in enumerate(others):
+                if value == 1 and column in _OF_SPOOFS:
+                    cells[index] = "-"
+            collector.add(line, name, value, cells)
+        return collector.trials()
+
+    def _refuse_problems(self, count: int) -> None:
+        if self.problems:
+            raise AsdfError(
+                f"{self.path}: {len(self.problems)} problems with its recordings, of which "
+                f"{count:,} were read:{lines_and_more(self.problems, _SHOWN)}\nFix what wrote "
+                "them, or leave them out."
+            )
+
+    def _label_column(self, columns: Columns) -> str:
+        """Return the field that is the label; '' where the user says that there is none.
+
+        Raises:
+            AsdfError: none of the fields, or several, may be meant.
+        """
+        self._refuse_problems(len(self._ids))
+        stated = columns.names.get("label", "")
+        if stated == NO_LABEL and NO_LABEL not in self._columns:
+            return ""
+        if stated and stated not in self._columns:
+            problem = f"there is no field {stated!r}"
+        else:
+            names = list(self._columns)
+            firsts = []
+            for values in self._columns.values():
+                firsts.append(list(islice(filter(None, values), _LOOKED_AT)))
+            likely = likely_labels(names, firsts)
+            if stated or len(likely) == 1:
+                return stated or names[likely[0]]
+            if not likely and _CLASS_NUMBER in self._columns:
+                return _CLASS_NUMBER
+            problem = "no field is a label of the two classes"
+            if likely:
+                named = ", ".join(names[index] for index in likely)
+                problem = f"several fields may be the label ({named})"
+        raise AsdfError(
+            f"{self.path}: {problem}. Fields and the first value of each: {self._describe()}. "
+            "Name the one that is meant behind the name: ?label=FIELD, and which value is bona "
+            f"fide: ?label=FIELD,bona_fide=VALUE. To score recordings without labels: "
+            f"?label={NO_LABEL}."
+        )
+
+    def _describe(self) -> str:
+        shown = []
+        for name, values in self._columns.items():
+            first = next(filter(None, values), "empty")
+            shown.append(f"{name} ({first[:40]})")
+        return ", ".join(shown) or "none"
+
+
+def plain_fields(entries: object) -> dict[str, str]:
+    """Return the entries of a JSON object that are texts, numbers or yes and no, as texts.
+
+    What is nested describes no trial in one word, and is left out.
+    """
+    fields: dict[str, str] = {}
+    if not isinstance(entries, dict):
+        return fields
+    for name, value in entries.items():
+        if isinstance(value, str | int | float):
+            # TABs and line breaks would break tables of trials.
+            fields[str(name)] = " ".join(str(value).split())
+    return fields

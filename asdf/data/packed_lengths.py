@@ -1,0 +1,132 @@
+"""How long the recordings in a tar are that `python -m asdf pack` wrote: `NAME.tar.lengths`.
+
+Invariant: what the file says holds for a tar of the size that it states alone; every recording in
+it was decoded to its end when it was packed. So a corpus is measured once, when it is packed, and
+stage 0 has nothing to do wherever the tars lie.
+
+Lines are `name frames rate bytes`, with TABs between them; the first has the size of the tar, the
+last a checksum of those before it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from asdf.archives import file_state, open_file, split_part
+from asdf.audio.sample_rates import resampled_length
+from asdf.data.saved_lengths import NOT_DECODED
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write
+from asdf.runs.log import LOG
+from asdf.settings.sections import USUAL_AUDIO, Audio
+from asdf.trials.trial_list import TrialList
+
+SUFFIX = ".lengths"
+
+_FIRST = "lengths of a tar for ASDF, version 1"
+_CHECKSUM = "\tchecksum\t"
+_TAR = ".tar/"
+
+
+class PackedLength(NamedTuple):
+    """A recording in a tar.
+
+    Attributes:
+        name: Name of the member.
+        frames: Samples per channel at the recording's own rate.
+        rate: Sampling rate in Hz.
+        size: Bytes of the member.
+    """
+
+    name: str
+    frames: int
+    rate: int
+    size: int
+
+
+def write_packed_lengths(tar: Path, tar_size: int, recordings: Sequence[PackedLength]) -> None:
+    """Write the file of the lengths of a tar, which has `tar_size` bytes."""
+    checksum = 0
+    with atomic_write(tar.with_name(tar.name + SUFFIX), "wb") as file:
+        for row in ((_FIRST, tar_size), *recordings):
+            line = ("\t".join(map(str, row)) + "\n").encode("utf-8", "surrogateescape")
+            checksum = zlib.crc32(line, checksum)
+            file.write(line)
+        file.write(f"{_CHECKSUM}{checksum:08x}\n".encode())
+
+
+def read_packed_lengths(tar: Path, tar_size: int | None = None) -> list[PackedLength] | None:
+    """Return the lengths of the recordings in a tar, in the order in which they were written.
+
+    Args:
+        tar_size: Bytes of the tar; None: they are not compared.
+
+    Returns:
+        Lengths; None where there are none, or where they are of another tar or damaged, which is
+        logged.
+    """
+    path = tar.with_name(tar.name + SUFFIX)
+    try:
+        with open_file(path) as file:
+            return list(_parse(file.read(), tar_size))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AsdfError) as error:
+        LOG.warning("%s is passed over, and recordings are measured anew: %s", path, error)
+        return None
+
+
+def _parse(content: bytes, tar_size: int | None) -> Iterator[PackedLength]:
+    """Yield the lengths of a file.
+
+    Raises:
+        ValueError: it is damaged, or of a tar of another size.
+    """
+    text = content.decode("utf-8", "surrogateescape")
+    body, mark, checksum = text.rpartition(_CHECKSUM)
+    body_bytes = body.encode("utf-8", "surrogateescape")
+    if not mark or int(checksum, 16) != zlib.crc32(body_bytes):
+        raise ValueError("its checksum is wrong")
+    first, *lines = body.rstrip("\n").split("\n")
+    title, _, size = first.partition("\t")
+    if title != _FIRST:
+        raise ValueError("it is of another version")
+    if tar_size not in (None, int(size)):
+        raise ValueError(f"it is of a tar of {int(size):,} bytes, and this one has {tar_size:,}")
+    for line in lines:
+        name, *numbers = line.rsplit("\t", 3)
+        yield PackedLength(name, *map(int, numbers))
+
+
+def packed_rows(utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray | None:
+    """Return what tars say of the lengths of their recordings: (N, 3) int64.
+
+    Rows are those of `asdf.data.saved_lengths`: samples at the rate of `audio`, size and time of
+    change; of recordings of which nothing is known `NOT_DECODED` throughout. None: of all.
+    """
+    by_tar: dict[Path, list[tuple[str, int]]] = defaultdict(list)
+    for index, recording in enumerate(utterances.recordings()):
+        # A part of a recording has another length.
+        if _TAR in recording and split_part(recording)[1] is None:
+            whole = str(utterances.path(index))
+            before, _, name = whole.partition(_TAR)
+            by_tar[Path(before + _TAR[:-1])].append((name, index))
+    table = np.full((len(utterances), 3), NOT_DECODED, np.int64)
+    for tar, members in by_tar.items():
+        state = file_state(tar)
+        lengths = None if state is None else read_packed_lengths(tar, state.size)
+        if state is None or lengths is None:
+            continue
+        known = {each.name: each for each in lengths}
+        for name, index in members:
+            each = known.get(name)
+            if each is not None:
+                samples = resampled_length(each.frames, each.rate, audio.sample_rate)
+                table[index] = (samples, each.size, state.changed_ns)
+    return table if (table != NOT_DECODED).any() else None

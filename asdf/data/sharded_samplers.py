@@ -1,0 +1,184 @@
+"""Orders of epochs by shards: few archives are read at a time, however large the corpora are.
+
+Invariant: as with all samplers, an order follows from the seed, the epoch and the list alone. No
+more than `recipe.shuffle_shards` shards are open at a time: each group of utterances has its part
+of that window, and its turns go on from epoch to epoch, also in the middle of a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from asdf.data.data_sections import DataSections
+from asdf.data.sampler_orders import Orders
+from asdf.data.samplers import (
+    SETTING,
+    BalancedAttacks,
+    BalancedClasses,
+    Group,
+    GroupedSampler,
+    Indices,
+    divide_turns,
+    weighted_corpora,
+)
+from asdf.data.shards import find_shards, order_by_shards
+from asdf.data.shuffling import measure_shuffling
+from asdf.errors import UsageError
+from asdf.trials.trial_list import TrialList
+
+WINDOW = "recipe.shuffle_shards"
+
+
+class ShardedGroups(GroupedSampler):
+    """Gives groups of utterances their shares of the turns, shard after shard; override `groups`.
+
+    Attributes:
+        shards: Shards of the list.
+        windows: Shards that are open at the same time at most, by the name of the group.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.data.samplers import Group
+        >>> from asdf.data.sharded_samplers import ShardedGroups
+        >>> from asdf.evaluation import TrialList
+        >>> from asdf.settings import Sections
+        >>> class Halves(ShardedGroups):
+        ...     def groups(self):
+        ...         labels = self.utterances.labels
+        ...         return [Group(str(n), np.flatnonzero(labels == n)) for n in (0, 1)]
+        >>> ids = ["a.tar/1.flac", "a.tar/2.flac", "b.tar/1.flac", "b.tar/2.flac"]
+        >>> sampler = Halves(Sections(), TrialList(ids, [1, 0, 0, 1]))
+        >>> sampler.describe()
+        '4 turns per epoch: 2 of the 2 of 0, 2 of the 2 of 1; 2 shards, at most 2 open at a time'
+    """
+
+    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
+        super().__init__(settings, utterances)
+        window = settings.recipe.shuffle_shards
+        _check(settings, window, len(self._groups))
+        self.shards = find_shards(utterances)
+        names = [group.name for group in self._groups]
+        self.windows = dict(zip(names, _divide_window(window, self._turns), strict=True))
+
+    @property
+    def window(self) -> int:
+        """The number of shards that are open at the same time at most."""
+        return min(len(self.shards), sum(self.windows.values()))
+
+    def describe(self) -> str:
+        """Return the turns of each group, and the shards."""
+        return f"{super().describe()}; {self.describe_shards()}"
+
+    def describe_shards(self) -> str:
+        """Return how many shards there are, and how many are open at a time."""
+        return f"{len(self.shards):,} shards, at most {self.window:,} open at a time"
+
+    def _permute(self, group: Group, draws: np.random.Generator) -> Indices:
+        shards_N = self.shards.numbers_N[group.utterances]
+        return group.utterances[order_by_shards(shards_N, self.windows[group.name], draws)]
+
+    def _mix(self, parts: Sequence[Indices], draws: np.random.Generator) -> Indices:
+        """Return the turns of the groups in random turns, each group's in their order."""
+        sizes = [len(part) for part in parts]
+        group_N = draws.permutation(np.repeat(np.arange(len(parts)), sizes))
+        order = np.empty(len(group_N), np.int64)
+        for number, part in enumerate(parts):
+            order[group_N == number] = part
+        return order
+
+
+class Sharded(ShardedGroups):
+    """Every utterance once per epoch; with `recipe.set_weights`, as their training sets' weights.
+
+    Weighted, the turns of a training set go on from epoch to epoch, as with `WeightedCorpora`.
+    """
+
+    def groups(self) -> list[Group]:
+        """Return the whole list as one group, or the weighted corpora."""
+        if self.settings.recipe.set_weights is None:
+            return [Group("all", np.arange(len(self.utterances)))]
+        return weighted_corpora(self.settings, self.utterances, "sharded")
+
+    def describe(self) -> str:
+        """Return the turns of each group where there are several, and the shards."""
+        return super().describe() if len(self._groups) > 1 else self.describe_shards()
+
+
+class ShardedClasses(ShardedGroups, BalancedClasses):
+    """As many turns for bona fide as for spoofed utterances, shard after shard."""
+
+
+class ShardedAttacks(ShardedGroups, BalancedAttacks):
+    """Half of the turns for bona fide utterances, the attacks share the rest; by shards."""
+
+
+def describe_shards(orders: Orders, minibatch: int) -> list[str]:
+    """Return lines on the shards of a sampler, and how well they are shuffled in epoch 1.
+
+    Args:
+        minibatch: Number of turns of an optimiser step.
+
+    Returns:
+        No line for samplers that are not sharded.
+    """
+    sampler = orders.sampler
+    if not isinstance(sampler, ShardedGroups):
+        return []
+    sizes = np.sort(sampler.shards.sizes())
+    lines = [sampler.describe_shards()]
+    if len(sizes):
+        # However they come together.
+        largest = sizes[-sampler.window :].sum()
+        lines.append(
+            f"{len(sizes):,} archives of {_describe_bytes(sizes.sum())}; those that are open have "
+            f"up to {_describe_bytes(largest)}, which a cache must hold"
+        )
+    order = orders.of(1)
+    shards_N = sampler.shards.numbers_N[order]
+    shuffling = measure_shuffling(shards_N, sampler.utterances.labels[order], minibatch)
+    if shuffling is not None:
+        lines.append(f"shuffling of {minibatch} turns per step: {shuffling.describe()}")
+    return lines
+
+
+def _describe_bytes(count: int) -> str:
+    for unit, name in ((10**9, "GB"), (10**6, "MB")):
+        if count >= unit:
+            return f"{count / unit:,.2f} {name}"
+    return f"{count / 1000:,.2f} kB"
+
+
+def _check(settings: DataSections, window: int, groups: int) -> None:
+    """Refuse what would read other shards than those that are open.
+
+    Raises:
+        UsageError: names all of it.
+    """
+    problems = []
+    if settings.lengths.minibatch_s is not None:
+        problems.append(
+            "lengths.minibatch_s puts recordings of similar length from the whole epoch into a "
+            "minibatch: set it to None"
+        )
+    if settings.augmentation.mixup_probability:
+        problems.append(
+            "augmentation.mixup_probability mixes with recordings of the whole list: set it to 0"
+        )
+    if window < groups:
+        problems.append(
+            f"{WINDOW} = {window} shards cannot be divided among {groups} groups of utterances: "
+            f"set it to {groups} or more"
+        )
+    if problems:
+        raise UsageError(
+            f"{SETTING} = {settings.recipe.sampler!r} reads few shards at a time. "
+            f"{'; '.join(problems)}; or choose a sampler that is not sharded."
+        )
+
+
+def _divide_window(window: int, turns: Sequence[int]) -> list[int]:
+    """Divide the window among groups, in proportion to their turns; at least a shard for each."""
+    shares = divide_turns(window - len(turns), [max(1, count) for count in turns])
+    return [1 + share for share in shares]

@@ -1,0 +1,367 @@
+"""Pack a list of recordings into shards.
+
+Invariant: which recording lies in which shard, and every byte of the shards, follow from the list,
+the options and the recordings alone, not from the number of processes nor from how often the work
+was stopped. `NAME_pack.json` names the shards that are whole; work goes on behind them. The list of
+the pack is written last: where it exists, everything is there, counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asdf.archives import open_file
+from asdf.data.packed_lengths import read_packed_lengths
+from asdf.errors import AsdfError, UsageError
+from asdf.packing.encoding import Encoded, encode
+from asdf.packing.member_names import member_names
+from asdf.packing.shard_files import Entry, describe, write_shard
+from asdf.runs.files import (
+    atomic_write,
+    one_at_a_time,
+    remove_unfinished,
+    write_advice,
+    write_text,
+)
+from asdf.runs.log import LOG
+from asdf.runs.progress import track
+from asdf.runs.seeds import generator
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import UNLABELLED, TrialList
+
+_VERSION = 1
+# Recordings that a process is given ahead, so that it never waits, and a stop waits for few.
+_AHEAD = 8
+_LABELS = {1: "bonafide", 0: "spoof"}
+# Bytes at the end of a tar, up to a record of 10 kB.
+_END = 10240
+
+
+@dataclass(frozen=True)
+class PackOptions:
+    """How a list is packed.
+
+    Attributes:
+        name: Beginning of the names of the files.
+        shard_bytes: Most bytes of a shard; one recording may have more.
+        form: Format of the recordings, of `asdf.packing.FORMATS`.
+        seed: Seed of the order; None: that of the list.
+        skip_broken: Whether recordings that cannot be read are left out, and counted.
+        processes: Processes that encode; 0: this one.
+    """
+
+    name: str
+    shard_bytes: int
+    form: str = "keep"
+    seed: int | None = 0
+    skip_broken: bool = False
+    processes: int = 0
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard that is whole, as `NAME_pack.json` has it.
+
+    Attributes:
+        stop: Number of recordings of the order that are done with it.
+        size, sha256: Bytes and digest of the tar.
+        rounded: Number of its recordings of floats that were rounded to 24 bits.
+        broken: Messages on recordings before its end that were left out, by their indices in the
+            list.
+    """
+
+    name: str
+    stop: int
+    recordings: int
+    size: int
+    sha256: str
+    rounded: int
+    broken: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """What was packed.
+
+    Attributes:
+        list_file: List of all recordings.
+        shards: Shards in their order.
+        was_there: Number of the shards that were whole before.
+    """
+
+    list_file: Path
+    shards: Sequence[Shard]
+    was_there: int
+
+    @property
+    def recordings(self) -> int:
+        return sum(shard.recordings for shard in self.shards)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all shards."""
+        return sum(shard.size for shard in self.shards)
+
+    @property
+    def rounded(self) -> int:
+        """Recordings of floats that were rounded."""
+        return sum(shard.rounded for shard in self.shards)
+
+    @property
+    def broken(self) -> list[str]:
+        """Messages on the recordings that were left out."""
+        return [message for shard in self.shards for message in shard.broken.values()]
+
+
+def pack_list(trials: TrialList, folder: Path, options: PackOptions) -> Pack:
+    """Pack a list, or go on where an earlier call was stopped.
+
+    Raises:
+        UsageError: the folder has a pack of this name of another list or with other options; or
+            trials are compared with references.
+        AsdfError: a recording cannot be read, or a shard cannot be written.
+    """
+    if trials.references is not None:
+        raise UsageError(
+            f"{trials.name}: its trials are compared with reference recordings, whose paths a "
+            "shard would change. Pack a list without the column 'reference'."
+        )
+    packing = _Packing(trials, folder, options)
+    with packing.alone():
+        before = packing.read_state()
+        shards = list(before)
+        if shards:
+            LOG.info("%d shards of %s are whole: it goes on behind them", len(shards), options.name)
+        first = shards[-1].stop if shards else 0
+        for shard in packing.write_shards(first, len(shards)):
+            shards.append(shard)
+            packing.write_state(shards)
+        if not shards:
+            raise AsdfError(f"{trials.name}: none of its {len(trials):,} recordings can be read.")
+        packing.write_list(shards)
+    return Pack(packing.list_file, shards, len(before))
+
+
+class _Packing:
+    """A list on its way into shards."""
+
+    def __init__(self, trials: TrialList, folder: Path, options: PackOptions) -> None:
+        self._trials = trials
+        self._folder = folder
+        self._options = options
+        self._names = member_names(trials.ids)
+        self._order = np.arange(len(trials))
+        if options.seed is not None:
+            self._order = generator(options.seed, "pack").permutation(len(trials))
+        self._state = folder / f"{options.name}_pack.json"
+        self.list_file = folder / f"{options.name}_list.txt"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no other process writes this pack.
+
+        Raises:
+            AsdfError: the folder cannot be made.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AsdfError(write_advice(self._folder, error)) from error
+        with one_at_a_time(self._state):
+            yield
+
+    def read_state(self) -> list[Shard]:
+        """Return the shards that are whole.
+
+        Raises:
+            UsageError: they are of another list, or were packed with other options.
+        """
+        try:
+            with open_file(self._state) as file:
+                state = json.loads(file.read())
+            shards = [Shard(**shard) for shard in state.pop("shards")]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise AsdfError(
+                f"{self._state} cannot be read ({error}). Remove it to pack everything again."
+            ) from None
+        changed = []
+        for key, value in self._facts().items():
+            if state.get(key) != value:
+                changed.append(f"{key} {state.get(key)} there, {value} now")
+        if changed:
+            raise UsageError(
+                f"{self._folder} has a pack {self._options.name!r} that is another one "
+                f"({'; '.join(changed)}). Give the options that it was begun with, another --name "
+                f"or another folder; or remove {self._state.name} to write over it."
+            )
+        return shards
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a pack depends on."""
+        digest = hashlib.sha256()
+        digest.update(self._trials.labels.tobytes())
+        for values in (self._trials.ids, *self._trials.columns.values()):
+            digest.update("\n".join(values).encode("utf-8", "surrogateescape") + b"\0")
+        digest.update("\n".join(self._trials.columns).encode())
+        return {
+            "version": _VERSION,
+            "list": digest.hexdigest()[:16],
+            "recordings": len(self._trials),
+            "seed": self._options.seed,
+            "format": self._options.form,
+            "shard_bytes": self._options.shard_bytes,
+            "without_broken": self._options.skip_broken,
+        }
+
+    def write_state(self, shards: Sequence[Shard]) -> None:
+        """Note which shards are whole."""
+        entries = [vars(shard) for shard in shards]
+        write_text(self._state, json.dumps({**self._facts(), "shards": entries}, indent=1) + "\n")
+
+    def write_shards(self, first: int, number: int) -> Iterator[Shard]:
+        """Write the recordings from `first` of the order on; yield each shard when it is whole."""
+        broken: dict[str, str] = {}
+        portion = _Portion(self._entries(first, broken), self._options.shard_bytes)
+        while portion.pending is not None:
+            name = f"{self._options.name}-{number:06d}.tar"
+            # What a process left that was killed; no other one writes this pack.
+            remove_unfinished(self._folder, output=name)
+            written = write_shard(self._folder / name, portion.take())
+            stop = len(self._order) if portion.pending is None else portion.pending.position
+            # What is broken behind its last recording is noted with the shard, too.
+            yield Shard(
+                name, stop, portion.taken, written.size, written.sha256, portion.rounded, {**broken}
+            )
+            broken.clear()
+            number += 1
+
+    def _entries(self, first: int, broken: dict[str, str]) -> Iterator[Entry]:
+        """Yield the recordings from `first` of the order on; those that are broken are noted.
+
+        Raises:
+            AsdfError: one cannot be read, and is not to be left out.
+        """
+        rest = self._order[first:].tolist()
+        paths = [str(self._trials.path(index)) for index in rest]
+        encoded = _encode_all(paths, self._options)
+        done = track(zip(rest, encoded, strict=True), len(rest), "packing", unit="recordings")
+        for position, (index, recording) in enumerate(done, first):
+            if isinstance(recording, Encoded):
+                description = describe(self._facts_of(index), recording)
+                yield Entry(position, self._names[index], recording, description)
+            elif self._options.skip_broken:
+                broken[str(index)] = recording
+            else:
+                raise AsdfError(
+                    f"{recording}\nThe shards before it are whole, and the same command goes on "
+                    "behind them. --skip-broken leaves out what cannot be read, and counts it."
+                )
+
+    def _facts_of(self, index: int) -> dict[str, str | int]:
+        facts: dict[str, str | int] = {}
+        for column, values in self._trials.columns.items():
+            facts[column] = values[index]
+        facts["id"] = self._trials.ids[index]
+        label = int(self._trials.labels[index])
+        if label != UNLABELLED:
+            facts["label"] = _LABELS[label]
+        return facts
+
+    def write_list(self, shards: Sequence[Shard]) -> None:
+        """Write the list of all recordings in the order in which they lie in the shards.
+
+        Raises:
+            AsdfError: the numbers are not those of the shards.
+        """
+        ids: list[str] = []
+        left_out: set[int] = set()
+        for shard in shards:
+            lengths = read_packed_lengths(self._folder / shard.name, shard.size)
+            if lengths is None or len(lengths) != shard.recordings:
+                raise AsdfError(
+                    f"{self._folder / shard.name}: its file of lengths is missing or damaged. "
+                    f"Remove {self._state.name} to pack everything again."
+                )
+            ids += [f"{shard.name}/{each.name}" for each in lengths]
+            left_out.update(map(int, shard.broken))
+        indices = np.array([index for index in self._order.tolist() if index not in left_out])
+        if len(indices) != len(ids):
+            raise AsdfError(
+                f"{self._folder}: {len(ids):,} recordings are in the shards, and {len(indices):,} "
+                f"were to be. Remove {self._state.name} to pack everything again."
+            )
+        packed = replace(self._trials.select(indices), ids=ids, folder=self._folder)
+        if packed.count_unlabelled:
+            with atomic_write(self.list_file) as file:
+                file.writelines(f"{name}\n" for name in ids)
+        else:
+            write_trials(self.list_file, packed)
+
+
+class _Portion:
+    """The recordings of one shard after another.
+
+    Attributes:
+        pending: First recording of the next shard; None at the end.
+        taken: Recordings of the shard that was taken last.
+        rounded: Those of them that were rounded.
+    """
+
+    def __init__(self, entries: Iterator[Entry], most_bytes: int) -> None:
+        self._entries = entries
+        self._most_bytes = most_bytes
+        self.pending = next(entries, None)
+        self.taken = 0
+        self.rounded = 0
+
+    def take(self) -> Iterator[Entry]:
+        """Yield the recordings of the next shard: one at least, and as many as it may hold."""
+        self.taken = 0
+        self.rounded = 0
+        size = _END
+        while self.pending is not None:
+            size += self.pending.size
+            if self.taken and size > self._most_bytes:
+                return
+            self.taken += 1
+            self.rounded += self.pending.recording.is_rounded
+            yield self.pending
+            self.pending = next(self._entries, None)
+
+
+def _encode_all(paths: Sequence[str], options: PackOptions) -> Iterable[Encoded | str]:
+    """Yield each recording as it is packed, in their order.
+
+    Raises:
+        AsdfError: a process was killed.
+    """
+    encode_one = partial(encode, form=options.form)
+    if options.processes < 1:
+        yield from map(encode_one, paths)
+        return
+    share = options.processes * _AHEAD * 4
+    # Spawned: a forked process would inherit the threads of this one.
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        try:
+            for start in range(0, len(paths), share):
+                part = paths[start : start + share]
+                yield from pool.map(encode_one, part, chunksize=_AHEAD)
+        except BrokenProcessPool:
+            raise AsdfError(
+                "a process that encodes recordings was killed, likely because memory ran out. The "
+                "shards that are whole stay; start the same command again, with fewer --processes."
+            ) from None

@@ -1,0 +1,153 @@
+"""A shard: a tar of recordings, each with what is known of it as JSON.
+
+Invariant: a shard is whole when its files have their names: written, read back, and compared with
+what was to be written; its index and the lengths of its recordings lie next to it. The same
+recordings give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from asdf.archives import find_folder, open_file
+from asdf.data.packed_lengths import PackedLength, write_packed_lengths
+from asdf.errors import AsdfError
+from asdf.packing.encoding import Encoded
+from asdf.runs.files import atomic_write
+
+BLOCK = 512
+_PIECE = 2**20
+
+
+class Entry(NamedTuple):
+    """A recording of a shard.
+
+    Attributes:
+        position: Its number in the order in which the list is packed.
+        name: Name without suffix.
+        description: What is known of it, as JSON.
+    """
+
+    position: int
+    name: str
+    recording: Encoded
+    description: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a tar, headers included."""
+        contents = (len(self.recording.content), len(self.description))
+        return sum(BLOCK + -(-size // BLOCK) * BLOCK for size in contents)
+
+
+def describe(facts: Mapping[str, str | int], recording: Encoded) -> bytes:
+    """Return what is known of a recording as JSON."""
+    sizes = {"samples": recording.frames, "sample_rate": recording.rate}
+    return json.dumps({**facts, **sizes}).encode()
+
+
+@dataclass
+class _Hashed:
+    """A file that digests what is written to it."""
+
+    file: IO[bytes]
+
+    def __post_init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.size = 0
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        self.size += len(content)
+        return self.file.write(content)
+
+    def tell(self) -> int:
+        return self.size
+
+
+class Written(NamedTuple):
+    """A shard that was written and read back.
+
+    Attributes:
+        size: Bytes of the tar.
+        sha256: Digest of its content.
+    """
+
+    size: int
+    sha256: str
+
+
+def write_shard(path: Path, entries: Iterable[Entry]) -> Written:
+    """Write a shard with its index and its lengths, and read it back.
+
+    Raises:
+        AsdfError: it cannot be written, or what was read back is not what was written.
+    """
+    with atomic_write(path, "wb") as file:
+        hashed = _Hashed(file)
+        lengths = _write_members(hashed, entries)
+    written = Written(hashed.size, hashed.digest.hexdigest())
+    _compare(path, written, lengths)
+    write_packed_lengths(path, written.size, lengths)
+    return written
+
+
+def _write_members(file: _Hashed, entries: Iterable[Entry]) -> list[PackedLength]:
+    lengths = []
+    with tarfile.open(
+        fileobj=file,  # type: ignore[call-overload]
+        mode="w|",
+        format=tarfile.GNU_FORMAT,
+        encoding="utf-8",
+        errors="surrogateescape",
+    ) as tar:
+        for entry in entries:
+            recording = entry.recording
+            name = entry.name + recording.suffix
+            for member, content in (
+                (name, recording.content),
+                (f"{entry.name}.json", entry.description),
+            ):
+                # No time and no owner: the same recordings give the same bytes.
+                info = tarfile.TarInfo(member)
+                info.size = len(content)
+                info.mode = 0o444
+                tar.addfile(info, io.BytesIO(content))
+            size = len(recording.content)
+            lengths.append(PackedLength(name, recording.frames, recording.rate, size))
+    return lengths
+
+
+def _compare(path: Path, written: Written, lengths: Sequence[PackedLength]) -> None:
+    """Compare a shard with what was to be written, and index it.
+
+    Raises:
+        AsdfError: they differ.
+    """
+    digest = hashlib.sha256()
+    with open_file(path) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    location = find_folder(path)
+    problem = ""
+    if digest.hexdigest() != written.sha256:
+        problem = "what was read back is not what was written"
+    elif location is None:
+        problem = "it is no tar"
+    else:
+        missing = [each.name for each in lengths if location.archive.find(each.name) is None]
+        if missing or len(location.archive.index) != 2 * len(lengths):
+            problem = f"it has {len(location.archive.index)} members instead of {2 * len(lengths)}"
+    if problem:
+        path.unlink()
+        raise AsdfError(
+            f"{path}: {problem}. The disk or the connection to it may be damaged: check it, then "
+            "start the same command again."
+        )

@@ -1,0 +1,28 @@
+"""Paths that lie in object stores and on servers: `s3://`, `gs://`, `hf://`, `https://`.
+
+Other rooms use this door alone. What reaches a store is fsspec, with the credentials that it finds;
+what reads archives and recordings out of a store is `asdf.archives`.
+"""
+
+# ruff: noqa: F401 (names for others)
+
+from asdf.remote.addresses import (
+    SHOWN_SCHEMES,
+    address_of,
+    can_be_listed,
+    is_remote,
+    refuse_unwritable,
+)
+from asdf.remote.paths import RemotePath, as_path, join_path
+from asdf.remote.stores import (
+    ObjectState,
+    Range,
+    download_object,
+    find_objects,
+    list_objects,
+    object_state,
+    read_object,
+    read_objects,
+    read_start,
+    upload_object,
+)

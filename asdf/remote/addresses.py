@@ -1,0 +1,76 @@
+"""Which paths are addresses of objects in a store, in whatever way they were spelled on the way.
+
+Invariant: an address is known by its scheme alone, without a look at any disk or network, and a
+path of a disk costs no more than that look. `Path("s3://b/x")` shows as `s3:/b/x`: both are the
+same address.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+
+from asdf.errors import UsageError
+from asdf.text import AnyPath
+
+PACKAGES = {
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "az": "adlfs",
+    "abfs": "adlfs",
+    "hf": "huggingface_hub",
+    "https": "aiohttp",
+    "http": "aiohttp",
+    "memory": "fsspec",
+}
+"""The package that reaches the addresses of a scheme. `memory` is fsspec's store for tests."""
+
+EXTRAS = {"s3fs": "s3", "gcsfs": "gs", "adlfs": "az", "huggingface_hub": "hub", "aiohttp": "remote"}
+"""The extra of ASDF that installs a package."""
+
+SHOWN_SCHEMES = ("s3", "gs", "az", "hf", "https")
+"""Schemes that messages name."""
+
+# What answers single addresses, and knows no folders.
+_SERVERS = ("http", "https")
+
+
+def address_of(path: AnyPath) -> str | None:
+    """Return the address that a path means, without '.', '..' and '//'; None of a path of a disk.
+
+    Examples:
+        >>> address_of("s3:/bucket/a/../b.tar"), address_of("corpora/LA.tar")
+        ('s3://bucket/b.tar', None)
+    """
+    scheme, _, rest = os.fspath(path).partition(":/")
+    if scheme not in PACKAGES:
+        return None
+    return f"{scheme}:/{posixpath.normpath('/' + rest.lstrip('/'))}"
+
+
+def is_remote(path: AnyPath) -> bool:
+    """Whether a path is an address of an object in a store."""
+    return os.fspath(path).partition(":/")[0] in PACKAGES
+
+
+def scheme_of(address: str) -> str:
+    return address.partition(":")[0]
+
+
+def can_be_listed(path: AnyPath) -> bool:
+    """Whether the names in a folder can be found out: a web server has no list of its files."""
+    return scheme_of(os.fspath(path)) not in _SERVERS
+
+
+def refuse_unwritable(path: AnyPath) -> None:
+    """Refuse an output that no store will take, before any work is done for it.
+
+    Raises:
+        UsageError: it is an address of a web server.
+    """
+    if scheme_of(os.fspath(path)) in _SERVERS:
+        raise UsageError(
+            f"{path} cannot be written: a web server takes no files. Write to a disk, or to an "
+            "object store (s3://, gs://, az://, hf://)."
+        )

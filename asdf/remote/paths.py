@@ -1,0 +1,153 @@
+"""Paths of objects, which go wherever a `Path` goes.
+
+Invariant: a remote path shows as its address, what is joined to it stays remote, and asking it
+whether it exists asks the store. It is a `Path`, so that what takes, keeps and joins paths need not
+know of stores; `str`, `os.fspath` and messages give the address.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from asdf.remote.addresses import address_of, is_remote
+from asdf.remote.stores import (
+    is_folder,
+    list_objects,
+    object_state,
+    read_object,
+    remove_object,
+)
+from asdf.text import AnyPath
+
+if TYPE_CHECKING:
+    _Base = Path
+else:
+    # Before Python 3.12 only the class of the system's own paths can be derived from.
+    _Base = type(Path())
+
+_FILE_MODE = 0o100644
+
+
+class RemotePath(_Base):
+    """The path of an object, or of what serves as a folder, in a store.
+
+    Examples:
+        >>> path = RemotePath("s3://bucket/corpus") / "LA.tar" / "flac/a.flac"
+        >>> str(path), path.name, str(path.parent)
+        ('s3://bucket/corpus/LA.tar/flac/a.flac', 'a.flac', 's3://bucket/corpus/LA.tar/flac')
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__().replace("\\", "/")
+        return address_of(text) or text
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def as_posix(self) -> str:
+        return str(self)
+
+    def __truediv__(self, name: Any) -> Any:
+        return join_path(self, name)
+
+    def is_absolute(self) -> bool:
+        return True
+
+    def absolute(self) -> RemotePath:
+        return self
+
+    def resolve(self, strict: bool = False) -> RemotePath:
+        return self
+
+    def expanduser(self) -> RemotePath:
+        return self
+
+    def exists(self, **_: Any) -> bool:
+        return self.is_file() or self.is_dir()
+
+    def is_file(self, **_: Any) -> bool:
+        return object_state(str(self)) is not None
+
+    def is_dir(self, **_: Any) -> bool:
+        return is_folder(str(self))
+
+    def is_fifo(self) -> bool:
+        return False
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def stat(self, **_: Any) -> os.stat_result:
+        """Return the size; the store's version of the object stands for the time of change.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        state = object_state(str(self))
+        if state is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+        size, version = state
+        return os.stat_result((_FILE_MODE, 0, 0, 1, 0, 0, size, version, version, version))
+
+    def open(  # type: ignore[override]
+        self,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Open the whole content for reading; what is written goes by `atomic_write`."""
+        if set(mode) - set("rbt"):
+            raise OSError(errno.EROFS, "objects are written whole", str(self))
+        content = io.BytesIO(self.read_bytes())
+        if "b" in mode:
+            return content
+        return io.TextIOWrapper(content, encoding or "utf-8", errors, newline)
+
+    def read_bytes(self) -> bytes:
+        return read_object(str(self))
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, **_: Any) -> str:
+        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+
+    def iterdir(self) -> Generator[Any, None, None]:
+        for name in list_objects(str(self)):
+            yield self / name
+
+    def glob(self, *_: Any, **__: Any) -> Iterator[Any]:  # type: ignore[override]
+        """Yield nothing: what local writers leave in folders, and clean up, is not in stores."""
+        return iter(())
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """Do nothing: a store has no folders of its own."""
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        try:
+            remove_object(str(self))
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+
+def as_path(text: AnyPath) -> Path:
+    """Return a path that a user names, or an address, as the path that it is."""
+    if isinstance(text, Path) and not is_remote(text):
+        return text
+    return RemotePath(text) if is_remote(text) else Path(text)
+
+
+def join_path(folder: Path, name: AnyPath) -> Path:
+    """Return `folder / name`, where a name may be an address or absolute, which then counts."""
+    if is_remote(name):
+        return RemotePath(name)
+    if not is_remote(folder):
+        return folder / name
+    if os.fspath(name).startswith("/"):
+        return Path(name)
+    return folder.joinpath(name)

@@ -1,0 +1,342 @@
+"""Objects of a store, read whole or by ranges, many at once, and written whole.
+
+Invariant: the bytes that are returned are those of the object, all that were requested of it. What
+may be a passing trouble (a network error, 503, a body that ends early) is tried again a few times
+with growing pauses; then it is one `AsdfError` that names the object. Nothing else ever takes the
+place of bytes that did not come. A missing object is None or a `FileNotFoundError`, never a guess.
+
+fsspec keeps one file system per process, with its connections, and a new one in a forked process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from asdf.errors import AsdfError, UsageError
+from asdf.remote.addresses import EXTRAS, PACKAGES, can_be_listed, scheme_of
+
+Result = TypeVar("Result")
+
+_ATTEMPTS = 5
+# Seconds before the second attempt, doubled before each further one.
+_FIRST_PAUSE_S = 0.25
+# Connections of one process to S3: botocore's 10 would be fewer than the threads that read.
+_CONNECTIONS = 64
+# Facts by which stores tell one version of an object from another, the best first.
+_VERSIONS = (
+    *("ETag", "etag", "e_tag", "content_md5", "md5Hash", "Content-MD5", "generation"),
+    *("xet_hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "mtime", "updated"),
+    *("modified", "created"),
+)
+# Exceptions of these packages may be of the network; what else is raised is a mistake of ours.
+_NETWORK_PACKAGES = ("aiohttp", "botocore", "aiobotocore", "gcsfs", "azure", "httpx", "fsspec")
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
+_BEYOND_END = 416
+_TOO_MANY = 429
+_TIMEOUT = 408
+# Of an object that is downloaded.
+_PART = 2**24
+
+_random = random.SystemRandom()
+
+
+class ObjectState(NamedTuple):
+    """What changes when an object is replaced.
+
+    Attributes:
+        size: Bytes of it.
+        version: Digest of its ETag, or of its time of change where the store has none, 63 bits; 0
+            where a server states neither.
+    """
+
+    size: int
+    version: int
+
+
+class Range(NamedTuple):
+    """`size` bytes of an object from `start` on."""
+
+    address: str
+    start: int
+    size: int
+
+
+class BeyondEndError(Exception):
+    """A range that begins at or behind the end of its object."""
+
+
+def object_state(address: str) -> ObjectState | None:
+    """Return the state of an object; None where there is none.
+
+    Raises:
+        AsdfError: the store does not answer, or does not let this user look.
+        UsageError: the package that reaches it is not installed.
+    """
+    try:
+        info = _attempt(address, lambda: _file_system(address).info(address))
+    except FileNotFoundError:
+        return None
+    if info.get("type") == "directory":
+        return None
+    if info.get("size") is None:
+        raise AsdfError(
+            f"the server of {address} does not state its size, without which it cannot be read in "
+            "parts. Download it, and name the file."
+        )
+    facts = (info.get(name) for name in _VERSIONS)
+    fact = next((str(fact) for fact in facts if fact), "")
+    digest = hashlib.sha256(fact.encode()).digest()[:8]
+    # 63 bits: it is saved where local files have their time of change, as int64.
+    version = int.from_bytes(digest, "big") >> 1 if fact else 0
+    return ObjectState(int(info["size"]), version)
+
+
+def is_folder(address: str) -> bool:
+    """Whether there are objects below an address. Raises as `object_state`."""
+    if not can_be_listed(address):
+        # It would download what it takes for a page with links.
+        return False
+    try:
+        return bool(_attempt(address, lambda: _file_system(address).isdir(address)))
+    except FileNotFoundError:
+        return False
+
+
+def list_objects(address: str) -> list[str]:
+    """Return the names of what lies directly in a folder; empty where there is none.
+
+    Raises: as `object_state`.
+    """
+    if not can_be_listed(address):
+        return []
+    try:
+        found = _attempt(address, lambda: _file_system(address).ls(address, detail=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    here = address.partition("://")[2]
+    paths = (str(path).rstrip("/") for path in found)
+    # Of a file it is the file, and some stores list an empty object for the folder itself.
+    return [path.rpartition("/")[2] for path in paths if path.lstrip("/") != here]
+
+
+def find_objects(address: str) -> list[str]:
+    """Return the names of all objects in a folder and below it, relative to it, sorted.
+
+    Raises: as `object_state`.
+    """
+    if not can_be_listed(address):
+        return []
+    found = _attempt(address, lambda: _file_system(address).find(address))
+    here = address.partition("://")[2].rstrip("/") + "/"
+    return sorted(str(path).lstrip("/").removeprefix(here) for path in found)
+
+
+def read_object(address: str, start: int = 0, size: int | None = None) -> bytes:
+    """Return exactly `size` bytes of an object from `start` on; None: all to its end.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+        AsdfError, UsageError: as `object_state`; or it ends before.
+    """
+    if size is None:
+        content: bytes = _attempt(address, lambda: _file_system(address).cat_file(address))
+        return content
+    try:
+        return _attempt(address, lambda: _read_range(Range(address, start, size)))
+    except BeyondEndError:
+        raise AsdfError(
+            f"{address} ends before byte {start + size:,}: it was likely replaced by a shorter one "
+            "while it was being read. Start the same command again."
+        ) from None
+
+
+def read_objects(ranges: Sequence[Range]) -> list[bytes]:
+    """Return the bytes of many ranges of one store, which are read at once.
+
+    Raises: as `read_object`.
+    """
+    if not ranges:
+        return []
+    system = _file_system(ranges[0].address)
+    addresses = [each.address for each in ranges]
+    starts = [each.start for each in ranges]
+    ends = [each.start + each.size for each in ranges]
+    found = system.cat_ranges(addresses, starts, ends, on_error="return")
+    contents = []
+    for each, content in zip(ranges, found, strict=True):
+        if isinstance(content, bytes) and len(content) == each.size:
+            contents.append(content)
+        else:
+            # By itself, with all attempts.
+            contents.append(read_object(*each))
+    return contents
+
+
+def read_start(address: str, size: int) -> bytes:
+    """Return the first `size` bytes of an object, or all of a shorter one, by one request.
+
+    Raises: as `read_object`.
+    """
+
+    def read() -> bytes:
+        content: bytes = _file_system(address).cat_file(
+            address, start=0, end=size, **_exact(address)
+        )
+        return content
+
+    try:
+        return _attempt(address, read)
+    except BeyondEndError:
+        # Of an empty object a store has no range.
+        return b""
+
+
+def download_object(address: str, path: Path, size: int, start: int) -> None:
+    """Append the bytes of an object from `start` on to the file `path`, in parts.
+
+    Args:
+        size: Bytes of the whole object.
+
+    Raises: as `read_object`; an OSError where the file cannot be written.
+    """
+    with path.open("ab") as file:
+        while start < size:
+            part = read_object(address, start, min(_PART, size - start))
+            file.write(part)
+            start += len(part)
+
+
+def upload_object(path: Path, address: str) -> None:
+    """Write a file into a store as one object, which is there whole or not at all.
+
+    Raises:
+        AsdfError, UsageError: as `object_state`.
+    """
+    _attempt(address, lambda: _file_system(address).put_file(str(path), address), "written")
+
+
+def remove_object(address: str) -> None:
+    """Remove an object. Raises as `read_object`."""
+    _attempt(address, lambda: _file_system(address).rm_file(address), "removed")
+
+
+def _read_range(wanted: Range) -> bytes:
+    """Read a range once.
+
+    Raises:
+        OSError: other than its bytes came.
+    """
+    address, start, size = wanted
+    if not size:
+        return b""
+    system = _file_system(address)
+    content: bytes = system.cat_file(address, start=start, end=start + size, **_exact(address))
+    if len(content) > size:
+        raise AsdfError(
+            f"the server of {address} sends the whole file where a part of it is requested. Set "
+            "paths.cache_folder (or ASDF_CACHE_FOLDER), with which whole files are downloaded "
+            "once, or download it yourself."
+        )
+    if len(content) < size:
+        raise OSError(f"{len(content):,} of {size:,} bytes from {start:,} on came")
+    return content
+
+
+def _exact(address: str) -> dict[str, str]:
+    # Its files would read megabytes ahead of a range.
+    return {"cache_type": "none"} if scheme_of(address) == "hf" else {}
+
+
+def _file_system(address: str) -> Any:
+    """Return fsspec's file system of an address.
+
+    Raises:
+        UsageError: fsspec, or the package of this scheme, is not installed.
+    """
+    scheme = scheme_of(address)
+    package = PACKAGES[scheme]
+    options: dict[str, Any] = {}
+    if scheme != "hf":
+        # An object that is replaced meanwhile is to be seen.
+        options["use_listings_cache"] = False
+    if scheme == "s3":
+        options["config_kwargs"] = {"max_pool_connections": _CONNECTIONS}
+    try:
+        import fsspec
+
+        return fsspec.filesystem(scheme, **options)
+    except ImportError as error:
+        extra = EXTRAS.get(package, "remote")
+        raise UsageError(
+            f"{scheme}:// addresses need the package {package} ({error}): pip install "
+            f"'asdf-antispoofing[{extra}]', or pip install {package}."
+        ) from error
+
+
+def _attempt(address: str, function: Callable[[], Result], done: str = "read") -> Result:
+    """Return what `function` returns, at one of several attempts.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+        BeyondEndError: the object ends before the range.
+        AsdfError: no attempt succeeded, or none could.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return function()
+        except (AsdfError, MemoryError):
+            raise
+        except Exception as error:
+            problem = _meaning_of(address, error, done)
+            if problem is not None:
+                raise problem from error
+            last = error
+        if attempt + 1 < _ATTEMPTS:
+            # Thousands of processes that one store refused must not come back together.
+            time.sleep(_FIRST_PAUSE_S * 2**attempt * _random.uniform(0.5, 1.5))
+    reason = _describe(last.__cause__ or last)
+    raise AsdfError(
+        f"{address} could not be {done}, also at the {_ATTEMPTS}th attempt ({reason}). Its store "
+        "or the network does not answer as it should: once it does, the same command goes on from "
+        "what is saved."
+    ) from last
+
+
+def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
+    """Return the error to raise; None where another attempt may help."""
+    # fsspec's HTTP file system hides what a server answered behind 'not found'.
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    shown = cause if isinstance(cause, Exception) and _is_of_network(cause) else error
+    status = getattr(shown, "status", None)
+    if status == _BEYOND_END or "InvalidRange" in str(error) or "not satisfiable" in str(error):
+        return BeyondEndError(address)
+    if isinstance(shown, FileNotFoundError) or status in (404, 410):
+        return FileNotFoundError(2, "No such object", address)
+    no_credentials = type(error).__name__ in _NO_CREDENTIALS
+    if no_credentials or isinstance(error, PermissionError) or status in (401, 403):
+        return AsdfError(
+            f"{address} may not be {done} ({_describe(shown)}). Credentials are those that "
+            f"{PACKAGES[scheme_of(address)]} finds: environment variables or the files of the "
+            "store's own program. A bucket that anybody may read needs FSSPEC_S3_ANON=true."
+        )
+    if isinstance(error, IsADirectoryError):
+        return AsdfError(f"{address} is a folder, and a file is needed. Check the address.")
+    if isinstance(status, int) and 400 <= status < 500 and status not in (_TIMEOUT, _TOO_MANY):
+        return AsdfError(f"{address} could not be {done}: {_describe(shown)}. Check the address.")
+    return None if isinstance(error, OSError) or _is_of_network(error) else error
+
+
+def _is_of_network(error: BaseException) -> bool:
+    kind = type(error)
+    # asyncio's timeout is no OSError before Python 3.11.
+    return kind.__module__.partition(".")[0] in _NETWORK_PACKAGES or "Timeout" in kind.__name__
+
+
+def _describe(error: Exception) -> str:
+    text = str(error).split("\n")[0].strip().rstrip(".")
+    return text or type(error).__name__

@@ -1,0 +1,117 @@
+"""The processes of a service: one alone, or several workers that share an address and the limits.
+
+Invariant: what a worker shares is made before it is forked, and what has threads after.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from asdf.errors import UsageError
+from asdf.scoring.detector import Detector
+from asdf.service.addresses import Address, Network
+from asdf.service.app import make_app
+from asdf.service.audit_file import AuditFile
+from asdf.service.bearer_token import Token
+from asdf.service.board import Board, Seat
+from asdf.service.counts import sum_over_workers
+from asdf.service.host_names import Names
+from asdf.service.limits import ServiceLimits
+from asdf.service.listener import listen
+from asdf.service.reloading import on_reload_signal, reload_network
+from asdf.service.server import Server, describe_address, is_local, make_server
+from asdf.service.service import Service
+from asdf.service.workers import Workers
+from asdf.watermarks import WatermarkSearch
+
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is served, and how; as the arguments of `serve`."""
+
+    network: Network
+    address: Address
+    token: Token | None
+    limits: ServiceLimits
+    audit: Path | None
+    watermarks: WatermarkSearch | None
+
+    def make_server(
+        self,
+        detector: Detector,
+        seat: Seat | None = None,
+        metrics: Path | None = None,
+        reload: bool = False,
+    ) -> Server:
+        """Make the server of one process, which warms up from now on."""
+        record = None if self.audit is None else AuditFile(self.audit)
+        name = self.network.name
+        service = Service(
+            detector, name, self.limits, record, self.watermarks, seat=seat, metrics=metrics
+        )
+        host = self.address.host
+        app = make_app(service, self.token, Names(host, is_local(host), self.address.names))
+        again = partial(reload_network, service, partial(self.network.open, None), name)
+        return make_server(app, service, self.address.proxies, again if reload else None)
+
+
+def serve_alone(serving: Serving, announce: Announce) -> None:
+    """Serve by this process. Raises as `serve`."""
+    detector = serving.network.open(None)
+    listener = listen(serving.address.host, serving.address.port)
+    server = serving.make_server(detector, reload=True)
+    on_reload_signal(server.want_reload)
+    announce(describe_address(listener))
+    server.run(sockets=[listener])
+
+
+def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
+    """Serve by several processes.
+
+    Raises:
+        UsageError: the system cannot fork, or what searches for watermarks is on a GPU.
+        AsdfError: no worker gets ready.
+    """
+    if not hasattr(os, "fork"):
+        raise UsageError("several workers need a system that forks processes: Linux or macOS.")
+    if serving.watermarks is not None and not serving.network.is_shared:
+        raise UsageError(
+            "several workers search for watermarks on a CPU alone, with --threads 1: leave out "
+            "--workers or --watermarks."
+        )
+    above = os.getpid()
+    opened: list[Detector] = []
+
+    def reload() -> Callable[[], None]:
+        """Open the network for the workers that are started from now on; return the way back."""
+        before = list(opened)
+        if serving.network.is_shared:
+            opened[:] = [serving.network.open(None)]
+        return partial(opened.__setitem__, slice(None), before)
+
+    with tempfile.TemporaryDirectory(prefix="asdf-service-") as name:
+        folder = Path(name)
+        board = Board(count, serving.limits.connections, folder / "lock")
+
+        def work(row: int) -> int:
+            sum_over_workers(folder)
+            detector = opened[0].for_fork() if opened else serving.network.open(row % count)
+            server = serving.make_server(detector, Seat(board, row), folder)
+            signal.signal(signal.SIGUSR1, server.drain)
+            server.above = above
+            server.run(sockets=[listener])
+            return 0
+
+        reload()
+        listener = listen(serving.address.host, serving.address.port)
+        workers = Workers(count, board, work, reload, serving.limits.stop_s)
+        announce(describe_address(listener))
+        workers.run()

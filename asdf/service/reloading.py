@@ -1,0 +1,55 @@
+"""Another network for a service that runs, when the file at its path was replaced.
+
+Invariant: requests never wait for it, and a file that is no network, or gives no score, leaves the
+network from before.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+from asdf.errors import AsdfError
+from asdf.runs.log import LOG
+from asdf.runs.systems import existing_signals
+from asdf.scoring.detector import Detector
+from asdf.service.service import Service
+
+
+def describe_digest(digest: str | None) -> str:
+    """Return what the log says of a network's SHA-256."""
+    return "of no one file" if digest is None else f"with SHA-256 {digest[:12]}"
+
+
+def reload_network(service: Service, open_detector: Callable[[], Detector], network: str) -> None:
+    """Open the network again, and let new requests be answered by it. The log says what came of it.
+
+    Args:
+        network: Path or name that it is opened by.
+    """
+    before = service.current.digest
+    try:
+        detector = open_detector()
+        service.replace(detector, network)
+    except AsdfError as error:
+        LOG.error(
+            "%s was not read again, and the network %s goes on: %s",
+            network,
+            describe_digest(before),
+            error,
+        )
+    except Exception:
+        # Whatever a new file does, the service goes on.
+        LOG.exception("%s was not read again; the network from before goes on", network)
+    else:
+        after = service.current.digest
+        change = "which is the same" if after == before else f"after that {describe_digest(before)}"
+        LOG.info("new requests go to the network %s, %s", describe_digest(after), change)
+
+
+def on_reload_signal(action: Callable[..., None]) -> None:
+    """Call `action` at SIGHUP, where signals are this thread's and the system has it."""
+    if threading.current_thread() is threading.main_thread():
+        for number in existing_signals("SIGHUP"):
+            signal.signal(number, action)

@@ -1,0 +1,38 @@
+"""A network as a service has it at a time.
+
+Invariant: a request is answered by the network that it began with, whatever is read meanwhile. The
+network from before goes when the last of its requests has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from asdf.scoring.detector import Detector
+from asdf.scoring.document import Documents
+from asdf.scoring.hearing import Hearing
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A network that answers.
+
+    Attributes:
+        network: Path or name that the detector was opened by.
+        documents: What makes answers.
+        hearing: What scores recordings; one object, so that pieces share passes.
+    """
+
+    detector: Detector
+    network: str
+    documents: Documents = field(init=False)
+    hearing: Hearing = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "documents", Documents(self.detector, self.network))
+        object.__setattr__(self, "hearing", self.detector.hearing)
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 of the network's file."""
+        return self.documents.provenance.network_sha256

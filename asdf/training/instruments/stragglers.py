@@ -1,0 +1,78 @@
+"""Which process the others wait for: the one whose own work takes longest, and in which part of it.
+
+What waiting for others would prolong says nothing of its own process. So the parts that are
+compared are those without an exchange: reading, the optimiser, and what is done between the steps;
+the forward pass, too, where no norm is over all processes and no layer is gathered.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from asdf.training.instruments.clock import DATA, FORWARD, OPTIMISER, REST
+
+# A process that is less behind costs less than the next log line's own scatter.
+_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class OwnTimes:
+    """Seconds of a process in each part of its steps, on its host."""
+
+    host: str
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def of(cls, seconds: Mapping[str, float]) -> OwnTimes:
+        """Return those of this process."""
+        return cls(socket.gethostname(), seconds)
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """The slowest process.
+
+    Attributes:
+        part: Part of its steps in which it loses most.
+        lag: Seconds by which it is slower than the median, as a share of all of its time.
+    """
+
+    rank: int
+    host: str
+    part: str
+    lag: float
+
+    def describe(self) -> str:
+        """Return 'rank 3 (node7) slower by 12 %: waiting for data'."""
+        return f"rank {self.rank} ({self.host}) slower by {100 * self.lag:.0f} %: {self.part}"
+
+    def record(self) -> dict[str, object]:
+        """Return plain values for a log of numbers."""
+        return {"rank": self.rank, "host": self.host, "part": self.part, "lag": self.lag}
+
+
+def find_straggler(times: Sequence[OwnTimes], forward_is_own: bool) -> Straggler | None:
+    """Return the process that the others wait for; None where they take about as long.
+
+    Args:
+        times: Times of all processes since the last line, by rank.
+        forward_is_own: Whether a forward pass waits for no other process.
+    """
+    parts = [DATA, OPTIMISER, REST]
+    if forward_is_own:
+        parts.append(FORWARD)
+    usual = {}
+    for part in parts:
+        usual[part] = median_low([one.seconds[part] for one in times])
+    slowest: Straggler | None = None
+    for rank, one in enumerate(times):
+        total = sum(one.seconds.values())
+        lost = {part: max(0.0, one.seconds[part] - usual[part]) for part in parts}
+        lag = sum(lost.values()) / total if total else 0.0
+        if lag >= _SHARE and (slowest is None or lag > slowest.lag):
+            part = max(parts, key=lost.__getitem__)
+            slowest = Straggler(rank, one.host, part, lag)
+    return slowest

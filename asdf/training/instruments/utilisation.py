@@ -1,0 +1,108 @@
+"""Which share of the GPUs' peak the training computes with (MFU), where the peak is known.
+
+The share is that of matrix products and convolutions of the network's forward and backward pass,
+once per clip: a layer that is computed again for its gradient, and what fills up a batch, count as
+nothing. They are counted on torch's meta device, so that no number is computed.
+
+Source: Chowdhery et al., "PaLM", JMLR 2023, appendix B, for the measure.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from asdf.networks.interface import as_outputs, waveform_shape
+from asdf.runs.log import LOG
+from asdf.training.instruments.gpu_peaks import peak_flops
+from asdf.training.training_precision import Precision
+from asdf.training.training_sections import TrainingSections
+
+_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
+
+
+def known_peak(precision: Precision, tf32: bool) -> float | None:
+    """Return the FLOP/s at best of this process's GPU in training; None where it is not known."""
+    # Products in TF32 have a peak of their own, which the table has not.
+    if precision.device.type != "cuda" or (tf32 and precision.dtype is None):
+        return None
+    return peak_flops(torch.cuda.get_device_name(precision.device), _NAMES[precision.dtype])
+
+
+def find_cost(
+    network: nn.Module, settings: TrainingSections, precision: Precision
+) -> ClipCost | None:
+    """Return what the passes over a clip cost; None where clips differ, or no peak is known.
+
+    Args:
+        network: Network before it is divided or compiled.
+    """
+    peak = known_peak(precision, settings.computing.tf32)
+    front_end = settings.front_end
+    differ = settings.lengths.minibatch_s is not None or front_end.layer_drop
+    if peak is None or differ or front_end.cache_features:
+        return None
+    return ClipCost(network, settings.network.train_clip_size, peak)
+
+
+class ClipCost:
+    """What the passes over a clip cost.
+
+    Attributes:
+        flops: Floating-point operations of both passes, with what learns now; a multiplication and
+            an addition are two. None where the network computes with numbers that no outline has.
+
+    Args:
+        network: Network that is neither divided nor compiled; it is not changed.
+        samples: Samples of a clip.
+        peak: FLOP/s of a process's GPU at best.
+    """
+
+    def __init__(self, network: nn.Module, samples: int, peak: float) -> None:
+        self.peak = peak
+        self.flops: float | None = None
+        self._samples = samples
+        try:
+            self._outline = _outline_of(network)
+            self.flops = _count(self._outline, samples)
+        except Exception as error:
+            # Whatever a user's network raises: the training does not need this number.
+            LOG.info("MFU not known: the network cannot be outlined (%s)", type(error).__name__)
+
+    def learn_as(self, network: nn.Module) -> None:
+        """Count again after other parameters of `network` learn."""
+        if self.flops is None:
+            return
+        pairs = zip(self._outline.parameters(), network.parameters(), strict=True)
+        for outlined, parameter in pairs:
+            outlined.requires_grad_(parameter.requires_grad)
+        self.flops = _count(self._outline, self._samples)
+
+
+def _outline_of(network: nn.Module) -> nn.Module:
+    """Return a copy with shapes alone."""
+    tensors: dict[int, Tensor] = {}
+    # deepcopy takes what it finds in this table for copies made before.
+    for parameter in network.parameters():
+        shape = torch.empty_like(parameter, device="meta")
+        tensors[id(parameter)] = nn.Parameter(shape, requires_grad=parameter.requires_grad)
+    for buffer in network.buffers():
+        tensors[id(buffer)] = torch.empty_like(buffer, device="meta")
+    outline: nn.Module = copy.deepcopy(network, tensors)
+    for module in outline.modules():
+        if getattr(module, "gradient_checkpointing", False):
+            module.gradient_checkpointing = False  # type: ignore[assignment]
+    # Nothing is drawn at random, and norms have one utterance.
+    return outline.eval()
+
+
+def _count(outline: nn.Module, samples: int) -> float:
+    waveforms = torch.empty(waveform_shape(outline, 1, samples), device="meta")
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        as_outputs(outline(waveforms)).logits_B2.sum().backward()
+    for parameter in outline.parameters():
+        parameter.grad = None
+    return float(counter.get_total_flops())

@@ -1,0 +1,499 @@
+"""Shards and manifests of others, written by the libraries that they are of."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.audio import audio_length, read_audio
+from asdf.commands.lists import main as write_lists
+from asdf.commands.score_recordings import find_recordings
+from asdf.corpora import choose, compare_with_disk, parse_located
+from asdf.corpora.checking import OnDisk
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.declared_corpora import Corpus
+from asdf.recipe.located_corpora import ReadCorpus, read_chosen, read_named
+from asdf.trials.lists import check_files, read_list
+
+RATE = 16000
+LABELS = ["bonafide", "spoof", "spoof", "bonafide", "spoof"]
+ATTACKS = ["", "A01", "A02", "", "A01"]
+
+
+def samples(number: int, seconds: float = 0.5) -> np.ndarray:
+    """Return the samples of a recording, of 16 bits."""
+    rng = np.random.default_rng(number)
+    return rng.integers(-9000, 9000, round(seconds * RATE) + number, dtype=np.int16)
+
+
+def encoded(number: int, kind: str = "flac") -> bytes:
+    content = io.BytesIO()
+    soundfile.write(content, samples(number), RATE, format=kind.upper())
+    return content.getvalue()
+
+
+def as_float(number: int) -> np.ndarray:
+    return samples(number).astype(np.float32) / 2**15
+
+
+def read(name: str, folder: Path = Path()) -> ReadCorpus:
+    return read_chosen(choose(name), folder)
+
+
+def write_tar(path: Path, members: Mapping[str, bytes] | Sequence[tuple[str, bytes]]) -> None:
+    """Write a tar of what no library would write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for name, content in dict(members).items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+@pytest.fixture
+def webdataset_shards(tmp_path: Path) -> Path:
+    """Five samples in shards of two, with a .json each."""
+    wds = pytest.importorskip("webdataset")
+    pattern = str(tmp_path / "wds-%06d.tar")
+    with wds.ShardWriter(pattern, maxcount=2, verbose=0) as writer:
+        for number, (label, attack) in enumerate(zip(LABELS, ATTACKS, strict=True)):
+            described = {"label": label, "attack": attack, "seconds": 0.5, "words": ["a", "b"]}
+            sample = {
+                # Backwards: the order is that of the shards, not that of the names.
+                "__key__": f"speech/u{9 - number}",
+                "flac": encoded(number),
+                "json": described,
+                "txt": "a transcript, which is none of the columns",
+                "cls": int(label == "bonafide"),
+            }
+            writer.write(sample)
+    return tmp_path
+
+
+def test_samples_of_webdataset_are_trials(webdataset_shards: Path) -> None:
+    name = f"webdataset:{webdataset_shards}/wds-{{000000..000002}}.tar"
+    trials, reading, tree = read(name)
+    assert list(trials.ids) == [
+        *("wds-000000.tar/speech/u9.flac", "wds-000000.tar/speech/u8.flac"),
+        *("wds-000001.tar/speech/u7.flac", "wds-000001.tar/speech/u6.flac"),
+        "wds-000002.tar/speech/u5.flac",
+    ]
+    assert trials.labels.tolist() == [1, 0, 0, 1, 0]
+    assert trials.columns == {
+        "attack": ["-", "A01", "A02", "-", "A01"],
+        "seconds": ["0.5"] * 5,
+        "cls": ["1", "0", "0", "1", "0"],
+    }
+    assert (trials.name, trials.folder) == (name, webdataset_shards)
+    for number in range(5):
+        np.testing.assert_array_equal(read_audio(trials.path(number)), as_float(number))
+        assert audio_length(trials.path(number)) == RATE // 2 + number
+    check_files([trials])
+    assert compare_with_disk(reading, tree) == OnDisk([], [])
+
+
+@pytest.mark.parametrize("pattern", ["wds-*.tar", "", "wds-{000000,000002,000001}.tar"])
+def test_shards_are_named_by_patterns_and_folders(webdataset_shards: Path, pattern: str) -> None:
+    trials = read(f"webdataset:{pattern or '.'}", webdataset_shards).trials
+    shards = [name.partition("/")[0] for name in trials.ids]
+    expected = [*(["0"] * 2), *(["1"] * 2), "2"]
+    if "{" in pattern:
+        expected = ["0", "0", "2", "1", "1"]
+    assert shards == [f"wds-00000{number}.tar" for number in expected]
+
+
+def test_a_number_is_a_label_only_where_the_user_says_what_it_means(
+    webdataset_shards: Path,
+) -> None:
+    name = f"webdataset:{webdataset_shards}?label=cls"
+    with pytest.raises(AsdfError, match=r"may mean either class.*'0' \(3\), '1' \(2\).*\?bona_fi"):
+        read(name)
+    assert read(f"{name},bona_fide=1").trials.labels.tolist() == [1, 0, 0, 1, 0]
+    assert read(f"{name},bona_fide=0").trials.labels.tolist() == [0, 1, 1, 0, 1]
+    with pytest.raises(AsdfError, match=r"no field 'klass'. Fields .*: cls .1., .*attack .A01"):
+        read(f"webdataset:{webdataset_shards}?label=klass")
+
+
+def test_shards_without_labels_are_scored_and_nothing_else(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"x.wav": encoded(0, "wav"), "y.wav": encoded(1, "wav")})
+    name = f"webdataset:{tmp_path}/a.tar"
+    with pytest.raises(AsdfError, match=r"no field is a label.*\?label=none"):
+        read(name)
+    recordings = find_recordings([f"{name}?label=none"])
+    assert recordings.paths == [f"{tmp_path}/a.tar/x.wav", f"{tmp_path}/a.tar/y.wav"]
+    assert list(recordings.labels) == [-1, -1]
+    with pytest.raises(UsageError, match=r"lists say what recordings are"):
+        write_lists([f"{name}?label=none"])
+
+
+def test_labelled_shards_are_scored_with_their_labels(webdataset_shards: Path) -> None:
+    recordings = find_recordings([f"webdataset:{webdataset_shards}"])
+    assert list(recordings.labels) == [1, 0, 0, 1, 0]
+    assert recordings.names[1] == "wds-000000.tar/speech/u8.flac"
+
+
+def test_lists_of_shards_lie_where_the_user_wants_them(
+    webdataset_shards: Path, tmp_path: Path
+) -> None:
+    into = tmp_path / "lists"
+    write_lists([f"webdataset:{webdataset_shards}", "--shares", "100,0,0", "-o", str(into)])
+    trials = read_list(into / "train_list.txt", into)
+    assert sorted(trials.ids)[0] == "../wds-000000.tar/speech/u8.flac"
+    assert sorted(set(trials.columns)) == ["attack", "cls", "seconds"]
+    check_files([trials])
+
+
+def test_a_recipe_names_shards_as_a_corpus(webdataset_shards: Path) -> None:
+    name = "webdataset:wds-*.tar?speaker=seconds"
+    trials = Corpus(reader=name).read("mine", webdataset_shards)
+    assert (len(trials), trials.name) == (5, "mine")
+    assert trials.columns["speaker"] == ["0.5"] * 5
+    assert len(read_named("webdataset:wds-*.tar~3", webdataset_shards)) == 3
+
+
+def test_all_that_is_wrong_with_samples_is_one_message(tmp_path: Path) -> None:
+    good = json.dumps({"label": "spoof"}).encode()
+    sample = encoded(0)
+    write_tar(
+        tmp_path / "a.tar",
+        {
+            "ok.flac": sample,
+            "ok.json": good,
+            "broken.flac": sample,
+            "broken.json": b'{"label": "spoof"',
+            "list.flac": sample,
+            "list.json": b"[1]",
+            "deep.flac": sample,
+            "deep.json": b"[" * 100_000,
+            "huge.flac": sample,
+            "huge.json": b'{"a": "' + b"x" * 2**20 + b'"}',
+            "silent.json": good,
+            "two.left.flac": sample,
+            "two.right.flac": sample,
+            "two.json": good,
+        },
+    )
+    with pytest.raises(AsdfError) as error:
+        read(f"webdataset:{tmp_path}/a.tar")
+    text = str(error.value)
+    assert "6 problems" in text
+    for part in (
+        "a.tar/broken.json: it cannot be read (Expecting",
+        "a.tar/list.json: it is JSON, but no object",
+        "a.tar/deep.json: it cannot be read",
+        "a.tar/huge.json: 1,048,585 bytes are more than a description has (1 MB)",
+        "a.tar/silent: no recording, but .json",
+        "a.tar/two: several recordings (left.flac, right.flac): name one behind the name, "
+        "?audio=left.flac",
+    ):
+        assert part in text
+
+
+def test_a_sample_without_a_label_is_named(tmp_path: Path) -> None:
+    members = {"a.flac": encoded(0), "a.json": b'{"label": "real"}', "b.flac": encoded(1)}
+    write_tar(tmp_path / "a.tar", members)
+    with pytest.raises(AsdfError, match=r"a.tar/b.flac: it has no label"):
+        read(f"webdataset:{tmp_path}/a.tar")
+
+
+def test_one_of_several_recordings_of_a_sample(tmp_path: Path) -> None:
+    label = b'{"is_fake": true}'
+    members = {"a.left.wav": encoded(0, "wav"), "a.right.wav": encoded(1, "wav"), "a.json": label}
+    write_tar(tmp_path / "a.tar", members)
+    trials = read(f"webdataset:{tmp_path}/a.tar?audio=right.wav").trials
+    assert (list(trials.ids), trials.labels.tolist()) == (["a.tar/a.right.wav"], [0])
+
+
+def test_shards_that_do_not_exist_are_named(tmp_path: Path) -> None:
+    write_tar(tmp_path / "s-0.tar", {"a.flac": b""})
+    empty = tmp_path / "x"
+    empty.mkdir()
+    with pytest.raises(AsdfError, match=r"2 of the 3 shards .* 's-1.tar', 's-2.tar'"):
+        read("webdataset:s-{0..2}.tar", tmp_path)
+    with pytest.raises(AsdfError, match=r"there is no shard"):
+        read(f"webdataset:{empty}")
+    with pytest.raises(UsageError, match=r"names 1,000,000,000 shards"):
+        read("webdataset:s-{0..999999999}.tar", tmp_path)
+    with pytest.raises(UsageError, match=r"write webdataset:PATH"):
+        parse_located("webdataset:")
+
+
+# lhotse
+
+
+def cut_set(folder: Path) -> Any:
+    """Write recordings of two channels, and return cuts of them: parts, and one as it is."""
+    lhotse = pytest.importorskip("lhotse")
+    (folder / "wav").mkdir(parents=True)
+    cuts = []
+    for number, label in enumerate(LABELS):
+        path = folder / "wav" / f"r{number}.wav"
+        both = np.stack([samples(number, 2), samples(number + 50, 2)[: 2 * RATE + number]], axis=1)
+        soundfile.write(path, both, RATE)
+        recording = lhotse.Recording.from_file(path)
+        custom = {"label": label, **({"attack": ATTACKS[number]} if ATTACKS[number] else {})}
+        supervision = lhotse.SupervisionSegment(
+            id=f"s{number}",
+            recording_id=recording.id,
+            start=0,
+            duration=0.5,
+            channel=number % 2,
+            text="a transcript",
+            speaker=f"spk{number % 2}",
+            custom=custom,
+        )
+        cut = lhotse.MonoCut(
+            id=f"cut-{number}",
+            start=round(0.123457 * number, 6),
+            duration=recording.duration if number == 0 else 0.7654321,
+            channel=number % 2,
+            recording=recording,
+            supervisions=[supervision],
+            custom={"snr": 10 + number},
+        )
+        cuts.append(cut)
+    return lhotse.CutSet.from_cuts(cuts)
+
+
+def test_cuts_of_lhotse_are_read_sample_by_sample_as_lhotse_reads_them(tmp_path: Path) -> None:
+    cuts = cut_set(tmp_path)
+    cuts.to_file(tmp_path / "cuts.jsonl.gz")
+    trials = read(f"lhotse:{tmp_path}/cuts.jsonl.gz").trials
+    assert trials.labels.tolist() == [1, 0, 0, 1, 0]
+    assert trials.columns["cut"] == [f"cut-{number}" for number in range(5)]
+    assert trials.columns["speaker"] == ["spk0", "spk1", "spk0", "spk1", "spk0"]
+    assert trials.columns["attack"] == ["-", "A01", "A02", "-", "A01"]
+    assert trials.columns["snr"] == ["10", "11", "12", "13", "14"]
+    assert set(trials.columns) == {"cut", "speaker", "attack", "snr"}
+    for index, cut in enumerate(cuts):
+        expected = cut.load_audio()[0]
+        np.testing.assert_array_equal(read_audio(trials.path(index)), expected)
+        assert audio_length(trials.path(index)) == cut.num_samples
+    check_files([trials])
+
+
+def test_a_whole_recording_is_its_file(tmp_path: Path) -> None:
+    cuts = cut_set(tmp_path)
+    cuts.to_file(tmp_path / "cuts.jsonl.gz")
+    trials = read(f"lhotse:{tmp_path}/cuts.jsonl.gz").trials
+    assert trials.ids[0] == f"{tmp_path}/wav/r0.wav#channel=0"
+    assert trials.ids[1] == f"{tmp_path}/wav/r1.wav#t=0.123457,0.8888891&channel=1"
+
+
+def line(**changes: Any) -> dict[str, Any]:
+    """Return a line of a manifest, as lhotse writes it."""
+    recording = {
+        "id": "r",
+        "sources": [{"type": "file", "channels": [0], "source": "a.wav"}],
+        "sampling_rate": RATE,
+        "num_samples": 2 * RATE,
+        "duration": 2.0,
+        "channel_ids": [0],
+        **changes.pop("recording", {}),
+    }
+    described = {"label": "spoof", **changes.pop("custom", {})}
+    cut = {"id": "c", "start": 0, "duration": 2.0, "channel": 0, "type": "MonoCut"}
+    return {**cut, "recording": recording, "custom": described, **changes}
+
+
+def write_lines(path: Path, lines: Sequence[Any]) -> None:
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for entry in lines:
+            file.write((entry if isinstance(entry, str) else json.dumps(entry)) + "\n")
+
+
+def test_paths_of_a_manifest_are_relative_to_a_folder_above_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "manifests"
+    folder.mkdir(parents=True)
+    soundfile.write(tmp_path / "data" / "a.wav", samples(0, 2), RATE)
+    write_lines(folder / "cuts.jsonl.gz", [line(id="c", start=1, duration=0.5)])
+    trials = read(f"lhotse:{folder}/cuts.jsonl.gz").trials
+    assert (list(trials.ids), trials.folder) == (["a.wav#t=1,1.5"], tmp_path / "data")
+    assert read(f"lhotse:{folder}").trials.ids == trials.ids
+    with pytest.raises(AsdfError, match=r"is in none of /nowhere.*\?root=FOLDER"):
+        read(f"lhotse:{folder}/cuts.jsonl.gz?root=/nowhere")
+
+
+def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", samples(0, 2), RATE)
+    url = {"type": "url", "channels": [0], "source": "https://example.org/a.wav"}
+    changed = [{"name": "Speed", "kwargs": {"factor": 0.9}}]
+    lines = [
+        line(id="ok"),
+        line(id="mix", type="MixedCut"),
+        line(id="fast", recording={"transforms": changed}),
+        line(id="far", recording={"sources": [url]}),
+        line(id="wrong", channel=3),
+        {**line(id="mute"), "recording": None},
+        line(id="negative", start=-1),
+        line(id="none", duration="x"),
+        "{",
+        "[" * 100_000,
+    ]
+    write_lines(tmp_path / "cuts.jsonl.gz", lines)
+    with pytest.raises(AsdfError) as error:
+        read(f"lhotse:{tmp_path}/cuts.jsonl.gz")
+    text = str(error.value)
+    for part in (
+        "9 problems",
+        "line 2: cut 'mix': it is a mix",
+        "line 3: cut 'fast': its audio is changed by lhotse (Speed): save it first",
+        "line 4: cut 'far'",
+        "its source is url",
+        "line 5: cut 'wrong'",
+        "line 6: cut 'mute': it names no recording",
+        "line 7: cut 'negative'",
+        "line 8: cut 'none'",
+        "line 9: it is not JSON",
+        "line 10: it is not JSON",
+    ):
+        assert part in text, part
+
+
+def test_a_cut_that_comes_twice_or_has_no_label_is_refused(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", samples(0, 2), RATE)
+    path = tmp_path / "cuts.jsonl.gz"
+    write_lines(path, [line(), line(start=1, duration=0.5)])
+    with pytest.raises(AsdfError, match=r"line 2: cut 'c' comes twice"):
+        read(f"lhotse:{path}")
+    write_lines(path, [line(), line(id="d", start=1, duration=0.5, custom={"label": ""})])
+    with pytest.raises(AsdfError, match=r"a.wav#t=1,1.5: it has no label"):
+        read(f"lhotse:{path}")
+    supervisions = [{"custom": {"kind": "real"}}, {"custom": {"kind": "fake"}}]
+    write_lines(path, [{**line(supervisions=supervisions), "custom": {}}])
+    with pytest.raises(AsdfError, match=r"kind \(real\+fake\)"):
+        read(f"lhotse:{path}")
+
+
+def test_a_line_without_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "cuts.jsonl.gz", "wb") as file:
+        for _ in range(20):
+            file.write(b"x" * 2**20)
+    with pytest.raises(AsdfError, match=r"line 1: the line has more than 4,194,304 characters"):
+        read(f"lhotse:{tmp_path}/cuts.jsonl.gz")
+
+
+def test_manifests_of_recordings_and_supervisions_are_sent_to_lhotse(tmp_path: Path) -> None:
+    write_lines(tmp_path / "recordings.jsonl.gz", [line()["recording"]])
+    with pytest.raises(AsdfError, match=r"lhotse cut simple -r"):
+        read(f"lhotse:{tmp_path}/recordings.jsonl.gz")
+    with pytest.raises(AsdfError, match=r"lhotse cut simple -r"):
+        read(f"lhotse:{tmp_path}")
+    (tmp_path / "cuts.yaml").write_text("")
+    with pytest.raises(AsdfError, match=r"lhotse copy OLD NEW.jsonl.gz"):
+        read(f"lhotse:{tmp_path}/cuts.yaml")
+
+
+@pytest.mark.parametrize("kind", ["flac", "wav"])
+def test_shar_is_read_as_lhotse_reads_it(tmp_path: Path, kind: str) -> None:
+    cuts = cut_set(tmp_path)
+    shar = tmp_path / "shar"
+    shar.mkdir()
+    cuts.to_shar(shar, fields={"recording": kind}, shard_size=2)
+    trials, reading, tree = read(f"shar:{shar}")
+    assert trials.ids[1] == f"recording.000000.tar/cut-1.{kind}"
+    assert trials.labels.tolist() == [1, 0, 0, 1, 0]
+    assert trials.columns["attack"] == ["-", "A01", "A02", "-", "A01"]
+    lhotse = pytest.importorskip("lhotse")
+    of_shar = list(lhotse.CutSet.from_shar(in_dir=shar))
+    assert [cut.id for cut in of_shar] == trials.columns["cut"]
+    for index, cut in enumerate(of_shar):
+        np.testing.assert_array_equal(read_audio(trials.path(index)), cut.load_audio()[0])
+        assert audio_length(trials.path(index)) == cut.num_samples
+    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    check_files([trials])
+
+
+def test_fields_beside_shar_are_columns(tmp_path: Path) -> None:
+    lhotse_shar = pytest.importorskip("lhotse.shar")
+    cuts = cut_set(tmp_path)
+    shar = tmp_path / "shar"
+    shar.mkdir()
+    cuts.to_shar(shar, fields={"recording": "flac"}, shard_size=3)
+    with lhotse_shar.JsonlShardWriter(f"{shar}/generator.%06d.jsonl.gz", shard_size=3) as writer:
+        for number, cut in enumerate(cuts):
+            writer.write({"cut_id": cut.id, "generator": f"tool-{number}"})
+    trials = read(f"shar:{shar}?generator=generator").trials
+    assert trials.columns["generator"] == [f"tool-{number}" for number in range(5)]
+
+
+def test_shar_without_its_tars_or_recordings_is_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "cuts.000000.jsonl.gz", [line(id="a"), line(id="b"), line(id="b")])
+    empty = tmp_path / "x"
+    empty.mkdir()
+    with pytest.raises(AsdfError, match=r"recording.000000.tar does not exist"):
+        read(f"shar:{tmp_path}")
+    write_tar(tmp_path / "recording.000000.tar", {"b.flac": encoded(0), "a.nodata": b""})
+    with pytest.raises(AsdfError) as error:
+        read(f"shar:{tmp_path}")
+    assert "line 1: recording.000000.tar has no 'a'" in str(error.value)
+    assert "line 3: cut 'b' comes twice" in str(error.value)
+    with pytest.raises(AsdfError, match=r"cuts without tars are lhotse:CUTS"):
+        read(f"shar:{empty}")
+
+
+# Hugging Face data sets
+
+
+def hf_dataset(folder: Path, *, inside: bool, names: Sequence[str]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    pytest.importorskip("pyarrow")
+    folder.mkdir(exist_ok=True)
+    audio = []
+    for number in range(5):
+        path = folder / f"u{number}.wav"
+        path.write_bytes(encoded(number, "wav"))
+        content = path.read_bytes() if inside else None
+        audio.append({"bytes": content, "path": path.name if inside else str(path)})
+    columns = {
+        "audio": audio,
+        "label": [names.index(label) for label in LABELS],
+        "attack": ATTACKS,
+    }
+    features = {
+        "audio": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
+        "label": datasets.ClassLabel(names=list(names)),
+        "attack": datasets.Value("string"),
+    }
+    whole = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+    return whole.cast_column("audio", datasets.Audio())
+
+
+@pytest.mark.parametrize("names", [["bonafide", "spoof"], ["spoof", "bonafide"]])
+@pytest.mark.parametrize("inside", [True, False])
+def test_parquet_of_the_library_datasets(
+    tmp_path: Path, inside: bool, names: Sequence[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    whole = hf_dataset(tmp_path, inside=inside, names=names)
+    whole.to_parquet(str(data / "train-00000-of-00001.parquet"))
+    trials, reading, tree = read(f"datasets:{data}:train")
+    if inside:
+        assert trials.ids[2] == "train-00000-of-00001.parquet/u2.wav"
+    else:
+        assert trials.ids[2] == f"{tmp_path}/u2.wav"
+    assert trials.labels.tolist() == [1, 0, 0, 1, 0]
+    assert trials.columns["attack"] == ["-", "A01", "A02", "-", "A01"]
+    for number in range(5):
+        np.testing.assert_array_equal(read_audio(trials.path(number)), as_float(number))
+    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    check_files([trials])
+    with pytest.raises(AsdfError, match=r"no parquet file is of a split 'test'"):
+        read(f"datasets:{data}:test")
+
+
+def test_what_save_to_disk_writes_is_sent_to_parquet(tmp_path: Path) -> None:
+    whole = hf_dataset(tmp_path / "a", inside=True, names=["bonafide", "spoof"])
+    whole.save_to_disk(tmp_path / "cache")
+    with pytest.raises(AsdfError, match=r"save_to_disk writes it.*to_parquet"):
+        read(f"datasets:{tmp_path / 'cache'}")
