@@ -33,6 +33,8 @@ NAMES = (
     "step",
     "scale",
     "service",
+    "service_load",
+    "stores",
 )
 
 

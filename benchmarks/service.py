@@ -47,7 +47,7 @@ def rows(quick: bool) -> Iterator[Row]:
     rounds, requests = (1, 16) if quick else (5, 96)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rng = np.random.default_rng(0)
-    recordings = [_as_flac(speechlike(SECONDS * RATE, rng)) for _ in range(8)]
+    recordings = [as_flac(speechlike(SECONDS * RATE, rng)) for _ in range(8)]
     together: list[Speed] = []
     alone: list[Speed] = []
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
@@ -95,7 +95,7 @@ def serving(network: Path, device: str) -> Iterator[int]:
         if match is None:
             raise RuntimeError(f"the service did not start: {line}{process.stderr.read()}")
         port = int(match[1])
-        _wait_until_ready(port)
+        wait_until_ready(port)
         yield port
     finally:
         process.terminate()
@@ -147,7 +147,7 @@ def _cpu_seconds(port: int) -> float:
     return float(found[1])
 
 
-def _wait_until_ready(port: int) -> None:
+def wait_until_ready(port: int) -> None:
     until = time.monotonic() + _START_S
     while '"ready":true' not in _get(port, "/health"):
         if time.monotonic() > until:
@@ -161,7 +161,7 @@ def _get(port: int, path: str) -> str:
         return connection.getresponse().read().decode()
 
 
-def _as_flac(waveform: np.ndarray) -> bytes:
+def as_flac(waveform: np.ndarray) -> bytes:
     content = io.BytesIO()
     soundfile.write(content, waveform, RATE, format="FLAC", subtype="PCM_16")
     return content.getvalue()

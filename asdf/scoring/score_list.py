@@ -133,6 +133,8 @@ def score_with_extras(  # noqa: PLR0913
         output: the file that the scores are for: what has been scored is saved next to it from time
             to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
+        part: Part of the list that is scored and saved for `take_parts`, which needs an output;
+            None is returned then. Extras that follow time have no parts.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not

@@ -22,7 +22,7 @@ from asdf.service.limits import Refusal
 HEADER_LENGTH = "inference-header-content-length"
 BINARY = "binary_tensor_data"
 BYTES = "BYTES"
-_TYPES = {
+_TYPES: dict[str, np.dtype[Any]] = {
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
     "INT16": np.dtype("<i2"),

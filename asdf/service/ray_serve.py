@@ -1,0 +1,149 @@
+"""A service as a deployment of Ray Serve: replicas on a cluster, behind Ray's proxy.
+
+    serve run asdf.service.ray_serve:application network=network.pt replicas=4 without_token=true
+
+Invariant: a replica is the service of `python -m asdf serve`, with its paths, limits and answers;
+Ray starts replicas, spreads requests over them, and replaces those that die. It needs the extra
+`ray-serve`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ray import serve
+from starlette.types import ASGIApp
+
+from asdf.errors import UsageError
+from asdf.scoring.detector import Detector
+from asdf.service.app import make_app
+from asdf.service.bearer_token import VARIABLE, read_token
+from asdf.service.host_names import Names
+from asdf.service.limits import ServiceLimits
+from asdf.service.service import Service
+
+_LIMITS = {field.name: type(field.default) for field in fields(ServiceLimits)}
+# Requests that Ray hands on beyond those that a replica takes, which it refuses by itself.
+_SPARE = 32
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class ReplicaOptions:
+    """What is deployed. Other options are those of `ServiceLimits`, by their names.
+
+    Attributes:
+        network: Path or name of the network, on each machine of the cluster.
+        replicas: Number of replicas.
+        threads: Threads, and CPUs, of a replica.
+        gpus: GPUs of a replica, of which it may have a part.
+        threshold: Threshold of verdicts; None: that of the calibration.
+        network_folder: Folder of the module of your own network class, whose code is run; ''.
+        token_file: File with the token on each machine; '': the variable ASDF_SERVICE_TOKEN of it.
+        without_token: Whether whoever reaches Ray's proxy may use it.
+    """
+
+    network: str = "small"
+    replicas: int = 1
+    threads: int = 1
+    gpus: float = 0.0
+    threshold: float | None = None
+    network_folder: str = ""
+    token_file: str = ""
+    without_token: bool = False
+
+
+@serve.ingress()
+class Replica:
+    """A replica; Ray makes it, and asks it whether it works."""
+
+    def __init__(self, options: ReplicaOptions, limits: ServiceLimits) -> None:
+        """Open the network, and wait until it has scored something.
+
+        Raises:
+            AsdfError: it cannot be read, or gives no score.
+            UsageError: there is no token.
+        """
+        self._token = read_token(Path(options.token_file) if options.token_file else None)
+        if self._token is None and not options.without_token:
+            raise UsageError(
+                f"whoever reaches Ray's proxy could use the service: set a token (token_file=, or "
+                f"the variable {VARIABLE} of the workers), or say that all may: without_token=true."
+            )
+        detector = Detector(
+            options.network,
+            "cuda" if options.gpus else "cpu",
+            options.network_folder or None,
+            threads=options.threads,
+            threshold=options.threshold,
+        )
+        self._service = Service(detector, options.network, limits)
+        until_s = time.monotonic() + limits.request_s
+        while self._service.problem and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
+        if self._service.problem:
+            raise UsageError(f"the replica does not get ready: {self._service.problem}.")
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        """Return the application that answers; Ray's proxy says who the client is."""
+        return make_app(self._service, self._token, Names("0.0.0.0", is_local=False))
+
+    def check_health(self) -> None:
+        """Raise a RuntimeError where only a new start of the replica would help."""
+        if not self._service.is_live:
+            raise RuntimeError("a forward pass of the network does not come back")
+
+
+def application(options: Mapping[str, Any]) -> serve.Application:
+    """Return the application of a service, for `serve run`, `serve.run` and files of Ray Serve.
+
+    Args:
+        options: Options of `ReplicaOptions` and `ServiceLimits` by their names; words, as of a
+            command line, are taken as what they stand for.
+
+    Raises:
+        UsageError: an option is not known, or no such value.
+
+    Examples:
+        from ray import serve
+        from asdf.service.ray_serve import application
+
+        serve.run(application({"network": "network.pt", "replicas": 4, "queue": 16}))
+    """
+    replica = ReplicaOptions()
+    limits = ServiceLimits()
+    for name, value in options.items():
+        if name in _LIMITS:
+            limits = replace(limits, **{name: _read(name, value, _LIMITS[name])})
+        elif hasattr(replica, name):
+            kind = float if name == "threshold" else type(getattr(replica, name))
+            replica = replace(replica, **{name: _read(name, value, kind)})
+        else:
+            known = [*(field.name for field in fields(replica)), *_LIMITS]
+            raise UsageError(f"there is no option {name!r}: there are {', '.join(known)}.")
+    limits.check()
+    deployment = serve.deployment(
+        name="asdf",
+        num_replicas=replica.replicas,
+        ray_actor_options={"num_cpus": replica.threads, "num_gpus": replica.gpus},
+        # What is too much is refused by the replica, with the answer of a service.
+        max_ongoing_requests=limits.queue + limits.calls + _SPARE,
+        graceful_shutdown_timeout_s=limits.stop_s,
+    )(Replica)
+    return deployment.bind(replica, limits)
+
+
+def _read(name: str, value: Any, kind: type) -> Any:
+    """Return an option's value; a word as what it stands for."""
+    if kind is bool and str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    try:
+        if kind is not bool:
+            return kind(value)
+    except (TypeError, ValueError):
+        pass
+    raise UsageError(f"{name} = {value!r}: give a {kind.__name__}.")
