@@ -77,7 +77,7 @@ def run_search(
     if len(plain) != 1:
         raise UsageError(f"--search is of one config: here are {len(plain)}.")
     _check_values(space, configs, overrides, place)
-    _check_objective(args.objective, plain[0])
+    check_objective(args.objective, plain[0])
     # Other settings, values or objectives are another study.
     facts = [settings_digest(plain[0].settings.plain()), sorted(args.search), args.objective]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
@@ -133,7 +133,7 @@ def _check_values(
         plan_runs(place.recipe, configs, overrides, options, place.launchers)
 
 
-def _check_objective(objective: str, run: PlannedRun) -> None:
+def check_objective(objective: str, run: PlannedRun) -> None:
     sets = validation_sets(run.settings.recipe)
     if not sets or (objective and objective not in sets):
         raise UsageError(

@@ -131,6 +131,8 @@ def score_with_extras(  # noqa: PLR0913
         output: the file that the scores are for: what has been scored is saved next to it from time
             to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
+        part: Part of the list that is scored and saved for `take_parts`, which needs an output;
+            None is returned then. Extras that follow time have no parts.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
@@ -163,10 +165,7 @@ def score_with_extras(  # noqa: PLR0913
         progress.add_long(world, stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
-    if part is None:
-        return progress.gather(world, utterances)
-    progress.end_part(part, output, work, world)
-    return None
+    return progress.end(part, output, work, world, utterances)
 
 
 @dataclass(frozen=True)
@@ -218,10 +217,15 @@ class _Progress:
         for timed in self.over_time.values():
             timed.add_long(timed.remaining_long_trials(world), stop)
 
-    def end_part(self, part: Part, output: Path | None, work: Work, world: World) -> None:
-        """Save the rows of all ranks, and mark the part as done."""
+    def end(
+        self, part: Part | None, output: Path | None, work: Work, world: World, trials: TrialList
+    ) -> ScoredList | None:
+        """Return what `gather` does; of a part, save the rows of all ranks and mark it as done."""
+        if part is None:
+            return self.gather(world, trials)
         self.rows.save()
         world.run_on_main(lambda: mark_part(output, part, work))
+        return None
 
     def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
         """Return what is known of all trials, on the main rank; None on the others.
