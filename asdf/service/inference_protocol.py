@@ -137,7 +137,7 @@ def add_inference_paths(
     """Add the paths of the protocol to an application."""
     paths = InferencePaths(service, admit)
     model = "/v2/models/{name}"
-    asked = [
+    asked: list[tuple[str, Callable[..., Any]]] = [
         ("/v2", paths.server),
         ("/v2/health/live", paths.live),
         ("/v2/health/ready", paths.ready),
