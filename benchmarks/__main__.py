@@ -34,6 +34,7 @@ NAMES = (
     "scale",
     "service",
     "service_load",
+    "stores",
 )
 
 

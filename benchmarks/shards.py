@@ -108,8 +108,8 @@ def _reading(corpus: TemporaryCorpus, folder: Path, rounds: int) -> Iterator[Row
 
 
 def _asdf_epochs(utterances: TrialList, corpus: TemporaryCorpus) -> Callable[[], None]:
-    indices = [corpus.utterances.index_of(Path(name).stem) for name in utterances.ids]
-    lengths = corpus.lengths[indices]
+    stems = {Path(name).stem: index for index, name in enumerate(corpus.utterances.ids)}
+    lengths = corpus.lengths[[stems[Path(name).stem] for name in utterances.ids]]
     clips = TrainingClips(utterances, lengths, SAMPLES, RawBoost(), SpeechActivity(), seed=0)
     loader = BatchLoader(clips, 0, World())
     epochs = count(1)

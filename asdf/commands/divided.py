@@ -80,14 +80,19 @@ class DividedOptions:
         return [name for name, is_named in named.items() if is_named]
 
 
-def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command, and options of sbatch behind '--'; none without --slurm."""
+def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words in front of '--', and those behind it."""
     words = list(arguments)
-    is_array = any(word.partition("=")[0] == "--slurm" for word in words)
-    if not is_array or "--" not in words:
+    if "--" not in words:
         return words, []
     index = words.index("--")
     return words[:index], words[index + 1 :]
+
+
+def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a command, and options of sbatch behind '--'; none without --slurm."""
+    is_array = any(word.partition("=")[0] == "--slurm" for word in arguments)
+    return split_at_dashes(arguments) if is_array else (list(arguments), [])
 
 
 def without_division(arguments: Sequence[str]) -> list[str]:

@@ -70,7 +70,6 @@ def embed(args: EmbedOptions) -> Embeddings | None:
 def _embed(
     args: EmbedOptions, part: Part | None, world: World, stop: StopRequest, folder: Path
 ) -> Embeddings | None:
-    utterances = read_recordings(args.list, args.folder, args.subset)
     # The main process downloads first: the others then have it.
     path = world.run_on_main(lambda: find_network(args.network))
     network, file = read_detector(path, args.network_folder, args.base)
@@ -90,12 +89,10 @@ def _embed(
         owns_network=True,
         audio=settings.audio,
     )
-    heard = (settings.sad, settings.audio)
-    with _measured_once(folder, world):
-        known = _find_usable(args, utterances, *heard, folder, world, stop)
+    known = _find_usable(args, settings.sad, settings.audio, folder, world, stop)
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
-    listed = (known.trials, known.lengths)
     rows = folder / "trials"
+    listed = (known.trials, known.lengths)
     if args.merge:
         world.run_on_main(lambda: take_parts(scorer, *listed, settings, [EMBEDDING], rows))
     scored = score_with_extras(scorer, *listed, settings, world, stop, [EMBEDDING], rows, part=part)
@@ -157,7 +154,6 @@ class _Usable:
 
 def _find_usable(
     args: EmbedOptions,
-    trials: TrialList,
     sad: SpeechActivity,
     audio: Audio,
     folder: Path,
@@ -170,18 +166,16 @@ def _find_usable(
         AsdfError: none can be read.
         Stopped: a stop was requested.
     """
+    trials = read_recordings(args.list, args.folder, args.subset)
     # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
     check = Path(args.list).is_dir()
-    lengths = measure_lengths(
-        trials,
-        sad,
-        folder / "lengths",
-        world,
-        stop,
-        check,
-        skip_broken=True,
-        audio=audio,
-    )
+    table = folder / "lengths"
+    with ExitStack() as held:
+        # One of several parts measures the recordings, and the others wait for its table.
+        world.run_on_main(lambda: held.enter_context(one_at_a_time(table)))
+        lengths = measure_lengths(
+            trials, sad, table, world, stop, check, skip_broken=True, audio=audio
+        )
     usable = np.flatnonzero(lengths)
     if not usable.size:
         raise AsdfError(f"{trials.name}: none of its recordings can be used.")
@@ -189,14 +183,6 @@ def _find_usable(
     if skipped:
         return _Usable(trials.select(usable), lengths[usable], skipped)
     return _Usable(trials, lengths, 0)
-
-
-@contextmanager
-def _measured_once(folder: Path, world: World) -> Iterator[None]:
-    """Let one of several parts measure the recordings, and the others wait for its table."""
-    with ExitStack() as held:
-        world.run_on_main(lambda: held.enter_context(one_at_a_time(folder / "lengths")))
-        yield
 
 
 @contextmanager

@@ -10,6 +10,9 @@
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
     python -m asdf launch RUN.PY net --sweep ... --random 20    # 20 points of the grid
     python -m asdf launch RUN.PY net --folds attack:2           # each attack left out once
+    # 50 points that Optuna proposes; the same command on other machines helps
+    python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
+        --search 'network.minibatch_size=8|16|32' --trials 50 --storage search.log
     # as a job array of a cluster
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
     # a page and a table of all of them
@@ -27,6 +30,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asdf.commands import launch_slurm
+from asdf.commands.divided import split_at_dashes
 from asdf.commands.launch_jobs import (
     launcher_overrides,
     make_jobs,
@@ -36,6 +40,7 @@ from asdf.commands.launch_jobs import (
 )
 from asdf.commands.launch_options import LaunchOptions, check_options
 from asdf.commands.launch_results import check_outputs, show_left_out, write_results
+from asdf.commands.launch_search import Place, run_search
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
 from asdf.distributed.launchers import read_launch
@@ -65,11 +70,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: a mistake in any config, point or option, before the first run starts.
     """
-    sbatch_options = []
-    if "--" in arguments:
-        index = arguments.index("--")
-        sbatch_options = arguments[index + 1 :]
-        arguments = arguments[:index]
+    arguments, sbatch_options = split_at_dashes(arguments)
     args = COMMAND.read(arguments)
     recipe = _check_start(args.recipe)
     check_options(args, sbatch_options)
@@ -80,9 +81,12 @@ def main(arguments: list[str]) -> int:
         launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
         return launch_slurm.submit(plan, recipe, args, sbatch_options)
-    refuse_launchers_settings([*command.overrides, *args.sweep])
+    refuse_launchers_settings([*command.overrides, *args.sweep, *args.search])
     slots = open_slots(args.gpus, args.slots)
     launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
+    if args.search:
+        place = Place(recipe, slots, args.processes_per_run, launchers)
+        return run_search(args, command.configs, command.overrides, place)
     plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
     if args.dry_run:
         # With what of it is done.
@@ -140,7 +144,7 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool)
     stop = StopRequest()
     with stop.listening():
         try:
-            run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
+            run_queue(list(jobs), slots, recipe, Table(sys.stdout), stop)
         except KeyboardInterrupt:
             interrupted = True
     show(summary(jobs, with_results))

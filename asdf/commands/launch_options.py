@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from asdf.commands.options import argument, flag, option
 from asdf.errors import UsageError
@@ -34,6 +35,28 @@ class ValueOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """A search by Optuna, which any number of launches share."""
+
+    search: tuple[str, ...] = option(
+        "values that it may choose: a range, LOW..HIGH or LOW..HIGH:log, or A|B|C",
+        "section.name=VALUES",
+        default=(),
+        repeated=True,
+    )
+    trials: int | None = option("points in all, of all launches", "N")
+    storage: str | None = option(
+        "what the launches share: a file, or the address of a database", "FILE"
+    )
+    objective: str = option("validation set whose metric counts (the first one)", "SET", default="")
+    pruner: Literal["median", "none"] = option(
+        "which runs are stopped early (%(default)s: those worse than half of the others at the "
+        "same evaluation)",
+        default="median",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
     """On a cluster."""
 
@@ -53,7 +76,7 @@ class ResultOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchOptions(ValueOptions, ClusterOptions, ResultOptions):
+class LaunchOptions(ValueOptions, SearchOptions, ClusterOptions, ResultOptions):
     """Options of the command."""
 
     recipe: str = argument("the recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
@@ -72,6 +95,7 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     Raises:
         UsageError: names what does not fit.
     """
+    check_search(args)
     if args.slurm is None:
         if sbatch_options or args.max_running is not None:
             raise UsageError("options of sbatch behind --, and --max-running, are for --slurm.")
@@ -95,3 +119,38 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     if args.max_running is not None and args.max_running < 1:
         raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
     check_script(Path(args.slurm), sbatch_options)
+
+
+def check_search(args: LaunchOptions) -> None:
+    """Refuse what does not go with a search, or without one.
+
+    Raises:
+        UsageError: names it.
+    """
+    if not args.search:
+        if args.trials is not None or args.storage is not None or args.objective:
+            raise UsageError("--trials, --storage and --objective are of a --search.")
+        return
+    if args.trials is None or args.storage is None:
+        raise UsageError(
+            "--search needs --trials N, and --storage FILE, in which its points and their results "
+            "stand."
+        )
+    if args.trials < 1:
+        raise UsageError(f"--trials {args.trials}: at least one is needed.")
+    others = {
+        "--seeds": args.seeds,
+        "--sweep": args.sweep or None,
+        "--random": args.random,
+        "--folds": args.folds,
+        "--report": args.report,
+        "--latex": args.latex,
+    }
+    for name, value in others.items():
+        if value is not None:
+            raise UsageError(f"{name} and --search: the points of a search are its own.")
+    if args.slurm is not None:
+        raise UsageError(
+            "--slurm and --search: let each task of an array be a worker of the search: sbatch "
+            "--array=1-8 --wrap 'python -m asdf launch ... --search ... --storage FILE'."
+        )

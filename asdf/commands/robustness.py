@@ -41,7 +41,7 @@ from asdf.runs.divisions import Part
 from asdf.text import aligned, and_more
 
 if TYPE_CHECKING:
-    from asdf.robustness import Chosen, Material, Rival
+    from asdf.robustness import Chosen, Material, Plan, Rival
     from asdf.trials.trial_list import TrialList
 
 _MB = 1_000_000
@@ -139,13 +139,7 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.robustness import (
-        Plan,
-        missing_conditions,
-        run_study,
-        score_conditions,
-        study_files,
-    )
+    from asdf.robustness import Plan, run_study, score_conditions, study_files
 
     assert args.output is not None
     plan = Plan(
@@ -163,11 +157,8 @@ def _run(
         score_conditions(plan, rivals, Part.parse(args.part))
         show(f"part {args.part} is done; once all are, the same with --merge measures", sys.stderr)
         return 0
-    if args.merge and (missing := missing_conditions(plan, rivals)):
-        raise UsageError(
-            f"--merge: {len(missing)} of {1 + len(chosen.conditions)} conditions are not scored by "
-            f"these networks on this list: {and_more(missing, _SHOWN)}. Do their parts first."
-        )
+    if args.merge:
+        _check_conditions(plan, rivals)
     study = run_study(plan, rivals)
     words = [word for word in arguments if word != "--merge"]
     contents = study_files(study, chosen, made_by("robustness", words, rivals))
@@ -175,6 +166,22 @@ def _run(
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
+
+
+def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
+    """Refuse to merge parts that do not make a whole.
+
+    Raises:
+        UsageError: names the conditions whose scores are missing.
+    """
+    from asdf.robustness import missing_conditions
+
+    missing = missing_conditions(plan, rivals)
+    if missing:
+        raise UsageError(
+            f"--merge: {len(missing)} of {1 + len(plan.conditions)} conditions are not scored by "
+            f"these networks on this list: {and_more(missing, _SHOWN)}. Do their parts first."
+        )
 
 
 def _material(args: RobustnessOptions, trials: TrialList) -> Material:

@@ -49,7 +49,9 @@ def parse_located(name: str) -> Located | None:
     if not sign or kind not in _KINDS:
         return None
     rest, _, query = rest.partition("?")
-    where, _, split = (rest, "", "") if kind in _WHOLE else rest.partition(":")
+    scheme, sign, below = rest.rpartition("://")
+    where, _, split = (below, "", "") if kind in _WHOLE else below.partition(":")
+    where = f"{scheme}{sign}{where}" if where else ""
     if not where or ":" in split:
         shape = f"{kind}:PATH" if kind in _WHOLE else f"{kind}:PATH or {kind}:PATH:SPLIT"
         if kind == "hub":

@@ -6,12 +6,14 @@ those that a `*` finds are sorted by their names.
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from asdf.errors import AsdfError, UsageError
+from asdf.remote import as_path, find_objects, is_remote, join_path
 from asdf.text import quoted_and_more
 
 _SHOWN = 5
@@ -46,19 +48,22 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         AsdfError: shards do not exist, or there is none.
         UsageError: a range is malformed.
     """
-    path = folder / Path(pattern).expanduser()
-    wild = [number for number, part in enumerate(path.parts) if _WILD.search(part)]
+    path = join_path(folder, Path(pattern).expanduser() if pattern.startswith("~") else pattern)
+    parts = str(path).split("/")
+    wild = [number for number, part in enumerate(parts) if _WILD.search(part)]
     if not wild:
         if path.is_dir():
             return Shards(path, of_folder(path))
         return Shards(path.parent, _existing(path.parent, [path.name]))
-    root = Path(*path.parts[: wild[0]])
+    root = as_path("/".join(parts[: wild[0]]) or ("/" if str(path).startswith("/") else "."))
     names: list[str] = []
-    for name in _expand("/".join(path.parts[wild[0] :])):
-        if "*" in name or "[" in name:
-            names += sorted(path.relative_to(root).as_posix() for path in root.glob(name))
-        else:
+    for name in _expand("/".join(parts[wild[0] :])):
+        if "*" not in name and "[" not in name:
             names.append(name)
+        elif is_remote(root):
+            names += fnmatch.filter(find_objects(str(root)), name)
+        else:
+            names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
     if not names:
         raise AsdfError(f"{root}: nothing is called {pattern}. Check the path.")
     return Shards(root, _existing(root, list(dict.fromkeys(names))))

@@ -22,6 +22,7 @@ from asdf.archives import file_state, open_file, split_part
 from asdf.audio.sample_rates import resampled_length
 from asdf.data.saved_lengths import NOT_DECODED
 from asdf.errors import AsdfError
+from asdf.remote import as_path
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 from asdf.settings.sections import USUAL_AUDIO, Audio
@@ -116,7 +117,7 @@ def packed_rows(utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray
         if _TAR in recording and split_part(recording)[1] is None:
             whole = str(utterances.path(index))
             before, _, name = whole.partition(_TAR)
-            by_tar[Path(before + _TAR[:-1])].append((name, index))
+            by_tar[as_path(before + _TAR[:-1])].append((name, index))
     table = np.full((len(utterances), 3), NOT_DECODED, np.int64)
     for tar, members in by_tar.items():
         state = file_state(tar)

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from asdf.distributed.outlines import receive
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
@@ -109,6 +110,8 @@ class ShardedNetwork:
     ) -> None:
         """Move `network` to the world's device, unit by unit: at most one is whole there.
 
+        Each process gets its parts of the main one's network, and needs have no numbers of its own.
+
         Args:
             units: parts of the network that are gathered one at a time; the rest is another unit.
             dtype: Type in which `units` are gathered and computed.
@@ -132,9 +135,11 @@ class ShardedNetwork:
         # WavLM's layers return the biases that they get, which nothing changes in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
         for unit in units:
+            receive(unit.parameters(), world)
             fully_shard(unit, mesh=mesh, mp_policy=policy)
         # Inputs are waveforms, which autocast leaves in float32 until they are convolved; and batch
         # norm's parameters stay in float32.
+        receive([one for one in network.parameters() if not is_part(one)], world)
         policy = MixedPrecisionPolicy(None, summed, cast_forward_inputs=False)
         fully_shard(network, mesh=mesh, mp_policy=policy)
 

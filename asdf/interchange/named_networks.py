@@ -87,7 +87,7 @@ def _best_of_run(folder: Path) -> Path:
 
 
 def describe_source(named: AnyPath, path: Path) -> str:
-    """Return where a network is from: its path, or the repository with its commit.
+    """Return where a network is from: its path or address, or the repository with its commit.
 
     Args:
         path: Path that `find_network` returned.
@@ -95,6 +95,8 @@ def describe_source(named: AnyPath, path: Path) -> str:
     name = name_of(path)
     if name is not None:
         return str(name)
+    if is_remote(named):
+        return str(as_path(named))
     if is_shipped(path):
         return SMALL
     return str(named) if Path(named) == path else str(path)

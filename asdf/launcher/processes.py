@@ -47,7 +47,7 @@ class RunningJob:
         self._process = process
         self._log_start = log_start
         self._progress = Progress(job.layout.metrics)
-        self._results_before = _file_version(job.layout.results_json)
+        self._results_before = file_version(job.layout.results_json)
 
     def progress(self) -> str:
         """Return how far the run is, in words."""
@@ -80,7 +80,7 @@ class RunningJob:
             job.state = "done"
             job.detail = ""
             # Results of an earlier run do not count: this one may have stages without any.
-            has_new_results = _file_version(job.layout.results_json) != self._results_before
+            has_new_results = file_version(job.layout.results_json) != self._results_before
             job.results = read_results(job.layout.results_json) if has_new_results else []
         else:
             job.state = "failed"
@@ -163,7 +163,7 @@ def _stop_with(launcher: int) -> None:
         os._exit(1)
 
 
-def _file_version(path: Path) -> tuple[int, int] | None:
+def file_version(path: Path) -> tuple[int, int] | None:
     """Return a value that changes whenever the file at `path` is replaced."""
     try:
         status = path.stat()

@@ -27,6 +27,11 @@ class Slots:
         """Return how many slots a run of `processes` processes takes."""
         return processes if self.are_gpus else 1
 
+    @property
+    def free(self) -> int:
+        """The number of slots that no run holds."""
+        return len(self._free)
+
     def take(self, count: int) -> tuple[str, ...] | None:
         """Return `count` slots, or None while fewer are free."""
         if count > len(self._free):

@@ -17,8 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
-from asdf.networks.back_ends.residual_blocks import order_one_channel
+from asdf.networks.back_ends.graph_back_end import (
+    GraphBackEnd,
+    Sizes,
+    normalize_map,
+    order_one_channel,
+)
 from asdf.networks.fast_functions import largest_magnitudes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.networks.sinc import SincFilters

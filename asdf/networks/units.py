@@ -14,6 +14,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchaudio.models.wav2vec2.components import Transformer
 
+from asdf.distributed.outlines import is_outlined
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.build import build_network
 from asdf.networks.language_models.pretrained_language_model import PretrainedLanguageModel
@@ -77,7 +78,7 @@ def check_divisible(network: nn.Module, network_class: str) -> None:
                 f"{about}has a parameter, {name}, that is a single number and cannot be divided. "
                 f"Give it the shape (1,), or {advice}"
             )
-        if not parameter.is_contiguous():
+        if not parameter.is_contiguous() and not is_outlined(parameter):
             raise UsageError(
                 f"{about}has a parameter, {name}, that is a view whose numbers do not lie in a "
                 f"row. Make it with .contiguous(), or {advice}"

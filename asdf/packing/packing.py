@@ -28,6 +28,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.packing.encoding import Encoded, encode
 from asdf.packing.member_names import member_names
 from asdf.packing.shard_files import Entry, describe, write_shard
+from asdf.remote import refuse_unwritable
 from asdf.runs.files import (
     atomic_write,
     one_at_a_time,
@@ -179,6 +180,7 @@ class _Packing:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise AsdfError(write_advice(self._folder, error)) from error
+        refuse_unwritable(self._folder)
         with one_at_a_time(self._state):
             yield
 
@@ -188,12 +190,12 @@ class _Packing:
         Raises:
             UsageError: they are of another list, or were packed with other options.
         """
+        if not self._state.is_file():
+            return []
         try:
             with open_file(self._state) as file:
                 state = json.loads(file.read())
             shards = [Shard(**shard) for shard in state.pop("shards")]
-        except FileNotFoundError:
-            return []
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise AsdfError(
                 f"{self._state} cannot be read ({error}). Remove it to pack everything again."

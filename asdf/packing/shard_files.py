@@ -11,18 +11,22 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
 from asdf.archives import find_folder, open_file
+from asdf.data.packed_lengths import SUFFIX as LENGTHS
 from asdf.data.packed_lengths import PackedLength, write_packed_lengths
 from asdf.errors import AsdfError
 from asdf.packing.encoding import Encoded
+from asdf.remote import is_remote, upload_object
 from asdf.runs.files import atomic_write
 
 BLOCK = 512
+_INDEX = ".index"
 _PIECE = 2**20
 
 
@@ -87,14 +91,37 @@ class Written(NamedTuple):
 def write_shard(path: Path, entries: Iterable[Entry]) -> Written:
     """Write a shard with its index and its lengths, and read it back.
 
+    One for a store is written on the local disk, and uploaded with the two.
+
     Raises:
         AsdfError: it cannot be written, or what was read back is not what was written.
     """
+    if not is_remote(path):
+        return _write_local(path, entries)
+    with TemporaryDirectory(prefix="asdf-pack-") as folder:
+        local = Path(folder, path.name)
+        written = _write_local(local, entries)
+        # The tar comes last: whoever sees it finds the others.
+        for suffix in (LENGTHS, _INDEX, ""):
+            beside = local.with_name(local.name + suffix)
+            if beside.exists():
+                upload_object(beside, f"{path}{suffix}")
+    _compare(path, written)
+    return written
+
+
+def _write_local(path: Path, entries: Iterable[Entry]) -> Written:
     with atomic_write(path, "wb") as file:
         hashed = _Hashed(file)
         lengths = _write_members(hashed, entries)
     written = Written(hashed.size, hashed.digest.hexdigest())
-    _compare(path, written, lengths)
+    _compare(path, written)
+    # Opened, it is indexed, and the index saved next to it.
+    location = find_folder(path)
+    names = [] if location is None else list(location.archive.names())
+    if len(names) != 2 * len(lengths):
+        path.unlink()
+        raise AsdfError(f"{path}: it has {len(names)} members instead of {2 * len(lengths)}.")
     write_packed_lengths(path, written.size, lengths)
     return written
 
@@ -125,8 +152,8 @@ def _write_members(file: _Hashed, entries: Iterable[Entry]) -> list[PackedLength
     return lengths
 
 
-def _compare(path: Path, written: Written, lengths: Sequence[PackedLength]) -> None:
-    """Compare a shard with what was to be written, and index it.
+def _compare(path: Path, written: Written) -> None:
+    """Compare the content of a shard with what was written.
 
     Raises:
         AsdfError: they differ.
@@ -135,19 +162,9 @@ def _compare(path: Path, written: Written, lengths: Sequence[PackedLength]) -> N
     with open_file(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
-    location = find_folder(path)
-    problem = ""
     if digest.hexdigest() != written.sha256:
-        problem = "what was read back is not what was written"
-    elif location is None:
-        problem = "it is no tar"
-    else:
-        missing = [each.name for each in lengths if location.archive.find(each.name) is None]
-        if missing or len(location.archive.index) != 2 * len(lengths):
-            problem = f"it has {len(location.archive.index)} members instead of {2 * len(lengths)}"
-    if problem:
         path.unlink()
         raise AsdfError(
-            f"{path}: {problem}. The disk or the connection to it may be damaged: check it, then "
-            "start the same command again."
+            f"{path}: what was read back is not what was written. The disk or the connection to it "
+            "may be damaged: check it, then start the same command again."
         )

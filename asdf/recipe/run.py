@@ -408,18 +408,25 @@ class Run:
     def build_network(self) -> nn.Module:
         """Build the untrained network on this process's device, with the same weights on each.
 
-        A network that is to be divided over the processes stays on the CPU: training divides it.
+        A network that is to be divided over the processes stays on the CPU, of the main process
+        alone: training divides it.
         """
         import torch
 
+        from asdf.checkpoint.base_weights import saves_only_trained
+        from asdf.distributed.outlines import build_on_main
         from asdf.distributed.sharding import divides
 
+        settings = self._pinned()
         # All processes draw the same weights, without sending them to each other.
         torch.manual_seed(self.settings.recipe.seed)
-        network = self.folders.build_network(self._pinned())
-        if divides(self.settings.computing, self.world):
-            return network
-        return network.to(self.world.device)
+        build = partial(self.folders.build_network, settings)
+        if not divides(self.settings.computing, self.world):
+            return build().to(self.world.device)
+        # Each process compares the weights of a base with those of its file.
+        if saves_only_trained(settings) or settings.network.initial_network is not None:
+            return build()
+        return build_on_main(build, self.world)
 
     def load_network(self, name: str) -> nn.Module:
         """Load the network in the file `name` of the system's networks, ready to score.

@@ -299,7 +299,8 @@ def _attempt(address: str, function: Callable[[], Result], done: str = "read") -
         if attempt + 1 < _ATTEMPTS:
             # Thousands of processes that one store refused must not come back together.
             time.sleep(_FIRST_PAUSE_S * 2**attempt * _random.uniform(0.5, 1.5))
-    reason = _describe(last.__cause__ or last)
+    cause = last.__cause__
+    reason = _describe(cause if isinstance(cause, Exception) else last)
     raise AsdfError(
         f"{address} could not be {done}, also at the {_ATTEMPTS}th attempt ({reason}). Its store "
         "or the network does not answer as it should: once it does, the same command goes on from "
@@ -310,8 +311,10 @@ def _attempt(address: str, function: Callable[[], Result], done: str = "read") -
 def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
     """Return the error to raise; None where another attempt may help."""
     # fsspec's HTTP file system hides what a server answered behind 'not found'.
-    cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
-    shown = cause if isinstance(cause, Exception) and _is_of_network(cause) else error
+    shown = error
+    if isinstance(error, FileNotFoundError) and not can_be_listed(address):
+        cause = error.__cause__
+        shown = cause if isinstance(cause, Exception) and _is_of_network(cause) else error
     status = getattr(shown, "status", None)
     if status == _BEYOND_END or "InvalidRange" in str(error) or "not satisfiable" in str(error):
         return BeyondEndError(address)

@@ -7,9 +7,13 @@ whenever, in whatever order.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from asdf.errors import UsageError
+
+T = TypeVar("T")
 
 _PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
@@ -45,6 +49,10 @@ class Part:
         For entries that are sorted by their cost, so that all parts take as long.
         """
         return range(self.number - 1, count, self.of)
+
+    def of_every(self, entries: Sequence[T]) -> list[T]:
+        """Return each `of`-th of some entries."""
+        return [entries[index] for index in self.every(len(entries))]
 
     def label(self) -> str:
         """Return 'part-3-of-40', for names of files."""

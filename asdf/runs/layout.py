@@ -96,6 +96,8 @@ class Layout:
     launch_state = _Below("launch.json")
     launch_stop = _Below("launch.stop")
     """A launched run stops when this file exists."""
+    launch_claim = _Below("launch.claim")
+    """The trials of searches whose run it is; locked by the worker that runs it."""
 
     def network_file(self, name: NetworkName) -> Path:
         return self.networks / name.file

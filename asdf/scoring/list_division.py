@@ -33,12 +33,27 @@ def rows_name(part: Part | None) -> str:
     return ROWS if part is None else f"{part.label()}-{ROWS}"
 
 
-def mark_part(output: Path, part: Part, work: Work) -> None:
+def timed_keys(scorer: Scorer, wanted: Collection[str], part: Part | None) -> list[str]:
+    """Return the keys of the extras that follow time.
+
+    Raises:
+        UsageError: there are some, and a part of the list is scored.
+    """
+    keys = [key for key in wanted if scorer.extras[key].hop is not None]
+    if keys and part is not None:
+        raise UsageError(
+            f"--part: {', '.join(keys)} follow time, and lists with them have no parts."
+        )
+    return keys
+
+
+def mark_part(output: Path | None, part: Part, work: Work) -> None:
     """Note that a part of an output is done.
 
     Raises:
         AsdfError: it cannot be written.
     """
+    assert output is not None  # a part without one would be lost
     write_text(output.with_name(f".{output.name}.{part.label()}.done"), _digest(work))
 
 
@@ -58,7 +73,12 @@ def take_parts(
         UsageError: a part is missing or of other work, or there are parts of two divisions.
     """
     rows = re.compile(re.escape(f".{output.name}.") + rf"part-\d+-of-\d+-({ROWS}-.*)")
-    marks = _find_marks(output)
+    mark = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.done")
+    marks = {}
+    for path in sorted(output.parent.glob(f".{output.name}.part-*.done")):
+        match = mark.fullmatch(path.name)
+        if match is not None:
+            marks[Part(int(match[1]), int(match[2]))] = path
     if not marks and any(output.parent.glob(f".{output.name}.{ROWS}-*")):
         # A merge that was stopped had taken them.
         return
@@ -81,16 +101,6 @@ def take_parts(
             path.rename(path.with_name(f".{output.name}.{match[1]}"))
     for path in marks.values():
         path.unlink()
-
-
-def _find_marks(output: Path) -> dict[Part, Path]:
-    name = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.done")
-    marks = {}
-    for path in sorted(output.parent.glob(f".{output.name}.part-*.done")):
-        match = name.fullmatch(path.name)
-        if match is not None:
-            marks[Part(int(match[1]), int(match[2]))] = path
-    return marks
 
 
 def _division_of(marks: Collection[Part]) -> int:

@@ -28,9 +28,17 @@ from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
-from asdf.scoring.list_division import mark_part, rows_name
+from asdf.scoring.list_division import mark_part, rows_name, timed_keys
 from asdf.scoring.list_over_time import ListOverTime
-from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
+from asdf.scoring.list_parts import (
+    LOSSES,
+    SCORES,
+    TRIALS,
+    ListRows,
+    Work,
+    open_parts,
+    work_of,
+)
 from asdf.scoring.reference_embeddings import embed_references
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
@@ -139,14 +147,11 @@ def score_with_extras(  # noqa: PLR0913
     work = work_of(scorer, utterances, batches, settings, wanted)
     rows = ListRows(open_parts(output, rows_name(part), work))
     over_time = {}
-    for key in wanted:
-        if scorer.extras[key].hop is not None:
-            parts = open_parts(output, key, work)
-            over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
+    for key in timed_keys(scorer, wanted, part):
+        parts = open_parts(output, key, work)
+        over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
     progress = _Progress(rows, over_time)
-    assert part is None or not over_time
-    mine = batches if part is None else [batches[index] for index in part.every(len(batches))]
-    remaining = progress.take_up(batches, mine, world, what)
+    remaining = progress.take_up(batches, part, world, what)
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
     workers = settings.computing.network_dataloader_workers
@@ -160,16 +165,12 @@ def score_with_extras(  # noqa: PLR0913
             progress.add(batch, scorer.compute(waveforms, wanted, compared), scorer, utterances)
             if stop:
                 break
-        for timed in over_time.values():
-            timed.add_long(timed.remaining_long_trials(world), stop)
+        progress.add_long(world, stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
     if part is not None:
-        assert output is not None
-        rows.save()
-        world.run_on_main(lambda: mark_part(output, part, work))
-        return None
-    return progress.gather(world, utterances)
+        progress.end_part(part, output, work, world)
+    return None if part is not None else progress.gather(world, utterances)
 
 
 @dataclass(frozen=True)
@@ -185,13 +186,14 @@ class _Progress:
     over_time: dict[str, ListOverTime]
 
     def take_up(
-        self, batches: list[ScoringBatch], mine: list[ScoringBatch], world: World, what: str
+        self, batches: list[ScoringBatch], part: Part | None, world: World, what: str
     ) -> list[ScoringBatch]:
-        """Take what earlier starts have saved, on the main rank; return what remains of `mine`."""
+        """Take what earlier starts have saved, on the main rank; return what remains of a part."""
         count = sum(len(batch.trials) for batch in batches)
         known = world.run_on_main(lambda: self.rows.take_up(what, count))
         for timed in self.over_time.values():
             known &= timed.take_up(what, world)
+        mine = (part or Part(1, 1)).of_every(batches)
         remaining = [batch for batch in mine if not known[batch.trials].all()]
         if not known.any():
             return remaining
@@ -214,6 +216,16 @@ class _Progress:
             else:
                 columns[key] = values
         self.rows.add(batch.trials, columns)
+
+    def add_long(self, world: World, stop: StopRequest) -> None:
+        """Add what follows the time of recordings that are longer than the network's input."""
+        for timed in self.over_time.values():
+            timed.add_long(timed.remaining_long_trials(world), stop)
+
+    def end_part(self, part: Part, output: Path | None, work: Work, world: World) -> None:
+        """Save the rows of all ranks, and mark the part as done."""
+        self.rows.save()
+        world.run_on_main(lambda: mark_part(output, part, work))
 
     def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
         """Return what is known of all trials, on the main rank; None on the others.

@@ -19,6 +19,7 @@ from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.outlines import build_on_main
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
@@ -143,12 +144,17 @@ def settings_of(case: dict[str, object], sharded: bool) -> Sections:
 
 
 def make_step(
-    case: dict[str, object], world: World, sharded: bool, start: dict[str, Any] | None = None
+    case: dict[str, object],
+    world: World,
+    sharded: bool,
+    start: dict[str, Any] | None = None,
+    outlined: bool = False,
 ) -> Step:
     """A step in float64, unless in bf16: in float32 rounding differences grow with every step."""
     settings = settings_of(case, sharded)
     torch.manual_seed(0)
-    network = build_network(settings, Path(small_networks.__file__).parent)
+    build = partial(build_network, settings, Path(small_networks.__file__).parent)
+    network = build_on_main(build, world) if outlined else build()
     if settings.computing.precision != "bf16":
         network = network.double()
     if world.size > 1:
@@ -179,9 +185,10 @@ def train(
     sharded: bool = False,
     start: dict[str, Any] | None = None,
     epochs: int = 2,
+    outlined: bool = False,
 ) -> dict[str, Any]:
     """Train on noise up to n epochs; return the main rank's checkpoint with the last loss."""
-    step = make_step(case, world, sharded, start)
+    step = make_step(case, world, sharded, start, outlined)
     progress = Progress.from_state(start["progress"]) if start else Progress()
     settings = step.settings
     plan = TrainingPlan(

@@ -11,6 +11,7 @@ The layouts are those of lhotse's documents and files
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -22,15 +23,17 @@ from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
 from asdf.corpora.shard_files import find_shards
 from asdf.corpora.shard_rows import ShardRows, plain_fields
 from asdf.errors import AsdfError
+from asdf.remote import as_path, is_remote, join_path
 from asdf.runs.progress import track
 from asdf.text import is_address
 from asdf.trials.label_words import Columns
 from asdf.trials.text_lines import json_lines
-from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trees import Tree
 
 ROOT = "root"
 """What names the folder that paths in manifests are relative to: `?root=/data`."""
 
+_CUTS = re.compile(r"cuts\.([^.]+)\.jsonl\.gz")
 _MANIFESTS = (".jsonl", ".jsonl.gz")
 # Fields of a supervision that describe a trial; transcripts are not among them.
 _OF_SUPERVISIONS = ("speaker", "language", "gender")
@@ -73,7 +76,7 @@ def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, 
     above = manifests.folder.absolute().parents[:_PARENTS]
     candidates = [folder, manifests.folder, *above, Path()]
     if stated := columns.names.get(ROOT):
-        candidates = [Path(stated).expanduser()]
+        candidates = [as_path(stated).expanduser()]
     for manifest in manifests.names:
         if not manifest.endswith(_MANIFESTS):
             raise AsdfError(
@@ -90,12 +93,13 @@ def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, 
             if cut.name in known:
                 rows.problems.append(f"{manifest}, line {number}: cut {cut.name!r} comes twice")
             known.add(cut.name)
-            if root is None and not cut.source.startswith("/"):
+            if root is None and not (cut.source.startswith("/") or is_remote(cut.source)):
                 root = _root_of(cut.source, candidates)
             rows.add(part_path(cut.source, cut.part), cut.fields, number)
-    tree = open_tree(root or manifests.folder)
+    tree = Tree(root or manifests.folder)
     trials = rows.trials(columns)
-    folders = {name.rpartition("/")[0] for name in trials.ids if not name.startswith("/")}
+    inner = (name for name in trials.ids if not name.startswith("/") and not is_remote(name))
+    folders = {name.rpartition("/")[0] for name in inner}
     return Reading(trials, audio=tuple(sorted(folders))), tree
 
 
@@ -116,7 +120,8 @@ def _manifests_in(folder: Path) -> list[str]:
 def _root_of(source: str, candidates: list[Path]) -> Path:
     """Return the first folder in which the first recording exists."""
     for root in candidates:
-        if (root / source).exists() or find_folder(root / source) is not None:
+        path = join_path(root, source)
+        if path.exists() or find_folder(path) is not None:
             return root
     tried = ", ".join(str(root) for root in dict.fromkeys(candidates))
     raise AsdfError(
@@ -198,7 +203,7 @@ def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[
         kind, path = source["type"], str(source["source"])
         if kind == "shar" or (kind == "memory" and not path):
             return "", channel
-        if kind != "file" or is_address(path):
+        if (kind != "file" or is_address(path)) and not is_remote(path):
             raise ValueError(
                 f"its source is {kind} {path[:60]!r}; files are read: CutSet.save_audios writes "
                 "them"
@@ -232,7 +237,8 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
     rows = ShardRows(pattern)
     shards: list[tuple[str, str]] = []
     for name in found.names:
-        indices = [path.name.split(".")[1] for path in (found.folder / name).glob("cuts.*.gz")]
+        files = join_path(found.folder, name).iterdir()
+        indices = [match.group(1) for path in files if (match := _CUTS.fullmatch(path.name))]
         if not indices:
             raise AsdfError(
                 f"{found.folder / name}: there is no cuts.000000.jsonl.gz in it, as SharWriter "
@@ -262,7 +268,7 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
                 fields = {**cut.fields, **others.get(cut.name, {})}
                 rows.add(f"{tar}/{part_path(members[cut.name], cut.part)}", fields, number)
             known.add(cut.name)
-    return Reading(rows.trials(columns), audio=tuple(tars)), open_tree(found.folder)
+    return Reading(rows.trials(columns), audio=tuple(tars)), Tree(found.folder)
 
 
 def _members_by_key(tar: Path) -> dict[str, str]:
@@ -280,8 +286,9 @@ def _members_by_key(tar: Path) -> dict[str, str]:
 def _fields_beside(folder: Path, index: str, rows: ShardRows) -> dict[str, dict[str, str]]:
     """Return the fields that lie beside the cuts as JSON lines, by the name of the cut."""
     fields: dict[str, dict[str, str]] = {}
-    for path in sorted(folder.glob(f"*.{index}.jsonl.gz")):
-        if path.name.startswith("cuts."):
+    for path in sorted(folder.iterdir()):
+        is_field = path.name.endswith(f".{index}.jsonl.gz") and not path.name.startswith("cuts.")
+        if not is_field:
             continue
         for _, entry in _entries(path, rows, path.name):
             plain = plain_fields(entry)

@@ -19,7 +19,7 @@ from asdf.corpora.shard_rows import ShardRows, plain_fields
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
 from asdf.trials.label_words import Columns
-from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trees import Tree
 
 # Bytes that a member may have that describes a recording; longer ones are no description.
 _MOST_BYTES = 2**20
@@ -75,12 +75,11 @@ def read_webdataset(pattern: str, folder: Path, columns: Columns) -> tuple[Readi
                 except AsdfError as error:
                     rows.problems.append(f"{shard}/{key}.{end}: {error}")
             rows.add(f"{shard}/{names[sample.members[recording]]}", fields)
-    tree = open_tree(shards.folder)
-    return Reading(rows.trials(columns), audio=tuple(shards.names)), tree
+    return Reading(rows.trials(columns), audio=tuple(shards.names)), Tree(shards.folder)
 
 
 def _tars_in(folder: Path) -> list[str]:
-    names = sorted(path.name for path in folder.glob("*.tar"))
+    names = sorted(path.name for path in folder.iterdir() if path.suffix == ".tar")
     if not names:
         raise AsdfError(f"{folder}: there is no shard (*.tar) in it. Check the path.")
     return names

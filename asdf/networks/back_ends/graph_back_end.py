@@ -35,7 +35,13 @@ from asdf.networks.back_ends.joined_branches import (
 )
 from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.fast_functions import LearningSELU, is_on_cpu, largest, largest_magnitudes
+from asdf.networks.fast_functions import (
+    LearningSELU,
+    is_on_cpu,
+    largest,
+    largest_magnitudes,
+    learns_on_cpu,
+)
 from asdf.networks.traced_sizes import is_traced
 
 EMBEDDING_DROPOUT = 0.5
@@ -205,6 +211,17 @@ class GraphBackEnd(nn.Module):
 
 def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
     return torch.cat([x_GBNC, master_GBC.unsqueeze(2)], dim=2)
+
+
+def order_one_channel(x_B1FT: Tensor) -> Tensor:
+    """Return a view of a map of one channel whose strides say that its channels are last.
+
+    Of one channel both orders are the same numbers, and torch takes them for channels first: it
+    would copy the gradients of the first convolutions, which are the largest, a third of a step.
+    """
+    if not learns_on_cpu(x_B1FT):
+        return x_B1FT
+    return x_B1FT.squeeze(1).unsqueeze(-1).movedim(-1, 1)
 
 
 def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:

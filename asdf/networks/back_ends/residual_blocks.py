@@ -87,17 +87,6 @@ def order_map(x_BCFT: Tensor) -> Tensor:
     return x_BCFT.contiguous(memory_format=torch.channels_last)
 
 
-def order_one_channel(x_B1FT: Tensor) -> Tensor:
-    """Return a view of a map of one channel whose strides say that its channels are last.
-
-    Of one channel both orders are the same numbers, and torch takes them for channels first: it
-    would copy the gradients of the first convolutions, which are the largest, a third of a step.
-    """
-    if not learns_on_cpu(x_B1FT):
-        return x_B1FT
-    return x_B1FT.squeeze(1).unsqueeze(-1).movedim(-1, 1)
-
-
 class ResidualEncoder(nn.Sequential):
     """Blocks one after the other."""
 

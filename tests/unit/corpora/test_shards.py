@@ -325,13 +325,13 @@ def test_paths_of_a_manifest_are_relative_to_a_folder_above_it(tmp_path: Path) -
 
 def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", samples(0, 2), RATE)
-    url = {"type": "url", "channels": [0], "source": "https://example.org/a.wav"}
+    command = {"type": "command", "channels": [0], "source": "sox a.wav -t wav -"}
     changed = [{"name": "Speed", "kwargs": {"factor": 0.9}}]
     lines = [
         line(id="ok"),
         line(id="mix", type="MixedCut"),
         line(id="fast", recording={"transforms": changed}),
-        line(id="far", recording={"sources": [url]}),
+        line(id="far", recording={"sources": [command]}),
         line(id="wrong", channel=3),
         {**line(id="mute"), "recording": None},
         line(id="negative", start=-1),
@@ -348,7 +348,7 @@ def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path
         "line 2: cut 'mix': it is a mix",
         "line 3: cut 'fast': its audio is changed by lhotse (Speed): save it first",
         "line 4: cut 'far'",
-        "its source is url",
+        "its source is command",
         "line 5: cut 'wrong'",
         "line 6: cut 'mute': it names no recording",
         "line 7: cut 'negative'",
@@ -357,6 +357,14 @@ def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path
         "line 10: it is not JSON",
     ):
         assert part in text, part
+
+
+def test_a_cut_of_a_recording_in_a_store_has_its_address(tmp_path: Path) -> None:
+    address = {"type": "url", "channels": [0], "source": "https://example.org/a.wav"}
+    write_lines(tmp_path / "cuts.jsonl.gz", [line(start=1, recording={"sources": [address]})])
+    trials = read(f"lhotse:{tmp_path}/cuts.jsonl.gz").trials
+    assert list(trials.ids) == ["https://example.org/a.wav#t=1,3"]
+    assert str(trials.path(0)) == trials.ids[0]
 
 
 def test_a_cut_that_comes_twice_or_has_no_label_is_refused(tmp_path: Path) -> None:
@@ -468,6 +476,28 @@ def hf_dataset(folder: Path, *, inside: bool, names: Sequence[str]) -> Any:
     return whole.cast_column("audio", datasets.Audio())
 
 
+def test_rows_with_paths_alone_are_recordings_of_a_folder(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "b.wav").write_bytes(encoded(1, "wav"))
+    outside = tmp_path.parent / "outside.wav"
+    outside.write_bytes(encoded(0, "wav"))
+    audio = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": None, "path": str(outside)}, {"bytes": None, "path": "b.wav"}]
+    table = pa.table({"audio": pa.array(rows, audio), "label": ["fake", "real"]})
+    pq.write_table(table, tmp_path / "train.parquet")
+    trials = read(f"datasets:{tmp_path}:train").trials
+    assert (list(trials.ids), trials.labels.tolist()) == ([str(outside), "b.wav"], [0, 1])
+    for number in range(2):
+        np.testing.assert_array_equal(read_audio(trials.path(number)), as_float(number))
+    rows[1] = {"bytes": None, "path": None}
+    table = pa.table({"audio": pa.array(rows, audio), "label": ["fake", "real"]})
+    pq.write_table(table, tmp_path / "train.parquet")
+    with pytest.raises(AsdfError, match="row 1 holds no recording and no path"):
+        read(f"datasets:{tmp_path}:train")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["bonafide", "spoof"], ["spoof", "bonafide"]])
 @pytest.mark.parametrize("inside", [True, False])
 def test_parquet_of_the_library_datasets(
@@ -492,6 +522,7 @@ def test_parquet_of_the_library_datasets(
         read(f"datasets:{data}:test")
 
 
+@pytest.mark.slow
 def test_what_save_to_disk_writes_is_sent_to_parquet(tmp_path: Path) -> None:
     whole = hf_dataset(tmp_path / "a", inside=True, names=["bonafide", "spoof"])
     whole.save_to_disk(tmp_path / "cache")

@@ -16,13 +16,16 @@ import soundfile
 from asdf.audio import read_audio
 from asdf.audio.reading import audio_length
 from asdf.commands.pack import main
+from asdf.data import lengths
+from asdf.data.lengths import measure_lengths
 from asdf.data.packed_lengths import packed_rows, read_packed_lengths
+from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.packing import PackOptions, pack_list, parse_size
 from asdf.packing.member_names import member_names
 from asdf.packing.packing import _Packing
 from asdf.recipe.located_corpora import read_named
-from asdf.settings.sections import Audio
+from asdf.settings.sections import Audio, SpeechActivity
 from asdf.trials.lists import check_files, read_list
 from asdf.trials.trial_list import TrialList
 
@@ -214,9 +217,36 @@ def test_lengths_need_not_be_measured_again(folder: Path) -> None:
     known = packed_rows(packed)
     assert known is not None
     assert [row[0] >= 0 for row in known.tolist()] == [name != tar.name for name in shards]
-    lengths = tar.with_name(tar.name + ".lengths")
-    lengths.write_bytes(lengths.read_bytes().replace(b"\t16000\t", b"\t16001\t", 1))
+    file = tar.with_name(tar.name + ".lengths")
+    file.write_bytes(file.read_bytes().replace(b"\t16000\t", b"\t16001\t", 1))
     assert read_packed_lengths(tar) is None
+
+
+@pytest.mark.parametrize("check", [True, "once", False])
+def test_stage_0_decodes_nothing_of_a_pack_that_was_moved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    out, _ = pack(folder)
+    moved = folder.parent / "moved"
+    moved.mkdir()
+    for file in out.iterdir():
+        # As an object store does it: with new times, without the indexes.
+        if not file.name.endswith(".index"):
+            (moved / file.name).write_bytes(file.read_bytes())
+    packed = read_list(moved / "train_list.txt", moved, "train")
+    expected = [audio_length(packed.path(index)) for index in range(COUNT)]
+    real = lengths.measure_speech
+    monkeypatch.delattr(lengths, "measure_speech")
+    for _ in range(2):
+        saved = folder.parent / "lengths"
+        measured = measure_lengths(packed, SpeechActivity(), saved, World(), check=check)
+        assert measured.tolist() == expected
+    # What a detector of speech leaves is another length.
+    monkeypatch.setattr(lengths, "measure_speech", real, raising=False)
+    endpoint = SpeechActivity(mode="endpoint")
+    shorter = measure_lengths(packed, endpoint, saved, World(), check=check)
+    own = [real(packed.path(index), endpoint).speech for index in range(COUNT)]
+    assert shorter.tolist() == own
 
 
 def test_a_recording_that_is_broken_ends_it_or_is_left_out(
@@ -282,8 +312,8 @@ def test_opus_has_every_recording_as_long_as_it_was(tmp_path: Path, rate: int) -
     trials = TrialList(["t.flac"], [1], name="tones", folder=tmp_path)
     packed = pack_list(trials, tmp_path / "out", PackOptions("tones", 10**6, "opus"))
     path = tmp_path / "out/tones-000000.tar/t.ogg"
-    lengths = read_packed_lengths(tmp_path / "out" / packed.shards[0].name)
-    assert lengths is not None and lengths[0].size < (tmp_path / "t.flac").stat().st_size
+    known = read_packed_lengths(tmp_path / "out" / packed.shards[0].name)
+    assert known is not None and known[0].size < (tmp_path / "t.flac").stat().st_size
     lossless = read_audio(tmp_path / "t.flac")
     lossy = read_audio(path)
     assert abs(len(lossy) - len(lossless)) <= 1

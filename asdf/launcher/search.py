@@ -1,0 +1,286 @@
+"""A search: Optuna proposes points and stops bad ones; each trial is an ordinary run.
+
+    python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
+        --trials 50 --storage search.log
+
+Any number of launches, on one machine or several that see the runs' folders, share a storage.
+
+Invariant: a trial has one worker at a time, the process that holds the lock of the run's folder;
+only that one tells Optuna how it ended, and only of a trial that is not ended. A worker that dies
+leaves a trial without a lock, which the next one takes up: it resumes the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from asdf.errors import UsageError
+from asdf.launcher.planning import PlannedRun
+from asdf.launcher.processes import RunningJob, file_version
+from asdf.launcher.search_space import Dimension
+from asdf.launcher.states import Job
+from asdf.runs.evaluations import Evaluation, read_evaluations
+from asdf.runs.layout import Layout
+from asdf.runs.seeds import derived_seed
+from asdf.runs.systems import can_lock
+from asdf.text import aligned
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """What is searched, and how.
+
+    Attributes:
+        name: Name of the study in the storage: other settings are another study.
+        trials: Number of points in all, of all workers.
+        storage: File of a journal, or the address of a database.
+        objective: Validation set whose metric counts; '' for the first one.
+        prunes: Whether runs that are worse than the median at the same evaluation are stopped.
+        seed: Seed that the proposals follow from, with what is known when they are made.
+    """
+
+    name: str
+    space: Sequence[Dimension]
+    trials: int
+    storage: str
+    objective: str = ""
+    prunes: bool = True
+    seed: int = 0
+
+
+@dataclass
+class _Claimed:
+    """A trial that this process works at.
+
+    Attributes:
+        trial: Trial of Optuna.
+        lock: Open file whose lock is held.
+        version: Version of the evaluations that were reported.
+    """
+
+    trial: Any
+    lock: IO[str]
+    is_pruned: bool = False
+    version: tuple[int, int] | None = None
+
+
+@dataclass
+class Search:
+    """The trials of a study, as jobs of a queue.
+
+    Attributes:
+        plan_run: Function that makes the run of a point, of texts by setting.
+        make_job: Function that makes the job of a run.
+        is_over: Whether there was nothing to do for this process when it last asked.
+    """
+
+    plan: SearchPlan
+    plan_run: Callable[[dict[str, str]], PlannedRun]
+    make_job: Callable[[PlannedRun], Job]
+    slots_needed: int = 1
+    is_over: bool = False
+    _claimed: dict[Path, _Claimed] = field(default_factory=dict)
+    _runs: dict[int, PlannedRun] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            # Not by `import`: its types would only be known where it is installed.
+            self._optuna: Any = import_module("optuna")
+        except ImportError:
+            raise UsageError(
+                "--search needs the package optuna: pip install 'asdf-antispoofing[optuna]'."
+            ) from None
+        self._study = _open_study(self._optuna, self.plan)
+
+    def more(self) -> Job | None:
+        """Return the job of a trial that nobody is at, or of a new one; None: there is none."""
+        job = self._take_up() or self._propose()
+        self.is_over = job is None
+        return job
+
+    def look(self, run: RunningJob) -> None:
+        """Report what a run has evaluated since; ask it to stop if it is to be pruned."""
+        claimed = self._claimed[run.job.system]
+        version = file_version(run.job.layout.evaluations)
+        if claimed.is_pruned or version == claimed.version:
+            return
+        claimed.version = version
+        self._report(claimed.trial, run.job)
+        if claimed.trial.should_prune():
+            claimed.is_pruned = True
+            run.ask_to_stop()
+
+    def ended(self, job: Job) -> None:
+        """Tell how a run ended, unless it is to go on, and give its trial back."""
+        claimed = self._claimed.pop(job.system)
+        states = self._optuna.trial.TrialState
+        costs = self._report(claimed.trial, job)
+        if job.state == "done" and costs:
+            claimed.trial.set_user_attr("run", job.label)
+            self._study.tell(claimed.trial, min(costs))
+        elif job.state == "stopped" and claimed.is_pruned:
+            job.detail = "stopped: worse than the median of the others"
+            self._study.tell(claimed.trial, state=states.PRUNED)
+        elif job.state in ("done", "failed"):
+            reason = job.detail or f"no evaluation of {self.plan.objective or 'a validation set'}"
+            claimed.trial.set_user_attr("failed", reason)
+            self._study.tell(claimed.trial, state=states.FAIL)
+        claimed.lock.close()
+
+    def give_back(self) -> None:
+        """Give back trials whose runs were killed: they go on another time."""
+        for claimed in self._claimed.values():
+            claimed.lock.close()
+        self._claimed.clear()
+
+    def describe(self) -> str:
+        """Return the counts of the trials and the best of them, a line each."""
+        trials = self._study.get_trials(deepcopy=False)
+        counts = {state.name.lower(): 0 for state in self._optuna.trial.TrialState}
+        for trial in trials:
+            counts[trial.state.name.lower()] += 1
+        words = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        lines = [
+            f"search {self.plan.name} in {self.plan.storage}: {len(trials)} of {self.plan.trials} "
+            f"trials{': ' if words else ''}{words}"
+        ]
+        complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
+        complete.sort(key=lambda trial: (trial.value, trial.number))
+        rows = [["trial", "cost", "run"]]
+        for trial in complete[:_SHOWN]:
+            run = trial.user_attrs.get("run", "")
+            rows.append([str(trial.number), f"{trial.value:.6g}", run])
+        return "\n".join([*lines, *aligned(rows)] if complete else lines)
+
+    def _take_up(self) -> Job | None:
+        """Return the job of a trial that its worker has left; None where there is none."""
+        running = (self._optuna.trial.TrialState.RUNNING,)
+        for frozen in self._study.get_trials(deepcopy=False, states=running):
+            trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
+            if set(frozen.params) < {dimension.setting for dimension in self.plan.space}:
+                # Its worker is proposing it now, or died then: no run has begun.
+                continue
+            run = self._run_of(trial)
+            claim = Layout(run.system).launch_claim
+            known = claim.read_text(encoding="utf-8") if claim.exists() else ""
+            if self._line(trial) not in known.splitlines(keepends=True):
+                # Its run lies on another machine's disk.
+                continue
+            job = self._claim(trial, run)
+            if job is not None:
+                return job
+        return None
+
+    def _propose(self) -> Job | None:
+        """Return the job of a new trial; None where there are as many as are wanted."""
+        while len(self._study.get_trials(deepcopy=False)) < self.plan.trials:
+            trial = self._study.ask()
+            if trial.number >= self.plan.trials:
+                # Another worker was quicker.
+                trial.set_user_attr("failed", "one more than --trials")
+                self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+                break
+            # Of the trial and what is known: workers that ask at once get different points.
+            seed = derived_seed(self.plan.seed, "launch --search", str(trial.number))
+            self._study.sampler = self._optuna.samplers.TPESampler(seed=seed % 2**32)
+            run = self._run_of(trial)
+            claim = Layout(run.system).launch_claim
+            claim.parent.mkdir(parents=True, exist_ok=True)
+            # By each trial that is this point: choices may be proposed twice.
+            with claim.open("a", encoding="utf-8") as file:
+                file.write(self._line(trial))
+            job = self._claim(trial, run)
+            if job is not None:
+                return job
+        return None
+
+    def _claim(self, trial: Any, run: PlannedRun) -> Job | None:
+        """Return the job of a trial that nobody else is at, if there is something left to run."""
+        if run.system in self._claimed:
+            return None
+        lock = Layout(run.system).launch_claim.open("a", encoding="utf-8")
+        try:
+            can_lock(lock)
+        except BlockingIOError:
+            lock.close()
+            return None
+        if self._study.get_trials(deepcopy=False)[trial.number].state.is_finished():
+            lock.close()
+            return None
+        self._claimed[run.system] = _Claimed(trial, lock)
+        job = self.make_job(run)
+        job.restore_state()
+        if job.state == "done":
+            # By a worker that died before it said so, or as a point of another launch.
+            self.ended(job)
+            return None
+        return job
+
+    def _run_of(self, trial: Any) -> PlannedRun:
+        # Others' trials are looked at again and again.
+        if trial.number not in self._runs:
+            values = {dimension.setting: dimension.suggest(trial) for dimension in self.plan.space}
+            self._runs[trial.number] = self.plan_run(values)
+        return self._runs[trial.number]
+
+    def _line(self, trial: Any) -> str:
+        return f"{self.plan.name} {trial.number}\n"
+
+    def _report(self, trial: Any, job: Job) -> list[float]:
+        """Report the evaluations that Optuna does not know; return the costs of all."""
+        costs = costs_of(read_evaluations(job.layout), self.plan.objective)
+        known = self._study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        for step, cost in enumerate(costs, 1):
+            if step not in known:
+                trial.report(cost, step)
+        return costs
+
+
+def costs_of(evaluations: Sequence[Evaluation], set_name: str = "") -> list[float]:
+    """Return a number per evaluation, lower for a better network, in the order of training.
+
+    Args:
+        set_name: Validation set that counts; '' for the first one.
+    """
+    costs = []
+    for evaluation in evaluations:
+        values = evaluation.values(evaluation.metric)
+        cost = evaluation.cost(evaluation.metric, set_name or next(iter(values), ""))
+        if cost is not None:
+            costs.append(cost)
+    return costs
+
+
+def _open_study(optuna: Any, plan: SearchPlan) -> Any:
+    """Return the study, which is made by the first worker.
+
+    Raises:
+        UsageError: the storage cannot be opened.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        if "://" in plan.storage:
+            storage = plan.storage
+        else:
+            backend = optuna.storages.journal.JournalFileBackend(plan.storage)
+            storage = optuna.storages.JournalStorage(backend)
+        pruners = optuna.pruners
+        return optuna.create_study(
+            storage=storage,
+            study_name=plan.name,
+            direction="minimize",
+            pruner=pruners.MedianPruner() if plan.prunes else pruners.NopPruner(),
+            load_if_exists=True,
+        )
+    # Databases have errors of their own makers.
+    except Exception as error:
+        raise UsageError(
+            f"--storage {plan.storage}: it cannot be opened: {str(error).splitlines()[0]} Name a "
+            "file that all workers see, or the address of a database, such as sqlite:///search.db."
+        ) from None
