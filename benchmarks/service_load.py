@@ -96,7 +96,7 @@ class Load:
 
 def rows(quick: bool) -> Iterator[Row]:
     """Recordings per second at each number of clients."""
-    rounds, seconds = (1, 1.0) if quick else (3, 4.0)
+    rounds, seconds = (1, 1.0) if quick else (2, 3.0)
     rng = np.random.default_rng(0)
     recordings = [as_flac(speechlike(SECONDS * RATE, rng)) for _ in range(8)]
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder, ExitStack() as stack:

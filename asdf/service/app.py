@@ -262,7 +262,13 @@ class _Paths:
             windows = (window, window / 2 if hop is None else hop)
         question = Question(windows, trial, outline, watermarks)
         self.service.check_question(question)
-        return JSONResponse(await _score(self.service, request, question))
+        service = self.service
+        client = _client_of(request)
+        with service.slot() as slot:
+            upload = await read_upload(request, service.limits)
+            async with watch_client(request) as gone:
+                document = await service.answer(upload, question, client, gone, slot)
+        return JSONResponse(document)
 
     async def health(self) -> Response:
         """503 while the network warms up or fails, and while the service stops."""
@@ -346,13 +352,6 @@ class _Paths:
     def _check_token(self, request: HTTPConnection) -> None:
         if self.token is not None:
             self.token.check(request.headers.get("authorization", ""))
-
-
-async def _score(service: Service, request: Request, question: Question) -> dict[str, Any]:
-    with service.slot() as slot:
-        upload = await read_upload(request, service.limits)
-        async with watch_client(request) as gone:
-            return await service.answer(upload, question, _client_of(request), gone, slot)
 
 
 def _client_of(request: HTTPConnection) -> str:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ray import serve
 from starlette.types import ASGIApp
 
 from asdf.errors import UsageError
@@ -57,7 +56,6 @@ class ReplicaOptions:
     without_token: bool = False
 
 
-@serve.ingress()
 class Replica:
     """A replica; Ray makes it, and asks it whether it works."""
 
@@ -98,7 +96,7 @@ class Replica:
             raise RuntimeError("a forward pass of the network does not come back")
 
 
-def application(options: Mapping[str, Any]) -> serve.Application:
+def application(options: Mapping[str, Any]) -> Any:
     """Return the application of a service, for `serve run`, `serve.run` and files of Ray Serve.
 
     Args:
@@ -106,7 +104,7 @@ def application(options: Mapping[str, Any]) -> serve.Application:
             command line, are taken as what they stand for.
 
     Raises:
-        UsageError: an option is not known, or no such value.
+        UsageError: an option is not known, or no such value; the package ray is missing.
 
     Examples:
         from ray import serve
@@ -126,6 +124,12 @@ def application(options: Mapping[str, Any]) -> serve.Application:
             known = [*(field.name for field in fields(replica)), *_LIMITS]
             raise UsageError(f"there is no option {name!r}: there are {', '.join(known)}.")
     limits.check()
+    try:
+        from ray import serve
+    except ImportError:
+        raise UsageError(
+            "replicas need the package ray: pip install 'asdf-antispoofing[ray-serve]'"
+        ) from None
     deployment = serve.deployment(
         name="asdf",
         num_replicas=replica.replicas,
@@ -133,7 +137,7 @@ def application(options: Mapping[str, Any]) -> serve.Application:
         # What is too much is refused by the replica, with the answer of a service.
         max_ongoing_requests=limits.queue + limits.calls + _SPARE,
         graceful_shutdown_timeout_s=limits.stop_s,
-    )(Replica)
+    )(serve.ingress()(Replica))
     return deployment.bind(replica, limits)
 
 

@@ -192,20 +192,13 @@ class SharedPasses:
                 self._changed.wait()
             if self._closed:
                 return []
-            oldest = self._choose_oldest()
+            # The oldest decides, so that each has its turn: calls first, but every other pass not.
+            wanted = not self._last_was_call
+            of_turn = [waiting for waiting in self._queue if waiting.is_call == wanted]
+            oldest = (of_turn or self._queue)[0]
+            self._last_was_call = oldest.is_call
             length = next(iter(oldest.by_length))
             return self._take_in_turns(oldest, length)
-
-    def _choose_oldest(self) -> _Waiting:
-        """Return the oldest recording, which decides, so that each has its turn.
-
-        Calls go first, but recordings have every other pass.
-        """
-        wanted = not self._last_was_call
-        of_turn = [waiting for waiting in self._queue if waiting.is_call == wanted]
-        oldest = (of_turn or self._queue)[0]
-        self._last_was_call = oldest.is_call
-        return oldest
 
     def _take_in_turns(self, oldest: _Waiting, length: int) -> list[_Taken]:
         batch: list[_Taken] = []

@@ -6,14 +6,19 @@ import json
 import socket
 import tempfile
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from starlette.testclient import TestClient
 
 from asdf.__main__ import main
 from asdf.commands.serve import COMMAND, ServeOptions
 from asdf.errors import UsageError
+from asdf.service import ServiceLimits
+from asdf.service.ray_serve import Replica, ReplicaOptions, application
+from asdf.service.shared_passes import SharedPasses
 from tests.conftest import PATIENCE_S, ROOT
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import TESTS, as_file
@@ -62,11 +67,23 @@ def test_the_files_for_kubernetes_ask_what_there_is(served):
         assert served.ask(probe["httpGet"]["path"]).status == 200
 
 
-@pytest.mark.slow
-def test_options_of_ray_serve_that_are_not_known_are_refused():
-    pytest.importorskip("ray.serve", reason="needs ray[serve]")
-    from asdf.service.ray_serve import application
+def test_a_replica_is_ready_when_it_has_scored(network, monkeypatch):
+    options = ReplicaOptions(network=str(network), network_folder=str(TESTS), without_token=True)
+    replica = Replica(options, ServiceLimits())
+    replica.check_health()
+    app = TestClient(replica.__serve_build_asgi_app__())
+    assert app.get("/ready").json()["ready"]
+    monkeypatch.setattr(SharedPasses, "pass_s", 1000.0)
+    with pytest.raises(RuntimeError, match="does not come back"):
+        replica.check_health()
+    assert app.get("/live").status_code == 503
+    replica._service.close()
+    monkeypatch.delenv("ASDF_SERVICE_TOKEN", raising=False)
+    with pytest.raises(UsageError, match="set a token"):
+        Replica(replace(options, without_token=False), ServiceLimits())
 
+
+def test_options_of_ray_serve_that_are_not_known_are_refused():
     cases = [
         ({"netwrok": "a"}, "there is no option 'netwrok': there are network, replicas"),
         ({"replicas": "many"}, "replicas = 'many': give a int"),
@@ -82,8 +99,6 @@ def test_options_of_ray_serve_that_are_not_known_are_refused():
 def test_replicas_of_ray_serve_answer_as_a_service(network, monkeypatch):
     serve = pytest.importorskip("ray.serve", reason="needs ray[serve]")
     import ray
-
-    from asdf.service.ray_serve import application
 
     for name, value in (("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_AUTH_MODE", "disabled")):
         monkeypatch.setenv(name, value)

@@ -215,6 +215,9 @@ def test_uploads_that_come_together_share_one_allowance(detector):
 
 def test_messages_are_for_who_has_no_list_and_no_limits(served):
     for path in (ROOT / "asdf" / "audio").glob("*.py"):
+        # Parts of recordings are named in lists; no upload is one.
+        if path.name == "recording_parts.py":
+            continue
         # The texts as they are in the code, put together.
         text = re.sub(r'"\s+f?"', "", path.read_text(encoding="utf-8"))
         for advice in re.findall(r"[^\"]*(?:off the list|raise the limit)[^\"]*", text):
