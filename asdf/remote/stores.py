@@ -314,7 +314,8 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
     shown = error
     if isinstance(error, FileNotFoundError) and not can_be_listed(address):
         cause = error.__cause__
-        shown = cause if isinstance(cause, Exception) and _is_of_network(cause) else error
+        if isinstance(cause, Exception) and _is_of_network(cause):
+            shown = cause
     status = getattr(shown, "status", None)
     if status == _BEYOND_END or "InvalidRange" in str(error) or "not satisfiable" in str(error):
         return BeyondEndError(address)
@@ -331,7 +332,9 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
         return AsdfError(f"{address} is a folder, and a file is needed. Check the address.")
     if isinstance(status, int) and 400 <= status < 500 and status not in (_TIMEOUT, _TOO_MANY):
         return AsdfError(f"{address} could not be {done}: {_describe(shown)}. Check the address.")
-    return None if isinstance(error, OSError) or _is_of_network(error) else error
+    if isinstance(error, OSError) or _is_of_network(error):
+        return None
+    return error
 
 
 def _is_of_network(error: BaseException) -> bool:

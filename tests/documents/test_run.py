@@ -88,7 +88,8 @@ ELSEWHERE = {
     "python -m asdf networks": "a minute; tests/unit/commands/test_networks.py",
     "python -m asdf import LA_model.pth": "1.2 GB; tests/unit/commands/test_import_network.py",
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
-    "paths.database_folder=s3:": "no network; tests/recipes/test_stores.py has a local store",
+    "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
+    "tests/recipes/test_stores.py",
     "python -m asdf score s3:": "no network; tests/recipes/test_stores.py has a local store",
     "python -m asdf score https:": "no network; tests/unit/archives/test_stores.py has a server",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
