@@ -8,12 +8,10 @@ what reads archives and recordings out of a store is `asdf.archives`.
 
 from asdf.remote.addresses import (
     SHOWN_SCHEMES,
-    address_of,
     can_be_listed,
-    is_remote,
     refuse_unwritable,
 )
-from asdf.remote.paths import RemotePath, as_path, join_path
+from asdf.remote.paths import RemotePath, address_of, as_path, is_remote, join_path
 from asdf.remote.stores import (
     ObjectState,
     Range,

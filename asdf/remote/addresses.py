@@ -1,14 +1,11 @@
-"""Which paths are addresses of objects in a store, in whatever way they were spelled on the way.
+"""Schemes of addresses: what reaches each, and what it can do.
 
-Invariant: an address is known by its scheme alone, without a look at any disk or network, and a
-path of a disk costs no more than that look. `Path("s3://b/x")` shows as `s3:/b/x`: both are the
-same address.
+Invariant: an address is known by its scheme alone, without a look at any disk or network.
 """
 
 from __future__ import annotations
 
 import os
-import posixpath
 
 from asdf.errors import UsageError
 from asdf.text import AnyPath
@@ -34,24 +31,6 @@ SHOWN_SCHEMES = ("s3", "gs", "az", "hf", "https")
 
 # What answers single addresses, and knows no folders.
 _SERVERS = ("http", "https")
-
-
-def address_of(path: AnyPath) -> str | None:
-    """Return the address that a path means, without '.', '..' and '//'; None of a path of a disk.
-
-    Examples:
-        >>> address_of("s3:/bucket/a/../b.tar"), address_of("corpora/LA.tar")
-        ('s3://bucket/b.tar', None)
-    """
-    scheme, _, rest = os.fspath(path).partition(":/")
-    if scheme not in PACKAGES:
-        return None
-    return f"{scheme}:/{posixpath.normpath('/' + rest.lstrip('/'))}"
-
-
-def is_remote(path: AnyPath) -> bool:
-    """Whether a path is an address of an object in a store."""
-    return os.fspath(path).partition(":/")[0] in PACKAGES
 
 
 def scheme_of(address: str) -> str:

@@ -2,7 +2,9 @@
 
 Invariant: a remote path shows as its address, what is joined to it stays remote, and asking it
 whether it exists asks the store. It is a `Path`, so that what takes, keeps and joins paths need not
-know of stores; `str`, `os.fspath` and messages give the address.
+know of stores; `str`, `os.fspath` and messages give the address. An address is known by its scheme
+alone, in whatever way it was spelled on the way: `Path("s3://b/x")` shows as `s3:/b/x`, and both
+are the same. A path of a disk costs no more than a look at it.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import posixpath
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from asdf.remote.addresses import address_of, is_remote
+from asdf.remote.addresses import PACKAGES
 from asdf.remote.stores import (
     is_folder,
     list_objects,
@@ -133,6 +136,24 @@ class RemotePath(_Base):
         except FileNotFoundError:
             if not missing_ok:
                 raise
+
+
+def address_of(path: AnyPath) -> str | None:
+    """Return the address that a path means, without '.', '..' and '//'; None of a path of a disk.
+
+    Examples:
+        >>> address_of("s3:/bucket/a/../b.tar"), address_of("corpora/LA.tar")
+        ('s3://bucket/b.tar', None)
+    """
+    scheme, _, rest = os.fspath(path).partition(":/")
+    if scheme not in PACKAGES:
+        return None
+    return f"{scheme}:/{posixpath.normpath('/' + rest.lstrip('/'))}"
+
+
+def is_remote(path: AnyPath) -> bool:
+    """Whether a path is an address of an object in a store."""
+    return os.fspath(path).partition(":/")[0] in PACKAGES
 
 
 def as_path(text: AnyPath) -> Path:

@@ -44,6 +44,13 @@ from asdf.service.uploads import read_upload, watch_client
 from asdf.version import VERSION
 
 _MAX_POINTS = 4000
+_OUTLINE = Query(
+    ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
+)
+_WATERMARKS = Query(
+    description="Search for watermarks too, apart from the score; of a service that was started "
+    "with `--watermarks`."
+)
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _FORM: dict[str, Any] = {
     "schema": {
@@ -239,19 +246,8 @@ class _Paths:
             bool,
             Query(description="Score the beginning only, as a trial of the network's protocol."),
         ] = False,
-        outline: Annotated[
-            int,
-            Query(
-                ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
-            ),
-        ] = 0,
-        watermarks: Annotated[
-            bool,
-            Query(
-                description="Search for watermarks too, apart from the score; of a service that "
-                "was started with `--watermarks`."
-            ),
-        ] = False,
+        outline: Annotated[int, _OUTLINE] = 0,
+        watermarks: Annotated[bool, _WATERMARKS] = False,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         self.admit(request)
