@@ -55,6 +55,11 @@ PAGES_OF_MINUTES = (
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_parts.py",
     "sbatch --array=1-40 --wrap": "the same",
+    "python -m asdf score network.pt list.txt": "tests/unit/launcher/test_part_arrays.py, "
+    "tests/unit/engines",
+    "python -m asdf embed network.pt list.txt --output out.npz --slurm": "the same",
+    "cp new.pt network.pt.part": "tests/unit/service/test_workers.py reads a network again",
+    "kill -HUP": "the same",
     "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
@@ -87,6 +92,9 @@ ELSEWHERE = {
     "torchrun --nnodes=2": "tests/distributed/test_launchers.py has two nodes on one machine",
     "python -m asdf networks": "a minute; tests/unit/commands/test_networks.py",
     "python -m asdf import LA_model.pth": "1.2 GB; tests/unit/commands/test_import_network.py",
+    "torchrun --nnodes=4": "32 processes; tests/distributed/test_groups.py has four",
+    "torchrun --nproc_per_node=8 run.py CONFIG computing.gradient_compression": "eight processes; "
+    "tests/distributed/test_compression.py has two",
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
     "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
     "tests/recipes/test_stores.py",
@@ -157,6 +165,8 @@ PYTHON_ELSEWHERE = {
     "docs/pairs.md": "tests/recipes/test_pairs.py, tests/unit/scoring/test_reference.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
+    "docs/engines.md": "tests/unit/engines",
+    "docs/service_at_scale.md": "tests/unit/service/test_inference_protocol.py",
     "docs/losses.md": "tests/unit/training/losses",
     "docs/service.md": "tests/unit/service",
     "docs/training.md": "tests/unit/training/test_schedules.py",

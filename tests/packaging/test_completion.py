@@ -66,7 +66,9 @@ def test_options_are_those_of_the_help():
     options = read_options("asdf.commands.launch")
     points = {"--folds", "--seeds", "--sweep", "--random", "--random-seed"}
     where = {"--gpus", "--slots", "--processes-per-run", "--slurm", "--max-running"}
-    assert set(options) == {"--help", "--dry-run", "--report", "--latex"} | points | where
+    search = {"--search", "--trials", "--storage", "--objective", "--pruner"}
+    shown = {"--help", "--dry-run", "--report", "--latex"}
+    assert set(options) == shown | points | search | where
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

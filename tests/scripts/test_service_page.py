@@ -352,8 +352,15 @@ def test_the_description_needs_no_script(opened, served):
     opened.get(f"{served.url}/docs")
     assert opened.find_elements(By.TAG_NAME, "script") == []
     headings = [h.text for h in opened.find_elements(By.TAG_NAME, "h2")]
-    paths = ["POST /score", "GET /health", "GET /version", "GET /metrics"]
-    assert headings[:5] == ["Example", *paths]
+    paths = [
+        "POST /score",
+        "GET /health",
+        "GET /ready",
+        "GET /live",
+        "GET /version",
+        "GET /metrics",
+    ]
+    assert headings[:7] == ["Example", *paths]
 
 
 def test_without_a_threshold_there_is_a_score_and_no_verdict(browser, network, recording):

@@ -126,7 +126,8 @@ def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
     content, turns = ((tmp_path / name).read_bytes() for name in ("call.wav", "call.rttm"))
     upload = Upload(content, "call.wav", turns)
     with running(detector, LIMITS) as served:
-        decoded = served.service._decode(upload, Question(), Wait(time.monotonic() + 60, Event()))
+        wait = Wait(time.monotonic() + 60, Event())
+        decoded = served.service._decode(served.service.current, upload, Question(), wait)
     ((speaker, pieces),) = decoded.speakers
     assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
     outcomes = detector.hearing.score(pieces.all)

@@ -24,10 +24,13 @@ ROOT = Path(__file__).resolve().parents[3]
 OF_LINUX = {
     "data/feature_pass.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
+    "engines/ray.py": {"uname"},
     "distributed/cores.py": {"sched_getaffinity"},
     "doctor/disks.py": {"statvfs"},
-    "launcher/job_arrays.py": {"getuid"},
     "launcher/processes.py": {"SIGKILL"},
+    "launcher/slurm.py": {"getuid"},
+    "service/processes.py": {"SIGUSR1"},
+    "service/workers.py": {"SIGHUP", "WNOHANG", "fork", "SIGKILL", "SIGUSR1"},
 }
 IMPORT_ALL = """
 import asdf, importlib, pkgutil
