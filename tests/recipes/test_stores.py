@@ -138,6 +138,25 @@ def test_s3_gives_the_bits_of_local_files_also_stopped_and_resumed(
     assert_same_results(recipe, "a", "b")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "kill"), [(1, "0:5"), (2, "1:3")])
+def test_a_run_from_s3_that_is_killed_within_an_epoch_has_the_bits_of_a_folder(
+    recipe, packed, bucket, processes, kill
+) -> None:
+    put(packed, f"{bucket}/db")
+    options = (
+        "network.network_class=small_networks.Normed",
+        "network.checkpoint_interval_steps=2",
+        "recipe.sampler=sharded",
+    )
+    done(recipe.run(*words("a", packed), *options, processes=processes))
+    remote = (*words("b", f"{bucket}/db"), *options)
+    assert recipe.run(*remote, processes=processes, TEST_KILL=kill).status != 0
+    resumed = done(recipe.run(*remote, processes=processes))
+    assert "going on from resume.pt" in resumed and "begins anew" not in resumed
+    assert_same_results(recipe, "a", "b")
+
+
 @pytest.mark.parametrize("kind", ["memory", pytest.param("s3", marks=pytest.mark.slow)])
 def test_scores_of_a_store_into_the_store(packed, corpus, kind, request, tmp_path) -> None:
     fsspec = pytest.importorskip("fsspec")
