@@ -57,6 +57,7 @@ def work(rank: int, processes: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_several_processes_normalise_as_one_batch(tmp_path: Path) -> None:
     processes = len(SIZES)
     start_processes(work, (processes, str(tmp_path)), processes)

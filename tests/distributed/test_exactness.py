@@ -56,6 +56,7 @@ def assert_equal_runs(this: Path, other: Path) -> None:
     assert metrics(this) == metrics(other)
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(recipe, capsys):
     """A global minibatch of 8 on both, also with class weights, accumulation and a short last step.
 

@@ -38,6 +38,7 @@ def test_a_message_for_the_user_comes_once_from_the_rank_that_knows(recipe, corp
     assert "rank      : 1" in outcome.output[outcome.output.rindex("Root Cause") :]
 
 
+@pytest.mark.slow
 def test_a_callback_whose_failure_is_fatal_ends_all_ranks_with_one_message(recipe):
     (recipe.folder / "trackers.py").write_text(
         "from asdf.training.callbacks import Callback\n\n\nclass Down(Callback):\n"

@@ -62,6 +62,7 @@ def test_examples_of_documents_can_be_copied(page: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_examples_of_help_can_be_copied():
     wrong = {name_of(path): wrong_in(help_of(path)) for path in MODULES}
     assert {name: lines for name, lines in wrong.items() if lines} == {}

@@ -42,7 +42,7 @@ ONE_WAIT = {"cudaEventSynchronize in distributed/transfer.py": 1}
 WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/checkpoints.py": 1}
 
 
-@pytest.mark.slow_but("1")
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_host_waits_once_a_step_and_queues_no_more_than_it_did(on_null_gpu, processes):
     cases = json.dumps(list(CASES.values()))

@@ -191,6 +191,7 @@ def test_an_editable_installation_uses_the_checkouts_recipes(environment, tmp_pa
     assert environment.run(environment.program, "--version").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_source_distribution_makes_the_same_wheel(tmp_path, names):
     source = copy_sources(tmp_path / "checkout")
     code = "from setuptools import build_meta as b; b.build_sdist('dist')"

@@ -244,6 +244,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_saving(own, tmp_path):
     """A limit on the size of files stands for the full disk; the same command then goes on."""
     heavy = "network.network_class=small_networks.Heavy"

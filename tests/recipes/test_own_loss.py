@@ -162,6 +162,7 @@ def test_what_is_wrong_is_said_before_the_first_step(mine, capsys):
         assert not list(mine.output.rglob("*.pt"))
 
 
+@pytest.mark.slow
 def test_likelihood_ratios_are_differences_without_the_weighted_priors(recipe, capsys):
     common = ("network.class_weights=(0.1, 0.9)", "network.max_epochs=1")
     scores = {}

@@ -105,6 +105,7 @@ def test_what_cannot_be_proposed_is_refused(texts, said):
         read_space(texts)
 
 
+@pytest.mark.slow
 def test_each_trial_is_a_run_and_is_told_once(tmp_path):
     made = search(tmp_path, 8)
     jobs = run(made)

@@ -123,6 +123,7 @@ def test_a_frozen_front_end_holds_less_and_recomputing_too():
     assert computed(settings_of("SSL_ASP", frozen=True)).trained == 8_706
 
 
+@pytest.mark.slow
 def test_activations_grow_with_the_minibatch_of_a_process_and_shrink_in_bf16():
     settings = settings_of("SSL_ASP")
     settings.network.minibatch_size = 8

@@ -59,6 +59,7 @@ def test_interval_is_that_of_a_naive_bootstrap():
     assert middle == pytest.approx(lowest + bias, abs=0.25 * min_dcfs.std())
 
 
+@pytest.mark.slow
 def test_interval_covers_the_true_eer_as_often_as_it_says():
     rng = np.random.default_rng(5)
     true = 0.158655  # of two unit normals two standard deviations apart

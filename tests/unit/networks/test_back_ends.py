@@ -156,6 +156,7 @@ def test_any_number_of_values_and_frames_is_taken(name, small):
             assert logits.isfinite().all() and logits.shape == (2, 2)
 
 
+@pytest.mark.slow_but("SSL_Linear", "SSL_LCNN", "SSL_Conformer")
 @pytest.mark.parametrize("name", ON_FEATURES)
 def test_a_few_steps_separate_features(name, small):
     """Bona fide utterances have larger numbers in a few values."""
