@@ -202,7 +202,12 @@ def parse_literal(text: str) -> Any:
         raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
     except (ValueError, MemoryError, RecursionError):
         raise Complaint(f"Python cannot read it; {KINDS}") from None
-    return _evaluate(tree.body)
+    try:
+        return _evaluate(tree.body)
+    except Complaint as complaint:
+        # A carriage return alone is a line to Python, and none to the file.
+        complaint.line = min(complaint.line, text.count("\n"))
+        raise
 
 
 def _evaluate(node: ast.expr) -> Any:

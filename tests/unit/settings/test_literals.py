@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from asdf.settings.literals import parse_literal
@@ -160,6 +160,8 @@ WORDS = ["True", "None", "**", "not ", "lambda:"]
 alphabet = st.sampled_from([*"()[]{},'\"#\\ \n\t=<.-+*/%0129eExjfrb_aT:", *WORDS])
 
 
+@example("\rA")
+@example("(1,\rA)")
 @given(st.lists(alphabet, max_size=40).map("".join) | st.text(max_size=60))
 @settings(deadline=None, max_examples=500)
 def test_any_text_is_a_value_or_a_complaint(text: str) -> None:
