@@ -63,11 +63,13 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     options = ("debug", "computing.timeout_s=20", "computing.hang_report_s=3")
     outcome = recipe.run(*options, processes=2, TEST_HANG="1:3")
     assert outcome.status != 0
-    report = outcome.output[outcome.output.index("warning: the run has stood still for") :]
-    report = report[: report.index("computing.timeout_s = 20")]
     host = socket.gethostname()
-    # The hook is called after three steps.
-    assert f"behind: rank 1 (host {host}): forward, step 4, for " in report
+    # On a busy machine one process may be behind before, at the start. The hook is called after
+    # three steps.
+    _, *reports = outcome.output.split("warning: the run has stood still for")
+    behind = f"behind: rank 1 (host {host}): forward, step 4, for "
+    report = next((report for report in reports if behind in report), "")
+    report = report.partition("computing.timeout_s = 20")[0]
     assert "waiting for it: rank 0, the longest rank 0 " in report and ", step 4, for " in report
     assert "rank 1 is at" in report and "small_networks.py:" in report
     said = [line for line in outcome.output.splitlines() if "kept this one waiting" in line]

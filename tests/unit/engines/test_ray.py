@@ -54,12 +54,13 @@ def mine(whole, tmp_path, monkeypatch) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray():
-    """Ray with two CPUs, for all tests: its start takes seconds."""
+    """Ray with two CPUs, for all tests here: its start takes seconds, and a process has one."""
     started = pytest.importorskip("ray", reason="ray is not installed")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    started.init(num_cpus=2, log_to_driver=False, include_dashboard=False, logging_level="ERROR")
+    options = {"log_to_driver": False, "include_dashboard": False, "logging_level": "ERROR"}
+    started.init("local", num_cpus=2, **options)
     yield started
     started.shutdown()
 
@@ -158,7 +159,8 @@ def test_a_killed_command_goes_on(mine, whole):
     """Its Ray dies with it; a part that was done is not done again."""
     pytest.importorskip("ray", reason="ray is not installed")
     command = [sys.executable, "-m", "asdf", "score", "net.pt", "list.txt", *OUTPUTS, *FIXED]
-    command += ["--ray", "4"]
+    # Not the Ray of another test that runs beside this one.
+    command += ["--ray", "4", "--ray-address", "local"]
     killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + PATIENCE_S
     while not list(mine.glob(".out.csv.part-*-of-4.progress")):

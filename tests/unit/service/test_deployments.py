@@ -104,7 +104,9 @@ def test_replicas_of_ray_serve_answer_as_a_service(network, monkeypatch):
         monkeypatch.setenv(name, value)
     # Names of sockets have no room for a folder of pytest.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="ray") as folder:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        # Not that of another test which runs beside this one.
+        options = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
+        ray.init("local", **options, _temp_dir=folder)
         try:
             ask_replicas(serve, network, application)
         finally:
