@@ -60,8 +60,8 @@ class RecordingPart:
         if part.channel is not None and part.channel >= whole.channels:
             whole.close()
             raise AsdfError(
-                f"{source}: its recording has {whole.channels} channels, counted from 0. Fix the "
-                "channel in the list."
+                f"{source}: the channels of its recording are 0 to {whole.channels - 1}. Correct "
+                "the channel in the list."
             )
 
     def __enter__(self) -> RecordingPart:

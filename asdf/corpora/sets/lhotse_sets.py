@@ -83,16 +83,7 @@ def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, 
                 f"{manifests.folder / manifest} is not a manifest of JSON lines: save it as "
                 ".jsonl.gz: lhotse copy OLD NEW.jsonl.gz"
             )
-        known: set[str] = set()
-        for number, entry in _entries(manifests.folder / manifest, rows, manifest):
-            try:
-                cut = _cut_of(entry)
-            except AsdfError as error:
-                rows.problems.append(f"{manifest}, line {number}: {error}")
-                continue
-            if cut.name in known:
-                rows.problems.append(f"{manifest}, line {number}: cut {cut.name!r} comes twice")
-            known.add(cut.name)
+        for number, cut in _cuts(manifests.folder / manifest, rows, manifest):
             if root is None and not (cut.source.startswith("/") or is_remote(cut.source)):
                 root = _root_of(cut.source, candidates)
             rows.add(part_path(cut.source, cut.part), cut.fields, number)
@@ -143,6 +134,22 @@ def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict
             rows.problems.append(f"{name}, line {number}: it is JSON, but no object {{...}}")
             continue
         yield number, entry
+
+
+def _cuts(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, _Cut]]:
+    """Yield the cuts of a file with their lines; what is none, or comes again, is a problem."""
+    known: set[str] = set()
+    for number, entry in _entries(path, rows, name):
+        try:
+            cut = _cut_of(entry)
+        except AsdfError as error:
+            rows.problems.append(f"{name}, line {number}: {error}")
+            continue
+        if cut.name in known:
+            rows.problems.append(f"{name}, line {number}: cut {cut.name!r} comes twice")
+            continue
+        known.add(cut.name)
+        yield number, cut
 
 
 def _cut_of(entry: Mapping[str, Any]) -> _Cut:
@@ -253,21 +260,12 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
         members = _members_by_key(found.folder / tar)
         cuts = f"{name}/cuts.{index}.jsonl.gz".lstrip("/")
         others = _fields_beside(found.folder / name, index, rows)
-        known: set[str] = set()
-        for number, entry in _entries(found.folder / cuts, rows, cuts):
-            try:
-                cut = _cut_of(entry)
-            except AsdfError as error:
-                rows.problems.append(f"{cuts}, line {number}: {error}")
-                continue
-            if cut.name in known:
-                rows.problems.append(f"{cuts}, line {number}: cut {cut.name!r} comes twice")
-            elif cut.name not in members:
+        for number, cut in _cuts(found.folder / cuts, rows, cuts):
+            if cut.name not in members:
                 rows.problems.append(f"{cuts}, line {number}: {tar} has no {cut.name!r}")
-            else:
-                fields = {**cut.fields, **others.get(cut.name, {})}
-                rows.add(f"{tar}/{part_path(members[cut.name], cut.part)}", fields, number)
-            known.add(cut.name)
+                continue
+            fields = {**cut.fields, **others.get(cut.name, {})}
+            rows.add(f"{tar}/{part_path(members[cut.name], cut.part)}", fields, number)
     return Reading(rows.trials(columns), audio=tuple(tars)), Tree(found.folder)
 
 
