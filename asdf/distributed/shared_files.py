@@ -20,6 +20,7 @@ import numpy as np
 
 from asdf.distributed.shared_forms import Arrays, Form, Packed
 from asdf.distributed.world import World
+from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 
 T = TypeVar("T")
@@ -72,6 +73,7 @@ class SharedFiles:
         """Return what `make` returns on the main rank, on every rank; all call this together.
 
         Raises:
+            AsdfError: this process does not see what the main one wrote.
             Exception: as `World.run_on_main`.
         """
         if self._world.size == 1:
@@ -80,7 +82,14 @@ class SharedFiles:
         if sent.path is None:
             value: T = sent.value  # type: ignore[assignment]  # it is None only if made so
             return value
-        return form.unpack(Packed(_map_arrays(sent.path, sent.placed or {}), sent.rest))
+        try:
+            arrays = _map_arrays(sent.path, sent.placed or {})
+        except (OSError, ValueError) as error:
+            raise AsdfError(
+                f"rank {self._world.rank} cannot read {sent.path}, which the main process wrote "
+                f"for all ({error}). The system folder has to lie on a disk that all nodes see."
+            ) from None
+        return form.unpack(Packed(arrays, sent.rest))
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
         """Return the array that `make` returns on the main rank, or None if that returns None."""

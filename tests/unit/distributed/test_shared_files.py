@@ -87,6 +87,21 @@ def test_a_shared_list_is_the_list_and_is_pickled_as_its_file(tmp_path, monkeypa
     assert shared.share(lambda: trials, LIST).labels[0] == 0
 
 
+def test_a_process_that_does_not_see_the_file_names_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "MIN_BYTES", 1)
+    shared = SharedFiles(Main(size=2), tmp_path)
+    send = shared._send
+
+    def send_and_lose(value, form):
+        sent = send(value, form)
+        sent.path.unlink()
+        return sent
+
+    monkeypatch.setattr(shared, "_send", send_and_lose)
+    with pytest.raises(AsdfError, match=r"rank 0 cannot read .*\.part, .* that all nodes see\."):
+        shared.array(lambda: np.arange(70))
+
+
 def test_a_folder_that_cannot_be_written_costs_memory_alone(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     shared = SharedFiles(Main(size=2), tmp_path / "file")
