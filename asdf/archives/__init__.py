@@ -6,6 +6,7 @@ Parquet files are tables, too: `open_table` reads their columns.
 # ruff: noqa: F401 (names for others)
 
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
+from asdf.archives.index import index_members
 from asdf.archives.local_copies import (
     DEFAULT_GB,
     FOLDER_VARIABLE,

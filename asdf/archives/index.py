@@ -147,6 +147,16 @@ def read_index(path: Path, file: OpenFile) -> Index:
     return index
 
 
+def index_members(path: Path) -> int:
+    """Save the index of a tar of a disk, which does not stay open; return its number of members.
+
+    Raises:
+        AsdfError: as `read_index`.
+        OSError: it cannot be opened.
+    """
+    return len(read_index(path, LocalFile(path)))
+
+
 def save_index(path: Path, index: Index, state: ArchiveState) -> None:
     """Save the index of the archive `path`, which had this state when it was indexed."""
     names = np.frombuffer(index.names, np.uint8)
@@ -241,7 +251,8 @@ def _published_index(path: Path, file: OpenFile) -> Index | None:
     try:
         content = read_object(f"{path}.index")
         facts, arrays = _read_arrays(io.BytesIO(content), len(content))
-    except (OSError, ValueError):
+    except (OSError, ValueError, AsdfError):
+        # A store may refuse a look at what is not there; the headers are read then.
         return None
     if facts != _state_facts(file.state._replace(changed_ns=facts.archive_changed_ns), arrays):
         return None

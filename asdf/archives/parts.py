@@ -44,7 +44,7 @@ class Part(NamedTuple):
         rest = max(0, frames - first)
         if self.stop is None:
             return rest
-        return min(rest, _round((self.stop - self.start) * rate))
+        return max(0, min(rest, _round((self.stop - self.start) * rate)))
 
 
 def _round(frames: Decimal) -> int:

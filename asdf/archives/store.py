@@ -161,7 +161,9 @@ def open_ranges(path: Path) -> OpenFile:
     if copies_folder() is not None:
         copy = local_copy(address, state)
         if copy is not None:
-            return CopiedFile(copy, _of_object(state))
+            # Another process may have removed it for want of room.
+            with suppress(FileNotFoundError):
+                return CopiedFile(copy, _of_object(state))
     return RemoteFile(address, state)
 
 

@@ -85,6 +85,11 @@ def main(arguments: list[str]) -> int:
     shard_bytes = parse_size(args.shards)
     trials = read_recordings(args.recordings, args.folder, classes=True)
     check_files([trials])
+    if args.name is not None and _UNSAFE.search(args.name):
+        raise UsageError(
+            f"--name {args.name}: names of files begin with it: give letters, digits, '.', '_' "
+            "and '-'."
+        )
     options = PackOptions(
         name=args.name or _name_of(trials),
         shard_bytes=shard_bytes,

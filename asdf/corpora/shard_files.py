@@ -51,7 +51,9 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
     """
     path = join_path(folder, os.path.expanduser(pattern))  # noqa: PTH111 (an address stays one)
     parts = str(path).split("/")
-    wild = [number for number, part in enumerate(parts) if _WILD.search(part)]
+    # The folder that the pattern is relative to may have any name.
+    given = len(parts) - len(pattern.split("/"))
+    wild = [number for number, part in enumerate(parts) if number >= given and _WILD.search(part)]
     if not wild:
         if path.is_dir():
             return Shards(path, of_folder(path))
@@ -62,7 +64,10 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         if "*" not in name and "[" not in name:
             names.append(name)
         elif is_remote(root):
-            names += fnmatch.filter(find_objects(str(root)), name)
+            # A star stands for no slash, as on a disk.
+            depth = name.count("/")
+            found = fnmatch.filter(find_objects(str(root)), name)
+            names += [object_name for object_name in found if object_name.count("/") == depth]
         else:
             names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
     if not names:

@@ -35,6 +35,10 @@ _CHECKSUM = "\tchecksum\t"
 _TAR = ".tar/"
 
 
+# Beyond all recordings, and within 64 bits once resampled.
+_MOST = 2**40
+
+
 class PackedLength(NamedTuple):
     """A recording in a tar.
 
@@ -102,7 +106,10 @@ def _parse(content: bytes, tar_size: int | None) -> Iterator[PackedLength]:
         raise ValueError(f"it is of a tar of {int(size):,} bytes, and this one has {tar_size:,}")
     for line in lines:
         name, *numbers = line.rsplit("\t", 3)
-        yield PackedLength(name, *map(int, numbers))
+        length = PackedLength(name, *map(int, numbers))
+        if not (0 < length.frames < _MOST and 0 < length.rate < _MOST and 0 <= length.size < _MOST):
+            raise ValueError(f"the numbers of {name!r} are those of no recording")
+        yield length
 
 
 def packed_rows(utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray | None:

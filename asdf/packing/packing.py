@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.archives import open_file
+from asdf.archives import file_size, open_file
 from asdf.data.packed_lengths import read_packed_lengths
 from asdf.errors import AsdfError, UsageError
 from asdf.packing.encoding import Encoded, encode
@@ -223,6 +223,7 @@ class _Packing:
             "version": _VERSION,
             "list": digest.hexdigest()[:16],
             "recordings": len(self._trials),
+            "folder": str(self._trials.folder.absolute()),
             "seed": self._options.seed,
             "format": self._options.form,
             "shard_bytes": self._options.shard_bytes,
@@ -295,10 +296,11 @@ class _Packing:
         left_out: set[int] = set()
         for shard in shards:
             lengths = read_packed_lengths(self._folder / shard.name, shard.size)
-            if lengths is None or len(lengths) != shard.recordings:
+            is_there = file_size(self._folder / shard.name) == shard.size
+            if not is_there or lengths is None or len(lengths) != shard.recordings:
                 raise AsdfError(
-                    f"{self._folder / shard.name}: its file of lengths is missing or damaged. "
-                    f"Remove {self._state.name} to pack everything again."
+                    f"{self._folder / shard.name}: the shard or its file of lengths is missing or "
+                    f"damaged. Remove {self._state.name} to pack everything again."
                 )
             ids += [f"{shard.name}/{each.name}" for each in lengths]
             left_out.update(map(int, shard.broken))

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
-from asdf.archives import find_folder, open_file
+from asdf.archives import index_members, open_file
 from asdf.data.packed_lengths import SUFFIX as LENGTHS
 from asdf.data.packed_lengths import PackedLength, write_packed_lengths
 from asdf.errors import AsdfError
@@ -116,12 +116,10 @@ def _write_local(path: Path, entries: Iterable[Entry]) -> Written:
         lengths = _write_members(hashed, entries)
     written = Written(hashed.size, hashed.digest.hexdigest())
     _compare(path, written)
-    # Opened, it is indexed, and the index saved next to it.
-    location = find_folder(path)
-    names = [] if location is None else list(location.archive.names())
-    if len(names) != 2 * len(lengths):
+    members = index_members(path)
+    if members != 2 * len(lengths):
         path.unlink()
-        raise AsdfError(f"{path}: it has {len(names)} members instead of {2 * len(lengths)}.")
+        raise AsdfError(f"{path}: it has {members} members instead of {2 * len(lengths)}.")
     write_packed_lengths(path, written.size, lengths)
     return written
 

@@ -34,7 +34,9 @@ _SERVERS = ("http", "https")
 
 
 def scheme_of(address: str) -> str:
-    return address.partition(":")[0]
+    """Return 's3' of an address; '' of a path of a disk."""
+    scheme, slash, _ = address.partition(":/")
+    return scheme if slash else ""
 
 
 def can_be_listed(path: AnyPath) -> bool:

@@ -145,15 +145,17 @@ def address_of(path: AnyPath) -> str | None:
         >>> address_of("s3:/bucket/a/../b.tar"), address_of("corpora/LA.tar")
         ('s3://bucket/b.tar', None)
     """
-    scheme, _, rest = os.fspath(path).partition(":/")
-    if scheme not in PACKAGES:
+    scheme, slash, rest = os.fspath(path).partition(":/")
+    # A folder may be called `memory`.
+    if not slash or scheme not in PACKAGES:
         return None
     return f"{scheme}:/{posixpath.normpath('/' + rest.lstrip('/'))}"
 
 
 def is_remote(path: AnyPath) -> bool:
     """Whether a path is an address of an object in a store."""
-    return os.fspath(path).partition(":/")[0] in PACKAGES
+    scheme, slash, _ = os.fspath(path).partition(":/")
+    return bool(slash) and scheme in PACKAGES
 
 
 def as_path(text: AnyPath) -> Path:

@@ -162,13 +162,15 @@ def read_objects(ranges: Sequence[Range]) -> list[bytes]:
     """
     if not ranges:
         return []
-    system = _file_system(ranges[0].address)
-    addresses = [each.address for each in ranges]
-    starts = [each.start for each in ranges]
-    ends = [each.start + each.size for each in ranges]
-    found = system.cat_ranges(addresses, starts, ends, on_error="return")
-    contents = []
-    for each, content in zip(ranges, found, strict=True):
+    # By itself: a server that ignores ranges would send the whole object for each of them at once.
+    first, *others = ranges
+    contents = [read_object(*first)]
+    system = _file_system(first.address)
+    addresses = [each.address for each in others]
+    starts = [each.start for each in others]
+    ends = [each.start + each.size for each in others]
+    found = system.cat_ranges(addresses, starts, ends, on_error="return") if others else []
+    for each, content in zip(others, found, strict=True):
         if isinstance(content, bytes) and len(content) == each.size:
             contents.append(content)
         else:
@@ -238,9 +240,8 @@ def _read_range(wanted: Range) -> bytes:
     content: bytes = system.cat_file(address, start=start, end=start + size, **_exact(address))
     if len(content) > size:
         raise AsdfError(
-            f"the server of {address} sends the whole file where a part of it is requested. Set "
-            "paths.cache_folder (or ASDF_CACHE_FOLDER), with which whole files are downloaded "
-            "once, or download it yourself."
+            f"the server of {address} sends the whole file where a part of it is requested, so a "
+            "tar cannot be read there in place. Download it, and name the file."
         )
     if len(content) < size:
         raise OSError(f"{len(content):,} of {size:,} bytes from {start:,} on came")

@@ -20,7 +20,7 @@ from typing import IO, Any
 from asdf.errors import AsdfError
 from asdf.remote import address_of, refuse_unwritable, upload_object
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
-from asdf.runs.systems import lock, open_flags
+from asdf.runs.systems import lock, open_flags, unlock
 from asdf.text import AnyPath
 
 _PIECE = 1 << 20
@@ -210,5 +210,12 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
         with suppress(OSError):
             mark = opened.enter_context(path.with_name(f".{path.name}.lock").open("w"))
             lock(mark, wait=True)
+            # Closing it would not be enough where a process was forked meanwhile: it has it open.
+            opened.callback(_release, mark)
             is_alone = True
         yield is_alone
+
+
+def _release(mark: IO[str]) -> None:
+    with suppress(OSError):
+        unlock(mark)

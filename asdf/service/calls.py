@@ -14,7 +14,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,7 +28,7 @@ from asdf.scoring.scored import WindowScore, decide_verdict
 from asdf.scoring.waveforms import MAX_CHANNELS
 from asdf.scoring.whole_recording import name_result
 from asdf.scoring.windows import Cut
-from asdf.service.limits import Refusal, for_clients
+from asdf.service.limits import MAX_OVERLAP, Refusal, for_clients
 from asdf.service.served import Served
 from asdf.service.service import Ending, Service
 
@@ -110,10 +109,18 @@ def read_call_question(query: Mapping[str, str], detector: Detector) -> CallQues
         raise UsageError(f"channels = {channels}: give 1 to {MAX_CHANNELS}.")
     samples = part_window(detector.length, detector.window_samples)
     window_s = _read_number(query, "window", float, samples / detector.sample_rate)
+    usual_s = min(max(_HOP_S, window_s / MAX_OVERLAP), window_s)
+    hop_s = _read_number(query, "hop", float, usual_s)
+    # Zero and less have a message of their own.
+    if 0 < hop_s < window_s / MAX_OVERLAP:
+        raise UsageError(
+            f"hop = {hop_s:g}: the network would hear each second more than {MAX_OVERLAP} times. "
+            f"Give {window_s / MAX_OVERLAP:g} s or more, or shorter windows."
+        )
     return CallQuestion(
         _read_number(query, "rate", int, _RATE),
         window_s,
-        _read_number(query, "hop", float, min(_HOP_S, window_s)),
+        hop_s,
         _FORMATS[name],
         channels,
     )
@@ -213,11 +220,10 @@ class Call:
                         400, "a message of text is 'end', which ends a call: send bytes as samples."
                     )
                 samples = self._take(content)
-                pieces = await self._cut(partial(self._stream.cut, samples))
-                await self._answer(socket, pieces)
+                await self._answer(socket, self._stream.cut(samples))
         finally:
             stopping.cancel()
-        await self._answer(socket, await self._cut(self._stream.cut_rest))
+        await self._answer(socket, self._stream.cut_rest())
         return code
 
     async def _receive(
@@ -260,23 +266,24 @@ class Call:
         self._digest.update(content)
         return samples
 
-    async def _cut(self, cut: Callable[[], Iterator[Cut]]) -> list[Piece]:
-        """Return the windows that are complete now, made in a thread."""
+    async def _next_piece(self, cuts: Iterator[Cut]) -> Piece | None:
+        """Return the next window that is complete, made in a thread; None where none is."""
 
-        def make() -> list[Piece]:
-            return [self._stream.piece(each) for each in cut()]
+        def make() -> Piece | None:
+            cut = next(cuts, None)
+            return None if cut is None else self._stream.piece(cut)
 
         return await asyncio.wrap_future(self._service.cutters.submit(make))
 
-    async def _answer(self, socket: WebSocket, pieces: list[Piece]) -> None:
-        """Score windows, one after the other, and send what each scored.
+    async def _answer(self, socket: WebSocket, cuts: Iterator[Cut]) -> None:
+        """Score windows, and send what each scored before the next one is made.
 
         Raises:
             Refusal: the client has used up its audio, or the network takes too long.
         """
         hearing = self._served.hearing
         came_s = time.monotonic()
-        for piece in pieces:
+        while (piece := await self._next_piece(cuts)) is not None:
             heard_s = hearing.batch_length(piece) / hearing.audio.sample_rate
             self._service.rates.charge(self._client, heard_s)
             passing = self._service.passes.submit_window(piece, hearing)

@@ -40,6 +40,8 @@ class InferencePaths:
         """
         self._service = service
         self._admit = admit
+        # JSON takes twenty times its size while it is read.
+        self._reading = asyncio.Lock()
 
     @property
     def _model(self) -> str:
@@ -97,9 +99,14 @@ class InferencePaths:
             first = slots.enter_context(service.slot())
             body = await read_body(request, service.limits)
             length = request.headers.get(tensors.HEADER_LENGTH)
-            asked = await asyncio.to_thread(tensors.read_request, body, length)
-            uploads = _read_uploads(asked, service.current.detector.sample_rate)
-            held = [first, *(slots.enter_context(service.slot()) for _ in uploads[1:])]
+            async with self._reading:
+                asked = await asyncio.to_thread(tensors.read_request, body, length)
+            rate = first.served.detector.sample_rate
+            most = service.limits.queue
+            uploads = await asyncio.to_thread(_read_uploads, asked, rate, most)
+            held = [first]
+            for _ in uploads[1:]:
+                held.append(slots.enter_context(service.slot(first.served)))
             async with watch_client(request) as gone:
                 question = Question()
                 tasks = []
@@ -152,11 +159,15 @@ def add_inference_paths(
     return paths
 
 
-def _read_uploads(asked: tensors.Request, usual_rate: int) -> list[Upload]:
+def _read_uploads(asked: tensors.Request, usual_rate: int, most: int) -> list[Upload]:
     """Return the recordings of a request, a row each.
 
+    Args:
+        usual_rate: Sampling rate where the request has none, in Hz.
+        most: Largest number of recordings.
+
     Raises:
-        Refusal: 400, there are none, or the lengths or the rate are not theirs.
+        Refusal: 400, there are none, or the lengths or the rate are not theirs; 413, too many.
     """
     unknown = set(asked.inputs) - {WAVEFORMS, LENGTHS, RATE}
     waveforms = asked.inputs.get(WAVEFORMS)
@@ -169,10 +180,16 @@ def _read_uploads(asked: tensors.Request, usual_rate: int) -> list[Upload]:
     rows = waveforms.reshape(-1, waveforms.shape[-1])
     if waveforms.ndim > 2 or waveforms.dtype != np.float32:
         raise Refusal(400, f"{WAVEFORMS} are FP32, of shape [samples] or [recordings, samples].")
+    if len(rows) > most:
+        raise Refusal(413, f"{len(rows)} recordings in a request: send {most} at most at a time.")
     lengths = asked.inputs.get(LENGTHS, np.full(len(rows), rows.shape[1])).ravel()
+    if lengths.dtype.kind != "i":
+        raise Refusal(400, f"{LENGTHS} are whole numbers: INT32.")
     if len(lengths) != len(rows) or lengths.min() < 1 or lengths.max() > rows.shape[1]:
         raise Refusal(400, f"{LENGTHS} are samples of each of the {len(rows)} recordings.")
-    rate = asked.parameters.get(RATE, usual_rate)
+    rate = asked.parameters.get(RATE)
+    if rate is None:
+        rate = usual_rate
     if RATE in asked.inputs:
         rate = asked.inputs[RATE].ravel()[0].item()
     uploads = []

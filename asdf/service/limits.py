@@ -17,8 +17,9 @@ GONE = 499
 
 _MB = 1_000_000
 _BYTES_OF_SAMPLE = 4
-# Scores over time compute at most so many times what a recording of the maximal length does.
-_MAX_OVERLAP = 5
+MAX_OVERLAP = 5
+"""How often scores over time hear a recording of the maximal length, or a call, at most."""
+
 _POSITIVE = ("max_mb", "max_seconds", "call_s", "head_s", "upload_s", "request_s", "stop_s")
 _COUNTS = ("queue", "calls", "readers", "connections", "client_connections")
 
@@ -109,7 +110,7 @@ class ServiceLimits:
     @property
     def max_piece_s(self) -> float:
         """Seconds that the network may hear for the scores over time of one recording."""
-        return _MAX_OVERLAP * self.max_seconds
+        return MAX_OVERLAP * self.max_seconds
 
     @property
     def memory_mb(self) -> float:

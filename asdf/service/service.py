@@ -212,8 +212,11 @@ class Service:
             call.set()
 
     @contextmanager
-    def slot(self) -> Iterator[Slot]:
+    def slot(self, served: Served | None = None) -> Iterator[Slot]:
         """Count a recording as long as anything of it is in memory.
+
+        Args:
+            served: Network that it is answered by; None: that of now.
 
         Raises:
             Refusal: 503, the service has as many as it may, or is stopping.
@@ -221,7 +224,7 @@ class Service:
         self._refuse_when_stopping()
         if not self.seat.take("recordings", self.limits.queue):
             raise Refusal(503, f"{self.limits.queue} recordings are waiting already: try again.", 1)
-        slot = Slot(partial(self.seat.give_back, "recordings"), self.current)
+        slot = Slot(partial(self.seat.give_back, "recordings"), served or self.current)
         try:
             yield slot
         finally:

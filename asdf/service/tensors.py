@@ -29,6 +29,10 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "INT32": np.dtype("<i4"),
     "INT64": np.dtype("<i8"),
 }
+MAX_JSON = 2**23
+"""Bytes of JSON that are read; 40 s of a waveform as a list of numbers."""
+
+_MAX_DIGITS = 12
 _MAX_TENSORS = 8
 _MAX_AXES = 4
 
@@ -64,9 +68,16 @@ def read_request(body: bytes, header_length: str | None) -> Request:
     """
     length = len(body)
     if header_length is not None:
-        if not header_length.isdecimal() or int(header_length) > len(body):
-            raise _bad(f"{HEADER_LENGTH}: {header_length!r} is not a length of this request")
+        is_number = header_length.isdecimal() and len(header_length) <= _MAX_DIGITS
+        if not is_number or int(header_length) > len(body):
+            raise _bad(f"{HEADER_LENGTH}: {header_length[:20]!r} is not a length of this request")
         length = int(header_length)
+    if length > MAX_JSON:
+        raise Refusal(
+            413,
+            f"{length:,} bytes of JSON: {MAX_JSON:,} are read. Send tensors as binary data "
+            f"({BINARY}), as the clients do by default.",
+        )
     try:
         document = json.loads(body[:length])
         inputs = document["inputs"]
@@ -85,7 +96,14 @@ def read_request(body: bytes, header_length: str | None) -> Request:
         are_binary = parameters.get("binary_data_output") is True
         wanted = None if not outputs else _read_outputs(outputs, are_binary)
         tensors = _read_tensors(inputs, body, length)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise _bad(str(error) or type(error).__name__) from None
     return Request(tensors, parameters, wanted, are_binary, identity)
 
@@ -107,7 +125,9 @@ def _read_tensors(inputs: list[Any], body: bytes, start: int) -> dict[str, np.nd
         kind = _TYPES.get(entry["datatype"])
         if kind is None:
             raise _bad(f"input {name!r}: {entry['datatype']!r} is none of {', '.join(_TYPES)}")
-        if len(shape) > _MAX_AXES or not all(type(size) is int and size > 0 for size in shape):
+        if not 1 <= len(shape) <= _MAX_AXES or not all(
+            type(size) is int and size > 0 for size in shape
+        ):
             raise _bad(f"input {name!r} has no shape of positive numbers")
         count = math.prod(shape)
         size = (entry.get("parameters") or {}).get("binary_data_size")

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ _MANIFESTS = (".jsonl", ".jsonl.gz")
 _OF_SUPERVISIONS = ("speaker", "language", "gender")
 # Manifests lie in folders such as data/manifests, and are written from the project's folder.
 _PARENTS = 4
+# No recording is longer than thirty years.
+_MAX_S = 10**9
 _MIXED = "it is a mix, which lhotse computes: save it first (CutSet.save_audios, CutSet.to_shar)"
 _CHANGED = "its audio is changed by lhotse ({}): save it first (CutSet.save_audios, CutSet.to_shar)"
 
@@ -172,15 +174,16 @@ def _cut_of(entry: Mapping[str, Any]) -> _Cut:
     recording = entry.get("recording")
     if not isinstance(recording, dict):
         raise AsdfError(f"cut {name!r}: it names no recording (features are not read)")
-    if recording.get("transforms"):
-        changes = {str(each.get("name", each)) for each in recording["transforms"]}
-        raise AsdfError(f"cut {name!r}: {_CHANGED.format(', '.join(sorted(changes)))}")
     try:
+        if recording.get("transforms"):
+            changes = {str(each.get("name", each)) for each in recording["transforms"]}
+            raise AsdfError(f"cut {name!r}: {_CHANGED.format(', '.join(sorted(changes)))}")
         part = _part_of(entry, recording)
         source, channel = _source_of(entry, recording)
-    except (InvalidOperation, KeyError, TypeError, ValueError, AttributeError) as error:
+        fields = _fields_of(entry)
+    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise AsdfError(f"cut {name!r}: its fields are not those of a cut ({error!r})") from None
-    return _Cut(name, source, part._replace(channel=channel), _fields_of(entry))
+    return _Cut(name, source, part._replace(channel=channel), fields)
 
 
 def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
@@ -188,7 +191,10 @@ def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
     duration = Decimal(str(entry["duration"]))
     whole = Decimal(str(recording["duration"]))
     frames = Decimal(1) / Decimal(str(recording["sampling_rate"]))
-    if not (start.is_finite() and duration.is_finite()) or start < 0 or duration <= 0:
+    # Comparisons with NaN are errors of their own.
+    if not (start.is_finite() and duration.is_finite()) or not 0 <= start < _MAX_S:
+        raise ValueError(f"start {start:.20g}, duration {duration:.20g}")
+    if not 0 < duration < _MAX_S:
         raise ValueError(f"start {start}, duration {duration}")
     # Durations are rounded to nanoseconds, and less than a frame is no part.
     if start == 0 and abs(duration - whole) < frames:

@@ -81,7 +81,7 @@ def test_a_part_of_a_member_of_a_tar(tmp_path: Path) -> None:
         check_files([TrialList(["x.tar/s/b.flac#t=1,1.25"], [1], folder=tmp_path)])
 
 
-@pytest.mark.parametrize("times", ["1.5,2.5", "2,3", "1,1"])
+@pytest.mark.parametrize("times", ["1.5,2.5", "2,3", "1,1", "1.5,1"])
 def test_a_part_that_is_not_in_its_recording_is_refused(tmp_path: Path, times: str) -> None:
     path = tmp_path / "a.wav"
     write(path)

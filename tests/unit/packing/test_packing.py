@@ -199,6 +199,23 @@ def test_another_pack_in_the_folder_is_not_written_over(folder: Path) -> None:
     assert (out / "other_list.txt").exists() and (out / "other-000000.tar").exists()
 
 
+def test_recordings_of_another_folder_are_another_pack(folder: Path) -> None:
+    packed = folder / "packed"
+    pack_list(read_source(folder), packed, PackOptions("train", 20_000))
+    moved = folder.rename(folder.with_name("moved"))
+    with pytest.raises(UsageError, match=r"folder .* there, .* now"):
+        pack_list(read_source(moved), moved / "packed", PackOptions("train", 20_000))
+
+
+def test_a_shard_that_is_gone_is_not_listed(folder: Path) -> None:
+    packed = folder / "packed"
+    pack = pack_list(read_source(folder), packed, PackOptions("train", 20_000))
+    assert len(pack.shards) > 1
+    (packed / "train-000001.tar").unlink()
+    with pytest.raises(AsdfError, match=r"train-000001\.tar: the shard or its .* missing"):
+        pack_list(read_source(folder), packed, PackOptions("train", 20_000))
+
+
 def test_lengths_need_not_be_measured_again(folder: Path) -> None:
     out, _ = pack(folder)
     packed = read_list(out / "train_list.txt", out)

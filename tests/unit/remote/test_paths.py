@@ -27,6 +27,9 @@ from asdf.runs.files import atomic_write, write_text
         ("s3:x", None),
         ("C:/x", None),
         ("ftp://host/x", None),
+        # Names of folders, too.
+        ("memory", None),
+        ("s3", None),
     ],
 )
 def test_addresses_are_known_by_their_schemes(path: str, address: str | None) -> None:

@@ -10,7 +10,14 @@ import sys
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.runs.files import atomic_write, remove_unfinished, sha256_of, write_text
+from asdf.runs.files import (
+    atomic_write,
+    one_at_a_time,
+    remove_unfinished,
+    sha256_of,
+    write_text,
+)
+from asdf.runs.systems import lock
 from tests.conftest import PATIENCE_S
 
 
@@ -149,3 +156,20 @@ def test_a_folder_that_goes_while_its_file_is_written_is_what_the_message_says(t
         file.write("half")
         folder.rename(tmp_path / "moved")
         folder.touch()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_that_was_forked_meanwhile_holds_no_lock(tmp_path):
+    with one_at_a_time(tmp_path / "file") as is_alone:
+        assert is_alone
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.read(read, 1)
+            os._exit(0)
+    mark = (tmp_path / ".file.lock").open("w")
+    try:
+        lock(mark, wait=False)
+    finally:
+        os.write(write, b"x")
+        os.waitpid(child, 0)

@@ -137,6 +137,7 @@ def test_verdicts_of_a_detector_with_a_threshold(network):
         ("rate=10", "outside the range of speech"),
         ("window=9", "this network hears the first"),
         ("hop=0", "windows of 1 s every 0 s"),
+        ("window=1&hop=0.0001", "more than 5 times. Give 0.2 s or more"),
         ("format=mp3", "int16 or float32"),
         ("channels=0", "channels = 0"),
         ("speed=2", "no parameter 'speed'"),

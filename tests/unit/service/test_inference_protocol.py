@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from asdf.service import tensors
+from asdf.service.limits import Refusal
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import LIMITS, Running, running
 
@@ -101,6 +103,13 @@ BINARY = {"name": "waveforms", "shape": [2], "datatype": "FP32"}
         ({"inputs": [{**ONE, "datatype": "INT32"}]}, b"", "waveforms are FP32"),
         ({"inputs": [{**ONE, "shape": [4001]}]}, b"", "has 4000 values"),
         ({"inputs": [{**ONE, "shape": [-1]}]}, b"", "no shape of positive numbers"),
+        ({"inputs": [{**ONE, "shape": []}]}, b"", "no shape of positive numbers"),
+        (
+            {"inputs": [{"name": "lengths", "shape": [1], "datatype": "INT32", "data": [10**30]}]},
+            b"",
+            "too large",
+        ),
+        ({"inputs": [ONE, tensor("lengths", np.full(1, 100.7), "FP64")]}, b"", "whole numbers"),
         ({"inputs": [{**ONE, "shape": [10**9, 10**9]}]}, b"", "has 4000 values"),
         ({"inputs": [{**ONE, "data": ["a"]}]}, b"", "could not convert"),
         ({"inputs": [ONE], "outputs": [{"name": "x"}]}, b"", "no output 'x'"),
@@ -128,7 +137,8 @@ def test_recordings_have_the_limits_of_uploads(detector):
         assert ask(served, {"inputs": [ONE]}).status == 200
         small = np.zeros((3, 10), np.float32) + 0.1
         answer = ask(served, {"inputs": [tensor("waveforms", small)]})
-        assert (answer.status, "recordings are waiting" in answer.json["error"]) == (503, True)
+        assert answer.status == 413
+        assert "3 recordings in a request: send 2 at most at a time" in answer.json["error"]
         long = {**BINARY, "shape": [16001], "parameters": {"binary_data_size": 64004}}
         answer = ask(served, {"inputs": [long]}, np.zeros(16001, "<f4").tobytes())
         assert answer.status == 422
@@ -153,3 +163,9 @@ def test_other_models_and_versions_are_not_there(served):
         assert "there is no" in answer.json["error"]
     assert served.ask("/v2/models/plain/versions/1").status == 200
     assert served.ask("/v2/health/ready").json == {"ready": True}
+
+
+def test_json_that_takes_too_much_memory_is_not_read():
+    with pytest.raises(Refusal, match=r"8,388,608 are read\. Send tensors as binary") as refused:
+        tensors.read_request(bytes(tensors.MAX_JSON + 1), None)
+    assert refused.value.status == 413
