@@ -18,6 +18,7 @@ import hashlib
 import time
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -203,7 +204,9 @@ def _usable_lengths(
     """Return the lengths of the table that was found, if nothing is to be done; else None."""
     if found is None:
         return None
-    files.note(utterances)
+    # The table is whole without it: a folder of an earlier version may be read-only.
+    with suppress(AsdfError):
+        files.note(utterances)
     if check is True or (check == "once" and not _is_as_checked(found, utterances)):
         return None
     return _lengths_of(found)

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any
 
 from asdf.distributed.whereabouts import HERE, Position, Whereabouts
@@ -79,6 +80,9 @@ def hangs_reported(
         yield
         return
     over = threading.Event()
+    # A connection of its own, where torch can: a main thread that waits in the store holds its one.
+    if hasattr(store, "clone"):
+        store = store.clone()
     watch = HangWatch(store, rank, size, report_s, timeout_s)
     thread = threading.Thread(target=watch.run, args=(over,), name=THREAD, daemon=True)
     thread.start()
@@ -162,10 +166,11 @@ class HangWatch:
     def _answer(self, number: int) -> None:
         here = self._here
         seconds = time.monotonic() - here.since_s
-        stack = []
+        stack: list[str] = []
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        for call in traceback.extract_stack(frame)[-_SHOWN_FRAMES:]:
-            stack.append(f"{call.filename}:{call.lineno} {call.name}")
+        # Without the lines of the files: the disk that has them may be what hangs.
+        for call, line in islice(traceback.walk_stack(frame), _SHOWN_FRAMES):
+            stack.insert(0, f"{call.f_code.co_filename}:{line} {call.f_code.co_name}")
         place = Place(
             self._rank,
             socket.gethostname(),

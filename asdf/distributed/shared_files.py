@@ -73,7 +73,7 @@ class SharedFiles:
         """Return what `make` returns on the main rank, on every rank; all call this together.
 
         Raises:
-            AsdfError: this process does not see what the main one wrote.
+            AsdfError: a process does not see what the main one wrote; on all of them.
             Exception: as `World.run_on_main`.
         """
         if self._world.size == 1:
@@ -82,14 +82,25 @@ class SharedFiles:
         if sent.path is None:
             value: T = sent.value  # type: ignore[assignment]  # it is None only if made so
             return value
+        arrays: Arrays = {}
+        problem = ""
         try:
-            arrays = _map_arrays(sent.path, sent.placed or {})
+            # The folder may have another path on another node.
+            arrays = _map_arrays(self._folder / sent.path.name, sent.placed or {})
         except (OSError, ValueError) as error:
-            raise AsdfError(
-                f"rank {self._world.rank} cannot read {sent.path}, which the main process wrote "
-                f"for all ({error}). The system folder has to lie on a disk that all nodes see."
-            ) from None
+            problem = f"rank {self._world.rank} cannot read {sent.path}: {error}"
+        self._refuse_on_all(problem)
         return form.unpack(Packed(arrays, sent.rest))
+
+    def _refuse_on_all(self, problem: str) -> None:
+        """Raise the first problem of any rank on every rank; '' is none."""
+        problems = self._world.gather(problem) or []
+        first = self._world.agree(next(filter(None, problems), ""))
+        if first:
+            raise AsdfError(
+                f"{first}. The main process wrote it for all: the system folder has to lie on a "
+                "disk that all nodes see."
+            )
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
         """Return the array that `make` returns on the main rank, or None if that returns None."""

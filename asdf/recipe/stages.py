@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,8 +45,11 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     start = find_starting_point(run)
     testing_rates = run.settings.network.rate_test_steps is not None
     begun = find_begun_rows(run, utterances) if start == "auto" and not testing_rates else None
-    if begun is not None and _finish_epoch(run, utterances.select(begun), lengths[begun]):
-        return
+    if begun is not None:
+        if _finish_epoch(run, utterances.select(begun), lengths[begun]):
+            return
+        # DistributedDataParallel is in a circle of references: its memory is needed again.
+        gc.collect()
     trainer = _prepare_training(run, network, utterances, lengths, start, goes_on=begun is not None)
     with memory_computed_for_errors(run.settings, run.folders, run.world):
         if run.settings.network.rate_test_steps is not None:

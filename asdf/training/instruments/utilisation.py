@@ -10,6 +10,8 @@ Source: Chowdhery et al., "PaLM", JMLR 2023, appendix B, for the measure.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -65,21 +67,29 @@ class ClipCost:
         self.peak = peak
         self.flops: float | None = None
         self._samples = samples
-        try:
+        self._outline: nn.Module | None = None
+        with self._unknown_after_errors():
             self._outline = _outline_of(network)
             self.flops = _count(self._outline, samples)
-        except Exception as error:
-            # Whatever a user's network raises: the training does not need this number.
-            LOG.info("MFU not known: the network cannot be outlined (%s)", type(error).__name__)
 
     def learn_as(self, network: nn.Module) -> None:
         """Count again after other parameters of `network` learn."""
-        if self.flops is None:
+        if self.flops is None or self._outline is None:
             return
-        pairs = zip(self._outline.parameters(), network.parameters(), strict=True)
-        for outlined, parameter in pairs:
-            outlined.requires_grad_(parameter.requires_grad)
-        self.flops = _count(self._outline, self._samples)
+        with self._unknown_after_errors():
+            pairs = zip(self._outline.parameters(), network.parameters(), strict=True)
+            for outlined, parameter in pairs:
+                outlined.requires_grad_(parameter.requires_grad)
+            self.flops = _count(self._outline, self._samples)
+
+    @contextmanager
+    def _unknown_after_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            # Whatever a user's network raises: the training does not need this number.
+            self.flops = None
+            LOG.info("MFU not known: the network cannot be outlined (%s)", type(error).__name__)
 
 
 def _outline_of(network: nn.Module) -> nn.Module:
