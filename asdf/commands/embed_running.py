@@ -216,6 +216,12 @@ def _lock(folder: Path, output: Path, part: Part | None) -> Any:
         raise AsdfError(write_advice(folder, error)) from error
     try:
         can_lock(mark)
+        # Each takes its own lock first, so that of a whole and a part one sees the other.
+        for other in folder.glob("lock*"):
+            is_others = other.name != name and (part is None or other.name == "lock")
+            if is_others:
+                with other.open("r+") as opened:
+                    can_lock(opened)
     except BlockingIOError:
         mark.close()
         raise InUseError(

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from asdf.commands.score_journal import journal_path, parse_entry
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError, InUseError, UsageError
 from asdf.runs.divisions import Part, parts_of
 from asdf.runs.files import atomic_write
+from asdf.runs.systems import can_lock
 from asdf.text import and_more
 
 _SHOWN = 8
@@ -34,6 +35,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         AsdfError: the journal cannot be written.
     """
     parts = _find_parts(output)
+    _refuse_in_use(output)
     header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
         file.write(header)
@@ -51,6 +53,23 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
             for index in mine:
                 file.write(known[index])
     return list(parts.values())
+
+
+def _refuse_in_use(output: Path) -> None:
+    """Refuse an output whose journal another process writes.
+
+    Raises:
+        InUseError: one does.
+    """
+    try:
+        with journal_path(output).open("rb+") as journal:
+            can_lock(journal)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise InUseError(
+            f"another process is writing {output}. Wait for it, or name another output."
+        ) from None
 
 
 def _find_parts(output: Path) -> dict[Part, Path]:

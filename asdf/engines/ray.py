@@ -170,17 +170,28 @@ def _spread(ray: Any, workers: list[Any], parts: Sequence[list[str]]) -> Iterato
 
 
 def _room(ray: Any, cluster: RayCluster, parts: int) -> tuple[int, dict[str, float]]:
-    """Return how many actors there is room for, and what each takes."""
-    resources: Mapping[str, float] = ray.cluster_resources()
-    cpus = int(resources.get("CPU", 1))
-    gpus = int(resources.get("GPU", 0)) if cluster.uses_gpus else 0
-    wanted = min(cluster.cpus, max(cpus, 1))
+    """Return how many actors there is room for, and what each takes.
+
+    An actor lies on one node, so that the room of each node counts, and not that of all together.
+
+    Raises:
+        UsageError: no node has room for one.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus = [int(node.get("CPU", 0)) for node in nodes]
+    gpus = [int(node.get("GPU", 0)) if cluster.uses_gpus else 0 for node in nodes]
+    wanted = max(1, min(cluster.cpus, max(cpus, default=0)))
     options: dict[str, float] = {"num_cpus": wanted}
-    count = cpus // wanted
-    if gpus:
+    counts = [of_node // wanted for of_node in cpus]
+    if any(gpus):
         options["num_gpus"] = 1
-        count = min(count, gpus)
-    return max(1, min(count, parts)), options
+        counts = [min(count, of_node) for count, of_node in zip(counts, gpus, strict=True)]
+    if not sum(counts):
+        raise UsageError(
+            f"--ray: no node of the cluster has room for an actor ({options}): its nodes have "
+            f"{cpus} CPUs and {gpus} GPUs. Give --threads fewer."
+        )
+    return min(sum(counts), parts), options
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.errors import UsageError
-from asdf.launcher.slurm import queued_tasks, submit
+from asdf.errors import AsdfError, UsageError
+from asdf.launcher.slurm import NOTHING, queued_tasks, submit
 from asdf.runs.files import write_text
 
 PARTS_SCRIPT = "parts.sh"
@@ -208,7 +208,15 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
         job = submit(words[PARTS_SCRIPT], [str(array.home / PARTS_SCRIPT)], array.folder)
         # However they end: the merge names the parts that are missing.
         merging.append(f"--dependency=afterany:{job}")
-    merge = submit(merging, [str(array.home / MERGE_SCRIPT)], array.folder)
+    try:
+        merge = submit(merging, [str(array.home / MERGE_SCRIPT)], array.folder)
+    except AsdfError as error:
+        if not job:
+            raise
+        raise AsdfError(
+            f"the parts are in the queue as job {job}, and the job that merges them is not: "
+            f"{str(error).removesuffix(NOTHING)} Once they have ended, the same command submits it."
+        ) from None
     return SubmittedParts(job, merge)
 
 

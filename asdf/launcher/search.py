@@ -206,10 +206,16 @@ class Search:
             return None
         lock = Layout(run.system).launch_claim.open("a", encoding="utf-8")
         try:
-            can_lock(lock)
+            has_locks = can_lock(lock)
         except BlockingIOError:
             lock.close()
             return None
+        if not has_locks:
+            lock.close()
+            raise UsageError(
+                f"the file system of {run.system} has no locks, by which the workers of a search "
+                "know whose run is whose: give paths.output_folder another one."
+            )
         if self._study.get_trials(deepcopy=False)[trial.number].state.is_finished():
             lock.close()
             return None

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
 
+NOTHING = " Nothing was submitted."
+"""End of a message on a program that failed, where no job before it was submitted."""
+
 _TIMEOUT_S = 120
 
 
@@ -95,8 +98,8 @@ def run_slurm(command: Sequence[str], folder: Path) -> str:
             timeout=_TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise AsdfError(f"{program} does not answer: {error}. Nothing was submitted.") from None
+        raise AsdfError(f"{program} does not answer: {error}.{NOTHING}") from None
     if done.returncode:
         reason = (done.stderr or done.stdout).strip()
-        raise AsdfError(f"{program} refused: {reason}. Nothing was submitted.")
+        raise AsdfError(f"{program} refused: {reason}.{NOTHING}")
     return done.stdout

@@ -33,6 +33,11 @@ MAX_JSON = 2**23
 """Bytes of JSON that are read; 40 s of a waveform as a list of numbers."""
 
 _MAX_DIGITS = 12
+# What entries of other types than the protocol's lead to.
+_MALFORMED = (
+    *(ValueError, LookupError, TypeError),
+    *(AttributeError, ArithmeticError, RecursionError),
+)
 _MAX_TENSORS = 8
 _MAX_AXES = 4
 
@@ -96,14 +101,7 @@ def read_request(body: bytes, header_length: str | None) -> Request:
         are_binary = parameters.get("binary_data_output") is True
         wanted = None if not outputs else _read_outputs(outputs, are_binary)
         tensors = _read_tensors(inputs, body, length)
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except _MALFORMED as error:
         raise _bad(str(error) or type(error).__name__) from None
     return Request(tensors, parameters, wanted, are_binary, identity)
 

@@ -17,7 +17,10 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
+from asdf.commands.embed_running import _lock
+from asdf.errors import InUseError
 from asdf.networks.packed import is_available
+from asdf.runs.divisions import Part
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
@@ -341,3 +344,16 @@ def test_mistakes_of_divisions(folder, tmp_path, capsys):
     assert "leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
     assert "-m asdf embed" in capsys.readouterr().out
+
+
+def test_a_part_and_the_whole_do_not_write_together(tmp_path):
+    output = tmp_path / "out.npz"
+    folder = tmp_path / ".out.npz.progress"
+    parts = [_lock(folder, output, Part(number, 2)) for number in (1, 2)]
+    with pytest.raises(InUseError, match=r"another process is writing .*out\.npz"):
+        _lock(folder, output, None)
+    for part in parts:
+        part.close()
+    with _lock(folder, output, None), pytest.raises(InUseError):
+        _lock(folder, output, Part(1, 2))
+    _lock(folder, output, Part(1, 2)).close()

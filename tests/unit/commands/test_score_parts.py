@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import soundfile
 
 from asdf.__main__ import main
+from asdf.commands.score_journal import journal_path
 from asdf.errors import UsageError
 from asdf.runs.divisions import Part
+from asdf.runs.systems import can_lock
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 7
@@ -168,3 +171,12 @@ def test_contradicting_options_are_refused(score, words, said):
 def test_without_an_output_there_is_nowhere_to_keep_a_part(score, capsys):
     assert main(["score", "net.pt", "list.txt", "--part", "1/2", "--device", "cpu"]) == 2
     assert "--part and --merge need an output" in capsys.readouterr().err
+
+
+def test_an_output_that_is_being_written_is_not_merged(score):
+    assert score("--part", "1/1")[0] == 0
+    with journal_path(Path("out.csv")).open("w") as journal:
+        can_lock(journal)
+        status, said = score("--merge")
+    assert status != 0 and "another process is writing out.csv" in said
+    assert score("--merge")[0] == 0

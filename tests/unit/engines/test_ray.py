@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.commands.score import main as score
-from asdf.engines.ray import RayCluster, Scorer, Worker, run_parts
+from asdf.engines.ray import RayCluster, Scorer, Worker, _room, run_parts
 from asdf.errors import AsdfError, InUseError, UsageError
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -172,3 +173,24 @@ def test_a_killed_command_goes_on(mine, whole):
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert same_as_one_process(mine, whole)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cpus", "room"),
+    [
+        ([(4, 0)] * 4, 8, (4, {"num_cpus": 4})),
+        ([(16, 0), (2, 2)], 2, (1, {"num_cpus": 2, "num_gpus": 1})),
+        ([(8, 1), (8, 4)], 4, (3, {"num_cpus": 4, "num_gpus": 1})),
+    ],
+)
+def test_an_actor_lies_on_one_node(nodes, cpus, room):
+    found = [{"Alive": True, "Resources": {"CPU": a, "GPU": b}} for a, b in nodes]
+    found.append({"Alive": False, "Resources": {"CPU": 64}})
+    cluster = RayCluster(cpus=cpus, uses_gpus=True)
+    assert _room(SimpleNamespace(nodes=lambda: found), cluster, 9) == room
+
+
+def test_a_cluster_without_room_is_refused():
+    found = [{"Alive": True, "Resources": {"CPU": 8}}, {"Alive": True, "Resources": {"GPU": 1}}]
+    with pytest.raises(UsageError, match=r"no node of the cluster has room"):
+        _room(SimpleNamespace(nodes=lambda: found), RayCluster(cpus=4, uses_gpus=True), 2)
