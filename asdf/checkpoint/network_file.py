@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from asdf.checkpoint.attached_parts import describe_heads, describe_loss
 from asdf.checkpoint.base_weights import base_of
 from asdf.checkpoint.state_dicts import OUR_KEY, check_names
+from asdf.checkpoint.stored_parts import KeyPath, StoredParts, put_back
 from asdf.checkpoint.weights_file import write_weights_file
 from asdf.errors import AsdfError
 from asdf.networks.build import self_contained
@@ -68,6 +69,7 @@ _KEYS = {
     "calibration": "calibration",
     "evaluation": "evaluation",
     "averaged": "averaged",
+    "parts": "parts",
 }
 # What is known of a network besides its weights, when its training is left behind.
 _DESCRIPTION = (
@@ -115,6 +117,8 @@ class NetworkFile:
         others: further entries, by their keys.
         path: where it was read from, for messages.
         step_state: State of a training step of a user's (`asdf.training.steps`).
+        parts: Entry of `StoredParts`, where divided tensors lie beside the file and empty ones are
+            in their place.
 
     Examples:
         >>> from asdf.interchange import read_network
@@ -146,6 +150,7 @@ class NetworkFile:
     others: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
     step_state: dict[str, Any] | None = None
+    parts: Any = None
 
     @classmethod
     def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
@@ -270,6 +275,20 @@ class NetworkFile:
             pretrained=self.pretrained,
             averaged=averaged,
         )
+
+    def stored_parts(self) -> StoredParts | None:
+        """Return where the divided tensors are; None where the file has all.
+
+        Raises:
+            AsdfError: the entry on them is damaged.
+        """
+        if self.parts is None or self.path is None:
+            return None
+        return StoredParts.from_entry(self.parts, self.path)
+
+    def with_tensors(self, tensors: Mapping[KeyPath, Tensor]) -> NetworkFile:
+        """Return a file that has all `tensors`, which lay beside it."""
+        return NetworkFile(**{**put_back(vars(self), tensors), "parts": None})
 
     def without_training(self) -> NetworkFile:
         """Return a file of the same network without what going on with its training needs."""

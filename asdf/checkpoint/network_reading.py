@@ -93,20 +93,23 @@ def _describe(file: NetworkFile, folder: Path | None) -> DescribedNetwork:
     )
 
 
-def read_network_file(path: Path, mapped: bool = False) -> NetworkFile:
+def read_network_file(path: Path, mapped: bool = False, whole: bool = True) -> NetworkFile:
     """Read a network file on the CPU; or a safetensors file or a folder, as `export` writes them.
 
     Args:
         mapped: as of `read_weights_file`; a new file may be put at `path` meanwhile.
+        whole: Whether tensors that lie beside the file in parts are read, too, into memory.
 
     Raises:
-        AsdfError: there is no such file, or it is no network.
+        AsdfError: there is no such file, or it is no network; or its parts are damaged.
     """
     if is_hub_folder(path):
         return read_hub_folder(path)
     if path.suffix == ".safetensors":
         return read_safetensors_network(path)
-    return NetworkFile.from_content(read_weights_file(path, "the network", mapped), path)
+    file = NetworkFile.from_content(read_weights_file(path, "the network", mapped), path)
+    parts = file.stored_parts() if whole else None
+    return file if parts is None else file.with_tensors(parts.whole())
 
 
 def fill_network(network: nn.Module, file: NetworkFile) -> None:

@@ -199,9 +199,10 @@ def divided_like(like: Tensor, whole: Tensor) -> Tensor:
     """Divide `whole` as `like` is divided, on the device of `like`; nothing is sent.
 
     Returns:
-        This process's part; `whole` itself if `like` is not divided, or of another shape.
+        This process's part; `whole` itself if `like` is not divided, or of another shape, or if it
+        is divided already.
     """
-    if not is_part(like) or getattr(whole, "shape", None) != like.shape:
+    if not is_part(like) or getattr(whole, "shape", None) != like.shape or is_part(whole):
         return whole
     mesh = like.device_mesh  # type: ignore[attr-defined]
     # The last dimension of a mesh of groups is that within a group.

@@ -299,6 +299,8 @@ def _describe_batches(
         if group is not None:
             over = "processes of each node" if group == "node" else f"groups of {group} processes"
         lines.append(f"weights, gradients and moments are divided over {over}")
+        if settings.computing.shard_checkpoints:
+            lines.append("checkpoints are written in parts, by each process its own")
     if training_sets and all(name in lists for name in training_sets):
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
         checked = check_sampler(settings, parts, recipe_folder)

@@ -57,7 +57,9 @@ def _find_begun_parts(run: Run, utterances: TrialList) -> list[list[Any]] | None
     from asdf.training.checkpoints import newest_checkpoint, progress_in, read_checkpoint
 
     path = newest_checkpoint(run.folders.networks)
-    progress = None if path is None else progress_in(read_checkpoint(path, mapped=True))
+    progress = (
+        None if path is None else progress_in(read_checkpoint(path, mapped=True, whole=False))
+    )
     if progress is None or not progress.position:
         return None
     begun = progress.list_digest

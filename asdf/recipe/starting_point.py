@@ -74,11 +74,13 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
     Args:
         recorded: Whether the record of this start says already where it went on.
     """
+    from asdf.checkpoint.stored_parts import remove_with_parts
     from asdf.training.checkpoints import (
         fill_network,
         newest_checkpoint,
         progress_in,
         read_checkpoint,
+        read_parts,
     )
 
     folder = run.folders.networks
@@ -91,20 +93,22 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
         record_training(run, 0)
         return
     # The ranks of a node share what they read, and none of them holds all of it in its own memory.
-    checkpoint = read_checkpoint(path, mapped=True)
+    checkpoint = read_checkpoint(path, mapped=True, whole=False)
     if progress_in(checkpoint) is None:
         raise AsdfError(
             f"{path} holds weights, but not how far its training had come, as files of other "
             "programs do. It can be scored (recipe.start_stage=2); to train, give this run another "
             "paths.system_folder."
         )
-    fill_network(trainer.step.network, checkpoint)
+    step = trainer.step
+    checkpoint = read_parts(checkpoint, step.network, step.optimiser, run.world)
+    fill_network(step.network, checkpoint)
     evaluations = check_evaluations(run)
     trainer.resume(checkpoint, evaluations)
     if start == "auto" and path.name != RESUME.file:
         # Left by a run that was killed while it wrote this newer one.
         resume = run.folders.layout.network_file(RESUME)
-        run.world.run_on_main(partial(resume.unlink, missing_ok=True))
+        run.world.run_on_main(partial(remove_with_parts, resume))
     LOG.info(
         "going on from %s: epoch %d, step %d",
         path.name,

@@ -279,6 +279,9 @@ def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contrad
     if computing.shard_group is not None and not computing.shard_network:
         relation = "divides nothing without"
         yield Contradiction("computing.shard_group", relation, "computing.shard_network")
+    if computing.shard_checkpoints and not computing.shard_network:
+        relation = "has no parts to write without"
+        yield Contradiction("computing.shard_checkpoints", relation, "computing.shard_network")
     gpu_ids = computing.gpu_ids
     if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
         relation = "is more than the number of GPUs in"

@@ -20,9 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.base_weights import base_of
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_file import write_network_file as write_checkpoint
 from asdf.checkpoint.network_reading import fill_network, read_network_file
+from asdf.checkpoint.stored_parts import KeyPath, folders_of, remove_other_parts, take_out
 from asdf.distributed.sharding import gathered, is_part, is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -40,6 +42,7 @@ __all__ = [
     "newest_checkpoint",
     "progress_in",
     "read_checkpoint",
+    "read_parts",
     "write_checkpoint",
 ]
 
@@ -51,9 +54,15 @@ class HostCopies:
     in later ones: they are valid until the first `queue` or `take` after their `wait`. Copies of
     the CPU's tensors are new each time, so that they take memory only as long as they are
     referenced.
+
+    Attributes:
+        leaves_parts: Whether tensors that are divided over the processes are not gathered.
+        parts: These tensors themselves, by their places in the last checkpoint.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leaves_parts: bool = False) -> None:
+        self.leaves_parts = leaves_parts
+        self.parts: dict[KeyPath, Tensor] = {}
         self._pinned: defaultdict[int, list[Tensor]] = defaultdict(list)
         self._begin_round()
 
@@ -146,7 +155,8 @@ def collect_checkpoint(
     All ranks call this together.
 
     Args:
-        copies: Copies of the tensors; training may change its own when this returns.
+        copies: Copies of the tensors; training may change its own when this returns, but for those
+            in `copies.parts`.
         average: Average of the weights, which are then the network in the file.
 
     Returns:
@@ -164,17 +174,23 @@ def collect_checkpoint(
     )
     if average is not None:
         average.save_in(file)
-    copied = NetworkFile(**copies.take(vars(file)))
+    entries = vars(file)
+    if copies.leaves_parts:
+        copies.parts = {}
+        entries = take_out(entries, is_part, copies.parts)
+        if not world.is_main:
+            return None
+    copied = NetworkFile(**copies.take(entries))
     # Only now: until `take` has waited, the scale may not have arrived on the host.
     copied.scaler_state = scaler_on_host.state_dict()
     return copied if world.is_main else None
 
 
-def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
+def read_checkpoint(path: Path, mapped: bool = False, whole: bool = True) -> NetworkFile:
     """Read a network file, onto the CPU; nothing in the file is executed.
 
     Args:
-        mapped: See `read_network_file`.
+        mapped, whole: See `read_network_file`.
 
     Raises:
         AsdfError: no such file exists, or it is not a network.
@@ -184,7 +200,61 @@ def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
             f"there is no network {path}. {describe_networks(path.parent)} Choose one with "
             "recipe.selected_epochs or network.resume_epoch, or train first."
         )
-    return read_network_file(path, mapped)
+    return read_network_file(path, mapped, whole)
+
+
+def read_parts(
+    file: NetworkFile, network: nn.Module, optimiser: torch.optim.Optimizer, world: World
+) -> NetworkFile:
+    """Return `file` with the tensors that lie beside it, divided as those of `network` are.
+
+    Each process reads what it will hold; what is not divided, it reads whole.
+
+    Raises:
+        AsdfError: the parts are damaged.
+    """
+    parts = file.stored_parts()
+    if parts is None:
+        return file
+    likes: dict[KeyPath, Tensor] = {}
+    # Weights that may be those of its base are compared with them as a whole.
+    if base_of(network) is None:
+        for name, layer in network.state_dict().items():
+            likes["state", name] = layer
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        likes["unaveraged_state", name] = parameter
+    local = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    groups = (file.optimiser_state or {}).get("param_groups", [])
+    numbers = [number for group in groups for number in group["params"]]
+    for number, parameter in zip(numbers, local, strict=False):
+        likes["optimiser_state", "state", number] = parameter
+    targets = {}
+    for path, outline in parts.outlines().items():
+        # Moments have their names behind the number of their parameter.
+        like = likes.get(path, likes.get(path[:3]))
+        if like is not None and is_part(like) and like.shape == outline.shape:
+            targets[path] = torch.empty_like(like.detach(), dtype=outline.dtype)
+        else:
+            targets[path] = torch.empty_like(outline, device="cpu")
+    parts.read_into(targets, world.rank, world.size)
+    return file.with_tensors(targets)
+
+
+def join_networks(folder: Path) -> None:
+    """Make networks in `folder` files of one piece whose divided tensors lie beside them.
+
+    Raises:
+        AsdfError: parts are damaged, or a file cannot be written.
+    """
+    for name in list_networks(folder):
+        path = folder / name.file
+        if not folders_of(path):
+            continue
+        file = read_checkpoint(path, mapped=True, whole=False)
+        if file.parts is not None:
+            LOG.info("joining the parts of %s, which processes wrote each for itself", name.file)
+            write_checkpoint(path, read_checkpoint(path))
+        remove_other_parts(path, None)
 
 
 def progress_in(file: NetworkFile) -> Progress | None:
@@ -221,7 +291,11 @@ def newest_checkpoint(folder: Path) -> Path | None:
     newest_step = -1
     for path in candidates:
         try:
-            progress = progress_in(read_checkpoint(path, mapped=True))
+            file = read_checkpoint(path, mapped=True, whole=False)
+            parts = file.stored_parts()
+            if parts is not None:
+                parts.outlines()
+            progress = progress_in(file)
         except AsdfError as error:
             LOG.warning("skipped: %s", error)
             continue

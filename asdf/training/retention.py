@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from asdf.checkpoint.stored_parts import remove_with_parts
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.layout import Layout
@@ -44,7 +45,7 @@ def remove_networks(
         if interval and at and not at.step and at.epochs % interval == 0:
             retained.add(name)
         if name not in retained:
-            layout.network_file(name).unlink()
+            remove_with_parts(layout.network_file(name))
 
 
 def average_networks(

@@ -1,5 +1,8 @@
 """Saving while training goes on: a thread of the main rank writes what all ranks have collected.
 
+With `computing.shard_checkpoints` a thread of each rank writes what the rank holds, and that of the
+main one the network file when all have. At the end of training these become files of one piece.
+
 Invariants: what is saved is the state of its step, since it is copied before the next one. One file
 is written at a time. All ranks learn together that a file is whole or has failed, and nothing that
 was saved before is removed earlier than that. So a kill leaves the files as they were, or with one
@@ -14,22 +17,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.stored_parts import (
+    StoredParts,
+    next_folder,
+    remove_other_parts,
+    remove_with_parts,
+)
 from asdf.data.threads import Threads
+from asdf.distributed.sharding import is_sharded
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
+from asdf.training.checkpoints import (
+    HostCopies,
+    collect_checkpoint,
+    join_networks,
+    write_checkpoint,
+)
 from asdf.training.step import Step
 from asdf.training.steps.training_step import state_of
 from asdf.training.training_progress import Progress
+
+if TYPE_CHECKING:
+    from asdf.training.part_saving import PartWriter
 
 MIN_INTERVAL_S = 30.0
 # Training pauses for about 2 % of the time, whatever the size of the network.
@@ -120,7 +138,9 @@ class Saving:
         self._layout = layout
         self._callbacks = callbacks
         self.timer = SaveTimer(step.settings.network.checkpoint_interval_s)
-        self._copies = HostCopies()
+        in_parts = step.settings.computing.shard_checkpoints and is_sharded(step.network)
+        self._copies = HostCopies(in_parts)
+        self._part_writer: PartWriter | None = None
         self._threads: Threads | None = None
         self._save: _Save | None = None
         self._newest: Path | None = None
@@ -132,7 +152,7 @@ class Saving:
         Raises:
             AsdfError: the last one cannot be written, whatever else ended the block.
         """
-        if self._world.is_main:
+        if self._world.is_main or self._copies.leaves_parts:
             self._threads = Threads(1)
         try:
             yield
@@ -143,6 +163,9 @@ class Saving:
             if save is not None and self._world.is_main:
                 self._conclude(save)
                 self._callbacks.call_alone("on_checkpoint", save.path)
+            elif save is not None and save.writing is not None:
+                # The main rank's file needs this one's part, and reports what fails.
+                wait([save.writing])
             raise
         finally:
             if self._threads is not None:
@@ -179,7 +202,9 @@ class Saving:
         checkpoint = self._collect(progress)
         path = self._layout.network_file(name)
         writing = None
-        if self._threads is not None:
+        if self._copies.leaves_parts:
+            writing = self._write_parts(path, checkpoint)
+        elif self._threads is not None and checkpoint is not None:
             writing = self._threads.submit(_write, path, checkpoint)
         self._save = _Save(path, ends_epoch, writing)
         self._newest = path
@@ -197,10 +222,15 @@ class Saving:
         self._save = None
         if save is not None:
             self._world.run_on_main(lambda: self._conclude(save))
+            if save.writing is not None:
+                # The threads of the next save use the same connections.
+                wait([save.writing])
             self._callbacks.call("on_checkpoint", save.path)
 
     def end(self) -> None:
         """Settle the last save, and remove the checkpoint inside an epoch if it is older.
+
+        Networks whose divided tensors lie beside them become files of one piece.
 
         All ranks call this together when training is over.
 
@@ -211,7 +241,32 @@ class Saving:
         resume = self._layout.network_file(RESUME)
         # Without a save in this training, the checkpoint inside an epoch may be the newest.
         if self._newest not in (None, resume):
-            self._world.run_on_main(lambda: resume.unlink(missing_ok=True))
+            self._world.run_on_main(lambda: remove_with_parts(resume))
+        self._world.run_on_main(lambda: join_networks(self._layout.networks))
+
+    def _write_parts(self, path: Path, checkpoint: NetworkFile | None) -> Future[float]:
+        """Begin to write what this rank holds, and on the main one the network file after that."""
+        # Its imports take a second.
+        from asdf.training.part_saving import PartWriter
+
+        if self._part_writer is None:
+            self._part_writer = PartWriter(self._world)
+        writer = self._part_writer
+        folder = self._world.run_on_main(lambda: next_folder(path))
+        copies = writer.copy(self._copies.parts)
+        paths = list(self._copies.parts)
+
+        def write() -> float:
+            began = time.monotonic()
+            files = writer.write(copies, folder)
+            if checkpoint is not None:
+                checkpoint.parts = StoredParts(folder, files, paths).entry()
+                write_checkpoint(path, checkpoint)
+                remove_other_parts(path, folder)
+            return time.monotonic() - began
+
+        assert self._threads is not None  # each rank has one
+        return self._threads.submit(write)
 
     def _collect(self, progress: Progress) -> NetworkFile | None:
         """Return the checkpoint on the main rank, None on the others.
@@ -245,7 +300,7 @@ class Saving:
         self.timer.note_writing(save.writing.result())
         if save.ends_epoch:
             # Not before the epoch's network is whole: until then this is the newest checkpoint.
-            self._layout.network_file(RESUME).unlink(missing_ok=True)
+            remove_with_parts(self._layout.network_file(RESUME))
 
 
 def _write(path: Path, checkpoint: NetworkFile) -> float:

@@ -176,6 +176,11 @@ class Computing(KnownNames):
         at_least=2,
         at_most=MAX_PROCESSES,
     )
+    shard_checkpoints: bool = setting(
+        False,
+        "with shard_network, each process writes its part of a checkpoint into a folder beside the "
+        "network file, which all nodes share; at the end of training files of one piece",
+    )
     gradient_compression: Literal["bf16", "fp16"] | None = setting(
         None,
         "the number format in which gradients travel between processes and are added up; bf16, "

@@ -75,6 +75,12 @@ from .conftest import Write
             "computing.shard_group = 'node' (runs.py:2) divides nothing without "
             "computing.shard_network = False (default)",
         ),
+        (
+            "computing.shard_checkpoints = True",
+            "computing.shard_checkpoints = True (runs.py:2) has no parts to write without "
+            "computing.shard_network = False (default)",
+        ),
+        ("computing.shard_network = True\ncomputing.shard_checkpoints = True", ""),
         ("computing.gradient_compression = 'fp16'", ""),
         ("computing.shard_network = True\ncomputing.gradient_compression = 'bf16'", ""),
         (

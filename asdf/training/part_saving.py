@@ -1,0 +1,126 @@
+"""Writing of a divided network by all of its processes, by torch.distributed.checkpoint.
+
+Invariant: when the main process has the names of the files, each of them is whole on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.futures import Future
+
+from asdf.checkpoint.stored_parts import KeyPath, PartFile, key_of
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.runs.files import write_advice
+from asdf.text import and_more
+
+# How long the main process waits for a file is decided where the others wait for it.
+_PATIENCE = timedelta(days=7)
+_SHOWN = 4
+
+
+class PartWriter:
+    """Writes tensors that are divided over the processes of `world`; every rank has one."""
+
+    def __init__(self, world: World) -> None:
+        """Open a group of connections, in which threads may talk while training does elsewhere.
+
+        All ranks call this together.
+        """
+        self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        on_gpu = world.device.type == "cuda"
+        # Pinned memory is kept from one checkpoint to the next.
+        options = StagingOptions(
+            use_pinned_memory=on_gpu,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=on_gpu,
+        )
+        self._stager = DefaultStager(options)
+
+    def copy(self, tensors: Mapping[KeyPath, Tensor]) -> dict[str, Any]:
+        """Return copies of this process's parts in the host's memory, valid until the next call."""
+        named = {key_of(path): tensor.detach() for path, tensor in tensors.items()}
+        copies: Any = self._stager.stage(named)
+        return dict(copies)
+
+    def write(self, copies: dict[str, Any], folder: Path) -> dict[str, PartFile]:
+        """Write what `copy` returned to files in `folder`, which does not exist yet.
+
+        All ranks call this together, in a thread each.
+
+        Returns:
+            The files of all ranks, on the main one.
+
+        Raises:
+            AsdfError: a process cannot write its part, or the main one does not find it.
+        """
+        writer = _Writer(str(folder), save_distributed=True)
+        try:
+            save(copies, storage_writer=writer, process_group=self._group)
+        except CheckpointException as error:
+            rank, (reason, _) = next(iter(error.failures.items()))
+            advice = f"cannot write {folder}: {reason}"
+            if isinstance(reason, OSError):
+                advice = write_advice(folder, reason)
+            raise AsdfError(f"rank {rank}: {advice}") from error
+        missing = [name for name in writer.files if not (folder / name).is_file()]
+        if missing:
+            raise AsdfError(
+                "computing.shard_checkpoints: the main process does not find "
+                f"{and_more(missing, _SHOWN)} in {folder}, which others wrote: its node has "
+                "another disk. Give paths.output_folder a folder that all nodes share, or set "
+                "shard_checkpoints to False."
+            )
+        return writer.files
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a process says of a file that it wrote."""
+
+    name: str
+    file: PartFile
+
+
+class _Writer(HuggingFaceStorageWriter):
+    """Writes a safetensors file per process, and collects their sizes and checksums.
+
+    Attributes:
+        files: Files of all processes, on the main one.
+    """
+
+    def __init__(self, path: str, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.files: dict[str, PartFile] = {}
+
+    def write_data(self, plan: Any, planner: Any) -> Future[list[Any]]:
+        """Write this process's part, and measure the file."""
+        results = super().write_data(plan, planner).wait()
+        measured: dict[str, _Written] = {}
+        told = []
+        for result in results:
+            name = Path(result.storage_data.relative_path).name
+            if name not in measured:
+                measured[name] = _Written(name, PartFile.measure(Path(self.path) / name))
+            told.append(replace(result, storage_data=measured[name]))
+        future: Future[list[Any]] = Future()
+        future.set_result(told)
+        return future
+
+    def finish(self, metadata: Any, results: list[list[Any]]) -> None:
+        """Note the files of all processes, on the main one."""
+        for of_process in results:
+            for result in of_process:
+                self.files[result.storage_data.name] = result.storage_data.file
