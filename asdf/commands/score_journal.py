@@ -158,13 +158,18 @@ def parse_entry(line: bytes) -> Entry | None:
 
 def journal_path(output: Path, part: str = "") -> Path:
     """Return the path of the journal of an output, or of a part of its work."""
-    name = f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
+    name = journal_name(output, part)
     address = address_of(output)
     if address is None:
         return output.resolve().parent / name
     # Each line is on the disk of this machine before the next: a store takes whole objects alone.
     digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache_folder() / "progress" / f"{digest}{name}"
+
+
+def journal_name(output: Path, part: str = "") -> str:
+    """Return the name of the journal next to the output."""
+    return f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
 
 
 class Passing:

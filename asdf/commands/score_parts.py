@@ -3,6 +3,9 @@
 Invariant: a part is the entries of its recordings, as the one process that scores all would have
 saved them, in a journal of its own next to the output. Merged, they are that process's journal, so
 that every output has the bytes that it would have written.
+
+Of an output in a store the journal is on the disk of the machine while a part is scored, and is
+written next to the output when it ends or is stopped: no disk has to be shared.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from asdf.commands.score_journal import journal_path, parse_entry
+from asdf.commands.score_journal import journal_name, journal_path, parse_entry
 from asdf.errors import AsdfError, InUseError, UsageError
+from asdf.remote import is_remote, join_path, upload_object
 from asdf.runs.divisions import Part, parts_of
 from asdf.runs.files import atomic_write
 from asdf.runs.systems import can_lock
@@ -53,6 +57,40 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
             for index in mine:
                 file.write(known[index])
     return list(parts.values())
+
+
+def begin_part(output: Path, part: Part) -> None:
+    """Get what another machine has saved of a part of an `output` in a store.
+
+    Nothing is done where this machine has the part, or the output is on a disk.
+
+    Raises:
+        AsdfError: the store cannot be read, or the disk is full.
+    """
+    saved = _saved_path(output, part)
+    journal = journal_path(output, part.label())
+    if is_remote(saved) and not journal.exists() and saved.is_file():
+        with atomic_write(journal, "wb") as file:
+            file.write(saved.read_bytes())
+
+
+def save_part(output: Path, part: Part) -> None:
+    """Write a part of an `output` in a store next to it; on a disk it is there already.
+
+    Raises:
+        AsdfError: the store cannot be written.
+    """
+    saved = _saved_path(output, part)
+    if is_remote(saved):
+        journal = journal_path(output, part.label())
+        upload_object(journal, str(saved))
+        # Whoever goes on, here or elsewhere, begins with what is in the store.
+        journal.unlink(missing_ok=True)
+
+
+def _saved_path(output: Path, part: Part) -> Path:
+    """Return where the journal of a part is found by other machines."""
+    return join_path(output.parent, journal_name(output, part.label()))
 
 
 def _refuse_in_use(output: Path) -> None:

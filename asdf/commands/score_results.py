@@ -17,7 +17,7 @@ from typing import IO, Any, TextIO
 from asdf.commands.divided import no_output
 from asdf.commands.outputs import first_file, is_stream
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
-from asdf.commands.score_parts import merge_parts
+from asdf.commands.score_parts import begin_part, merge_parts, save_part
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import (
     CsvTable,
@@ -29,11 +29,11 @@ from asdf.commands.score_result_files import (
 )
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
 from asdf.networks.language_models.rationale import read_rationale
-from asdf.remote import is_remote, refuse_unwritable
+from asdf.remote import refuse_unwritable
 from asdf.runs.divisions import Part
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
@@ -96,16 +96,10 @@ class Outputs:
         """Refuse outputs that cannot be written, before anything is scored.
 
         Raises:
-            UsageError: one is an address that takes no files, or none for parts.
+            UsageError: one is an address that takes no files.
         """
         for path in self.paths():
             refuse_unwritable(path)
-            if is_remote(path) and (self.merges or self.part is not None):
-                raise UsageError(
-                    f"{path}: parts are saved next to the output, and are put together there: name "
-                    "a folder of a disk that all machines see, and copy the merged file into the "
-                    "store."
-                )
 
     def first_file(self) -> Path | None:
         """Return the first output that is an ordinary file, next to which others may be written."""
@@ -184,7 +178,10 @@ class Results:
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         if self._outputs.merges:
             self._merged = merge_parts(output, work, len(self._recordings))
-        part = self._part.label() if self._part is not None else ""
+        part = ""
+        if self._part is not None:
+            part = self._part.label()
+            begin_part(output, self._part)
         journal = Journal(output, work, len(self._recordings), self._still_holds, part)
         for path in self._outputs.paths():
             if not is_stream(path):
@@ -292,9 +289,16 @@ class Results:
         """
         self._write_tables(complete=False)
         self._end_streams(complete=False)
+        self._save_part()
         if isinstance(self._entries, Journal):
             return "the same command goes on from there"
         return "with --csv or --json the same command would go on from there"
+
+    def _save_part(self) -> None:
+        """Let other machines find what is known of the part that is scored."""
+        output = self._outputs.first_file()
+        if self._part is not None and isinstance(self._entries, Journal) and output is not None:
+            save_part(output, self._part)
 
     def finish(self, scored: HowScored) -> None:
         """Write the outputs, show the closing remarks, and remove the journal.
@@ -303,6 +307,7 @@ class Results:
         """
         if self._part is not None:
             self._end_streams(complete=True)
+            self._save_part()
             self._screen.end()
             self._screen.say(
                 f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "

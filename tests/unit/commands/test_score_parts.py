@@ -12,8 +12,10 @@ import soundfile
 from asdf.__main__ import main
 from asdf.commands.score_journal import journal_path
 from asdf.errors import UsageError
+from asdf.remote import RemotePath, stores
 from asdf.runs.divisions import Part
 from asdf.runs.systems import can_lock
+from tests.stores import memory_store
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 7
@@ -180,3 +182,41 @@ def test_an_output_that_is_being_written_is_not_merged(score):
         status, said = score("--merge")
     assert status != 0 and "another process is writing out.csv" in said
     assert score("--merge")[0] == 0
+
+
+def test_machines_that_share_no_disk_leave_their_parts_in_the_store(
+    score, whole, tmp_path, monkeypatch
+):
+    """Each machine has a cache of its own; a part that one has begun, another ends."""
+    pytest.importorskip("fsspec")
+    with memory_store() as store:
+
+        def on(machine, *words):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
+            outputs = ("--scores", f"{store}/out.txt", "--csv", f"{store}/out.csv")
+            return score(*outputs, *words)
+
+        assert on("one", "--part", "1/2")[0] == 0
+        saved = RemotePath(f"{store}/.out.csv.part-1-of-2.progress")
+        lines = saved.read_bytes().splitlines(keepends=True)
+        assert len(lines) == 1 + 3
+        assert list((tmp_path / "one").rglob("*.progress")) == []
+        # As after a stop of the first machine.
+        stores._file_system(str(saved)).pipe_file(str(saved), b"".join(lines[:2]))
+        assert on("two", "--part", "2/2")[0] == 0
+        status, said = on("three", "--merge")
+        assert status == 2 and "part 1/2 has results of 1 of its 3 recordings" in said
+        status, said = on("two", "--part", "1/2")
+        assert status == 0 and "1 of 3 recordings were scored before" in said
+        assert on("three", "--merge")[0] == 0
+        for name in NAMES:
+            assert RemotePath(f"{store}/{name}").read_bytes() == (whole / name).read_bytes()
+        left = sorted(path.name for path in RemotePath(store).iterdir())
+        assert left == sorted(NAMES)
+
+
+def test_slurm_needs_a_folder(score):
+    pytest.importorskip("fsspec")
+    outputs = ("--scores", "memory://b/out.txt", "--csv", "memory://b/out.csv")
+    status, said = score(*outputs, "--slurm", "2", "--dry-run")
+    assert status == 2 and "--slurm writes its scripts next to the output" in said
