@@ -21,19 +21,12 @@ from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
-from asdf.errors import AsdfError, InUseError
+from asdf.errors import AsdfError
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
-from asdf.runs.divisions import Part
-from asdf.runs.files import (
-    digest_of,
-    one_at_a_time,
-    remove_unfinished,
-    sha256_of,
-    write_advice,
-)
+from asdf.runs.divisions import Part, lock_work
+from asdf.runs.files import digest_of, one_at_a_time, sha256_of
 from asdf.runs.log import LOG, log_to_screen
-from asdf.runs.systems import can_lock
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.list_division import take_parts
 from asdf.scoring.score_list import score_with_extras
@@ -197,38 +190,10 @@ def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Pat
     output = output.resolve()
     folder = output.parent / f".{output.name}.progress"
     held: list[Any] = []
-    world.run_on_main(lambda: held.append(_lock(folder, output, part)))
+    world.run_on_main(lambda: held.append(lock_work(folder, output, part)))
     yield folder
     world.barrier()
     if world.is_main and part is None:
         shutil.rmtree(folder)
     for lock in held:
         lock.close()
-
-
-def _lock(folder: Path, output: Path, part: Part | None) -> Any:
-    name = "lock" if part is None else f"lock-{part.label()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # A lock, not a file that says so: it ends with its process, however that ends.
-        mark = (folder / name).open("w")
-    except OSError as error:
-        raise AsdfError(write_advice(folder, error)) from error
-    try:
-        can_lock(mark)
-        # Each takes its own lock first, so that of a whole and a part one sees the other.
-        for other in folder.glob("lock*"):
-            is_others = other.name != name and (part is None or other.name == "lock")
-            if is_others:
-                with other.open("r+") as opened:
-                    can_lock(opened)
-    except BlockingIOError:
-        mark.close()
-        raise InUseError(
-            f"another process is writing {output}. Wait for it, or name another output."
-        ) from None
-    if part is None:
-        # Other parts may be writing now.
-        remove_unfinished(folder)
-        remove_unfinished(output.parent, output=output.name)
-    return mark

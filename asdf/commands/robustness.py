@@ -19,6 +19,7 @@ Exit status: 0 all recordings were measured, 1 some are left out, 2 a mistake in
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ from asdf.commands.study_files import (
     write_results,
 )
 from asdf.errors import UsageError
-from asdf.runs.divisions import Part
+from asdf.runs.divisions import Part, lock_work
 from asdf.text import aligned, and_more
 
 if TYPE_CHECKING:
@@ -153,16 +154,20 @@ def _run(
         keeps_audio=args.keep_audio,
         say=lambda sentence: show(sentence, sys.stderr),
     )
-    if args.part is not None:
-        score_conditions(plan, rivals, Part.parse(args.part))
-        show(f"part {args.part} is done; once all are, the same with --merge measures", sys.stderr)
-        return 0
-    if args.merge:
-        _check_conditions(plan, rivals)
-    study = run_study(plan, rivals)
-    words = [word for word in arguments if word != "--merge"]
-    contents = study_files(study, chosen, made_by("robustness", words, rivals))
-    write_results(args.output, contents)
+    part = None if args.part is None else Part.parse(args.part)
+    locks = args.output / ".progress"
+    with lock_work(locks, args.output, part):
+        if part is not None:
+            score_conditions(plan, rivals, part)
+            show(f"part {part} is done; once all are, the same with --merge measures", sys.stderr)
+            return 0
+        if args.merge:
+            _check_conditions(plan, rivals)
+        study = run_study(plan, rivals)
+        words = [word for word in arguments if word != "--merge"]
+        contents = study_files(study, chosen, made_by("robustness", words, rivals))
+        write_results(args.output, contents)
+        shutil.rmtree(locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))

@@ -70,13 +70,14 @@ class Threads:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             future, function, arguments = task
-            try:
-                if self._closed:
-                    future.cancel()
-                else:
+            if self._closed:
+                future.cancel()
+            # From here on it cannot be cancelled: a result would have no place, and end the thread.
+            if future.set_running_or_notify_cancel():
+                try:
                     future.set_result(function(*arguments))
-            except BaseException as error:
-                future.set_exception(error)
+                except BaseException as error:
+                    future.set_exception(error)
             # Arguments may be large: they must not stay until the next ones come.
             del task, future, function, arguments
 

@@ -2,14 +2,15 @@
 
 Invariant: a score file that is there is of these copies and this detector, or it is written again;
 so a study that is stopped goes on where it was. A trial that one of the conditions could not have
-is left out of all of them, and named.
+is left out of all of them, and named with the reason, which is kept beside the scores.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,32 +110,27 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
     Raises:
         AsdfError: an output cannot be written, or too few trials of a class are left.
     """
-    return _measure(plan, rivals, score_conditions(plan, rivals))
+    score_conditions(plan, rivals)
+    return _measure(plan, rivals)
 
 
-def score_conditions(
-    plan: Plan, rivals: Sequence[Rival], part: Part | None = None
-) -> dict[str, str]:
+def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = None) -> None:
     """Make copies and score them, unless that is done.
 
     Args:
         part: Part of the conditions, of which clean speech is the first; None: all of them.
 
-    Returns:
-        Why trials could not be scored, by their ids.
-
     Raises:
         AsdfError: an output cannot be written.
     """
     maker = _maker_of(plan)
-    problems: dict[str, str] = {}
     sources = []
     for index in range(len(plan.trials)):
         sources.append(plan.trials.path(index))
     mine = (part or Part(1, 1)).every(1 + len(plan.conditions))
     if 0 in mine:
         for rival in rivals:
-            _score(plan, rival, CLEAN, sources, maker.list_digest, 0, problems)
+            _score(plan, rival, CLEAN, sources, maker.list_digest, _Copies())
     with maker.opened():
         for number, condition in enumerate(plan.conditions, 1):
             if number not in mine:
@@ -145,13 +141,12 @@ def score_conditions(
             if are_scored and not plan.keeps_audio:
                 maker.remove(condition)
                 continue
-            clipped = _make_copies(plan, maker, condition, problems)
+            copies = _make_copies(plan, maker, condition)
             paths = maker.paths(condition)
             for rival in rivals:
-                _score(plan, rival, condition.name, paths, digest, clipped, problems)
+                _score(plan, rival, condition.name, paths, digest, copies)
             if not plan.keeps_audio:
                 maker.remove(condition)
-    return problems
 
 
 def missing_conditions(plan: Plan, rivals: Sequence[Rival]) -> list[str]:
@@ -170,16 +165,29 @@ def _maker_of(plan: Plan) -> Maker:
     return Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
 
 
-def _make_copies(plan: Plan, maker: Maker, condition: Condition, problems: dict[str, str]) -> int:
-    """Make the copies of a condition; return how many of them have clipped samples."""
+@dataclass
+class _Copies:
+    """What came of the copies of a condition.
+
+    Attributes:
+        clipped: Number of copies that have clipped samples.
+        problems: Why there is no copy of a trial, by its id.
+    """
+
+    clipped: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def _make_copies(plan: Plan, maker: Maker, condition: Condition) -> _Copies:
+    """Make the copies of a condition."""
+    copies = _Copies()
     made = maker.make(condition)
-    clipped = 0
     with closing(track(made, len(plan.trials), condition.name, unit="recordings")) as tracked:
         for index, samples, problem in tracked:
-            clipped += samples > 0
+            copies.clipped += samples > 0
             if problem:
-                problems.setdefault(plan.trials.ids[index], problem)
-    return clipped
+                copies.problems[plan.trials.ids[index]] = problem
+    return copies
 
 
 def score_path(folder: Path, network: str, condition: str) -> Path:
@@ -199,15 +207,33 @@ def _key(rival: Rival, digest: str) -> str:
 
 def _is_scored(plan: Plan, rival: Rival, condition: str, digest: str) -> bool:
     path = _key_path(plan, rival, condition)
-    return path.is_file() and _read_key(path)[0] == _key(rival, digest)
+    return path.is_file() and _read_key(path).digest == _key(rival, digest)
 
 
-def _read_key(path: Path) -> tuple[str, int]:
-    """Return the digest of what scores are made of, and how many copies have clipped samples."""
-    words = path.read_text(encoding="utf-8").split()
-    if len(words) != 2 or not words[1].isdecimal():
-        return "", 0
-    return words[0], int(words[1])
+@dataclass(frozen=True)
+class _Key:
+    """What is known of a score file.
+
+    Attributes:
+        digest: Digest of what the scores are made of.
+        clipped: Number of copies that have clipped samples.
+        left_out: Why a trial has no score, by its id.
+    """
+
+    digest: str = ""
+    clipped: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def _read_key(path: Path) -> _Key:
+    first, _, rest = path.read_text(encoding="utf-8").partition("\n")
+    words = first.split()
+    left_out = {}
+    with suppress(ValueError):
+        left_out = json.loads(rest or "{}")
+    if len(words) != 2 or not words[1].isdecimal() or not isinstance(left_out, dict):
+        return _Key()
+    return _Key(words[0], int(words[1]), left_out)
 
 
 def _score(
@@ -216,20 +242,21 @@ def _score(
     condition: str,
     paths: Sequence[Path],
     digest: str,
-    clipped: int,
-    problems: dict[str, str],
+    copies: _Copies,
 ) -> None:
     """Score the recordings of a condition, unless that is done, and write the score file."""
     if _is_scored(plan, rival, condition, digest):
         return
     trials = plan.trials
     scores = np.full(len(trials), np.nan)
+    left_out: dict[str, str] = {}
     scored = rival.detector.score_many(paths)
     title = f"{condition}, {rival.name}"
     with closing(track(scored, len(trials), title, unit="recordings")) as tracked:
         for result in tracked:
             if result.score is None:
-                problems.setdefault(trials.ids[result.index], result.error)
+                utterance = trials.ids[result.index]
+                left_out[utterance] = copies.problems.get(utterance, result.error)
             else:
                 scores[result.index] = result.score
     known = np.flatnonzero(np.isfinite(scores))
@@ -243,13 +270,15 @@ def _score(
     detector = rival.detector
     how = HowScored(detector.length, detector.precision, detector.engine, trials=len(ids))
     write_how_scored(path, how)
-    write_text(key, f"{_key(rival, digest)} {clipped}\n")
+    reasons = json.dumps(left_out) + "\n" if left_out else ""
+    write_text(key, f"{_key(rival, digest)} {copies.clipped}\n{reasons}")
 
 
-def _measure(plan: Plan, rivals: Sequence[Rival], problems: dict[str, str]) -> Study:
+def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
     names = [CLEAN]
     for condition in plan.conditions:
         names.append(condition.name)
+    clipped, problems = _read_keys(plan, rivals, names)
     scores = _read_common(plan, rivals, names, problems)
     first = scores[rivals[0].name][CLEAN]
     missing = missing_class(first.labels)
@@ -258,11 +287,6 @@ def _measure(plan: Plan, rivals: Sequence[Rival], problems: dict[str, str]) -> S
             f"not one of the {len(first)} trials that could be scored is {missing}: error rates "
             "need both classes."
         )
-    clipped = {}
-    for name in names:
-        _, count = _read_key(_key_path(plan, rivals[0], name))
-        if count:
-            clipped[name] = count
     drawing = Drawing(plan.replicates, speakers_of(first, plan.trials))
     judging = {}
     measured = []
@@ -283,6 +307,23 @@ def _measure(plan: Plan, rivals: Sequence[Rival], problems: dict[str, str]) -> S
         left_out=problems,
         clipped=clipped,
     )
+
+
+def _read_keys(
+    plan: Plan, rivals: Sequence[Rival], names: Sequence[str]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Return how many copies are clipped, by condition, and why trials have no score, by id."""
+    problems: dict[str, str] = {}
+    clipped = {}
+    for name in names:
+        keys = [_read_key(_key_path(plan, rival, name)) for rival in rivals]
+        if keys[0].clipped:
+            clipped[name] = keys[0].clipped
+        for key in keys:
+            for utterance, reason in key.left_out.items():
+                # What was wrong first says it: clean speech before copies of it.
+                problems.setdefault(utterance, reason)
+    return clipped, problems
 
 
 def _read_common(

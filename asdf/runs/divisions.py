@@ -1,17 +1,21 @@
 """Work on a list that is divided among processes which do not know each other.
 
 Invariant: parts 1 to N of a division are disjoint and together all of the work, whoever does them,
-whenever, in whatever order.
+whenever, in whatever order. The whole and a part, or one part twice, are never done at once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from typing import IO, TypeVar
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, InUseError, UsageError
+from asdf.runs.files import remove_unfinished, write_advice
+from asdf.runs.systems import can_lock
 
 T = TypeVar("T")
 
@@ -65,3 +69,45 @@ class Part:
 def parts_of(count: int) -> list[Part]:
     """Return all parts of a division into `count`."""
     return [Part(number, count) for number in range(1, count + 1)]
+
+
+def lock_work(folder: Path, output: Path, part: Part | None) -> IO[str]:
+    """Return an open file in `folder` whose lock keeps others from the same work at an output.
+
+    Args:
+        folder: Folder of what is known of the output before it is written.
+        part: Part of the work; None: all of it, or the merge.
+
+    Raises:
+        InUseError: another process does the whole, the same part, or one of another division.
+        AsdfError: the folder cannot be written.
+    """
+    name = "lock" if part is None else f"lock-{part.label()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A lock, not a file that says so: it ends with its process, however that ends.
+        mark = (folder / name).open("w")
+    except OSError as error:
+        raise AsdfError(write_advice(folder, error)) from error
+    try:
+        can_lock(mark)
+        # Each takes its own lock first, so that of a whole and a part one sees the other.
+        for other in folder.glob("lock*"):
+            is_beside = part is not None and re.fullmatch(
+                rf"lock-part-\d+-of-{part.of}", other.name
+            )
+            if other.name == name or is_beside:
+                continue
+            # One that has ended may remove the folder now.
+            with suppress(FileNotFoundError), other.open("r+") as opened:
+                can_lock(opened)
+    except BlockingIOError:
+        mark.close()
+        raise InUseError(
+            f"another process is writing {output}. Wait for it, or name another output."
+        ) from None
+    if part is None:
+        # Other parts may be writing now.
+        remove_unfinished(folder)
+        remove_unfinished(output.resolve().parent, output=output.name)
+    return mark

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +69,8 @@ def take_parts(
 ) -> None:
     """Put the rows of all parts of an output where `score_with_extras` takes them up.
 
-    Args are those of `score_with_extras`.
+    Args are those of `score_with_extras`. Where it was killed on its way, it goes on. The folder of
+    the output is to be removed when that is written, as this leaves a mark in it.
 
     Raises:
         UsageError: a part is missing or of other work, or there are parts of two divisions.
@@ -81,12 +82,27 @@ def take_parts(
         match = mark.fullmatch(path.name)
         if match is not None:
             marks[Part(int(match[1]), int(match[2]))] = path
-    if not marks and any(output.parent.glob(f".{output.name}.{ROWS}-*")):
-        # A merge that was stopped had taken them.
-        return
+    digest = _digest(work_of(scorer, utterances, scorer.plan_batches(lengths), settings, wanted))
+    # Rows alone could as well be those of one process that was stopped.
+    begun = output.with_name(f".{output.name}.merging")
+    if not begun.is_file() or begun.read_text(encoding="utf-8") != digest:
+        _check_marks(marks, digest)
+        write_text(begun, digest)
+    for path in sorted(output.parent.glob(f".{output.name}.part-*")):
+        match = rows.fullmatch(path.name)
+        if match is not None:
+            path.rename(path.with_name(f".{output.name}.{match[1]}"))
+    for path in marks.values():
+        path.unlink()
+
+
+def _check_marks(marks: Mapping[Part, Path], digest: str) -> None:
+    """Refuse parts that do not make up the work with this digest.
+
+    Raises:
+        UsageError: names them.
+    """
     count = _division_of(marks)
-    work = work_of(scorer, utterances, scorer.plan_batches(lengths), settings, wanted)
-    digest = _digest(work)
     others = []
     for part in sorted(marks, key=lambda part: part.number):
         if marks[part].read_text(encoding="utf-8") != digest:
@@ -97,12 +113,6 @@ def take_parts(
             f"{and_more(others, _SHOWN)} of {count}. Do them again with the same "
             f"(--part K/{count})."
         )
-    for path in sorted(output.parent.glob(f".{output.name}.part-*")):
-        match = rows.fullmatch(path.name)
-        if match is not None:
-            path.rename(path.with_name(f".{output.name}.{match[1]}"))
-    for path in marks.values():
-        path.unlink()
 
 
 def _division_of(marks: Collection[Part]) -> int:

@@ -26,7 +26,15 @@ _GROUPS = 4096
 _WAYS = 16
 _ALLOWANCE = np.dtype([("client", "u8"), ("requests", "f8"), ("audio_s", "f8"), ("time_s", "f8")])
 _HELD = np.dtype(
-    [("recordings", "i8"), ("calls", "i8"), ("pieces", "i8"), ("waits_s", "f8"), ("ready", "i8")]
+    [
+        ("recordings", "i8"),
+        ("calls", "i8"),
+        ("pieces", "i8"),
+        ("waits_s", "f8"),
+        ("ready", "i8"),
+        # Goes up as long as the worker works.
+        ("beats", "i8"),
+    ]
 )
 # Workers of the network of now, those of the one before that end what they have, and those to come.
 _GENERATIONS = 3
@@ -134,6 +142,10 @@ class Seat:
     def note(self, name: str, value: float) -> None:
         """State a number of this worker."""
         self.board.held[name][self.row] = value
+
+    def beat(self) -> None:
+        """State that this worker works."""
+        self.board.held["beats"][self.row] += 1
 
     def note_connections(self, keys: list[int]) -> None:
         """State the clients' keys of this worker's open connections."""

@@ -46,7 +46,7 @@ _RATE = 16000
 _HOP_S = 1.0
 # Codes of RFC 6455 and of its registry, by the status of a refusal.
 _NORMAL = 1000
-_CODES = {400: 1007, 408: 1008, 413: 1008, 422: 1007, 429: 1013, 500: 1011, 503: 1013}
+_CODES = {400: 1007, 408: 1008, 413: 1009, 422: 1007, 429: 1013, 500: 1011, 503: 1013}
 _RESTART = 1012
 _END = "end"
 
@@ -213,7 +213,11 @@ class Call:
                 if message is None:
                     code = _RESTART
                     break
-                if (content := message.get("bytes")) is None:
+                content = message.get("bytes")
+                # Our own server refuses it before it is read as a whole; those of others may not.
+                if len(content or message.get("text") or "") > MAX_MESSAGE:
+                    raise Refusal(413, f"a message has {MAX_MESSAGE:,} bytes at most: send less.")
+                if content is None:
                     if (message.get("text") or "").strip() == _END:
                         break
                     raise Refusal(
@@ -261,7 +265,7 @@ class Call:
         self._frames += len(samples)
         clock_s = time.monotonic() - self._began_s
         if max(self._frames / self._question.rate, clock_s) > limit_s:
-            raise Refusal(413, f"a call lasts {limit_s:g} s at most: begin another one.")
+            raise Refusal(408, f"a call lasts {limit_s:g} s at most: begin another one.")
         self._service.counts.received_bytes.inc(len(content))
         self._digest.update(content)
         return samples

@@ -27,7 +27,7 @@ from asdf.service.listener import listen
 from asdf.service.reloading import on_reload_signal, reload_network
 from asdf.service.server import Server, describe_address, is_local, make_server
 from asdf.service.service import Service
-from asdf.service.workers import Workers
+from asdf.service.workers import Work, Workers
 from asdf.watermarks import WatermarkSearch
 
 Announce = Callable[[str], None]
@@ -88,30 +88,27 @@ def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
             "--workers or --watermarks."
         )
     above = os.getpid()
-    opened: list[Detector] = []
-
-    def reload() -> Callable[[], None]:
-        """Open the network for the workers that are started from now on; return the way back."""
-        before = list(opened)
-        if serving.network.is_shared:
-            opened[:] = [serving.network.open(None)]
-        return partial(opened.__setitem__, slice(None), before)
-
+    is_shared = serving.network.is_shared
     with tempfile.TemporaryDirectory(prefix="asdf-service-") as name:
         folder = Path(name)
         board = Board(count, serving.limits.connections, folder / "lock")
 
-        def work(row: int) -> int:
-            sum_over_workers(folder)
-            detector = opened[0].for_fork() if opened else serving.network.open(row % count)
-            server = serving.make_server(detector, Seat(board, row), folder)
-            signal.signal(signal.SIGUSR1, server.drain)
-            server.above = above
-            server.run(sockets=[listener])
-            return 0
+        def open_work() -> Work:
+            """Open the network, for workers that are forked with it."""
+            opened = serving.network.open(None) if is_shared else None
 
-        reload()
+            def work(row: int) -> int:
+                sum_over_workers(folder)
+                own = serving.network.open(row % count) if opened is None else opened.for_fork()
+                server = serving.make_server(own, Seat(board, row), folder)
+                signal.signal(signal.SIGUSR1, server.drain)
+                server.above = above
+                server.run(sockets=[listener])
+                return 0
+
+            return work
+
+        workers = Workers(count, board, open_work, serving.limits.stop_s)
         listener = listen(serving.address.host, serving.address.port)
-        workers = Workers(count, board, work, reload, serving.limits.stop_s)
         announce(describe_address(listener))
         workers.run()

@@ -83,6 +83,9 @@ class Server(uvicorn.Server):
         """
         self.doors.close_overdue()
         self._service.note_load()
+        if self._service.is_live:
+            # A worker whose device hangs is replaced as one that hangs itself.
+            self._service.seat.beat()
         if self.above not in (None, os.getppid()) and not self._service.stopping:
             LOG.error("the process above the workers is gone: this worker stops")
             self.handle_exit(signal.SIGTERM, None)

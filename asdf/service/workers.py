@@ -2,9 +2,9 @@
 
 Invariant: the process above answers nothing and computes nothing; it opens the network once, whose
 memory its forks share, and has one thread, so that a fork lacks nothing. All workers take
-connections from one socket, so that none is lost with a worker that ends. A worker that dies is
-replaced, and said; a network that is read again is answered by new workers before those from before
-take no more.
+connections from one socket, so that none is lost with a worker that ends. A worker that dies, or
+that lives and says nothing, is replaced, also while others start, and the log says so; a network
+that is read again is answered by new workers before those from before take no more.
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.service.board import Board
 
+Work = Callable[[int], int]
+"""What a worker does, with its row of the board; returns the exit status."""
+
 _TICK_S = 0.1
 # A worker may take that long to open a network and to score something.
 _START_S = 600.0
+# One that has begun to answer counts ten times a second, whatever its network computes.
+_SILENT_S = 60.0
+# What a step of this process counts at most: where the machine slept, nobody was silent.
+_MAX_STEP_S = 1.0
 # Of workers that die one after the other, each comes later than the one before.
 _FIRST_DELAY_S = 0.5
 _MAX_DELAY_S = 30.0
@@ -41,12 +48,30 @@ class _Worker:
     Attributes:
         row: Its row of the board.
         drains: Whether it only ends what it has.
+        beats: Count on the board when this process last looked.
+        silent_s: Seconds that the count has stayed as it is.
     """
 
     pid: int
     row: int
     started_s: float = field(default_factory=time.monotonic)
     drains: bool = False
+    beats: int = 0
+    silent_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Coming:
+    """Workers with a network that was read again, until all of them are ready.
+
+    Attributes:
+        work: Work of those that are started after them.
+        until_s: Time of the monotonic clock by which they are to be ready.
+    """
+
+    work: Work
+    workers: list[_Worker]
+    until_s: float
 
 
 class Workers:
@@ -56,32 +81,32 @@ class Workers:
         self,
         count: int,
         board: Board,
-        work: Callable[[int], int],
-        reload: Callable[[], Callable[[], None]],
+        open_work: Callable[[], Work],
         stop_s: float,
     ) -> None:
         """Start nothing yet.
 
         Args:
             count: Number of workers.
-            work: What a worker does, with its row of the board, in a process of its own; returns
-                the exit status. It drains at SIGUSR1 and stops at SIGTERM.
-            reload: Function that reads the network again, for workers that are started then; it
-                returns a function that takes that back.
+            open_work: Function that reads the network, and returns what a worker does with it, in
+                a process of its own. That drains at SIGUSR1, and stops at SIGTERM; it counts the
+                beats of its row from when it answers.
             stop_s: Seconds that workers have to stop.
 
         Raises:
-            AsdfError: by `reload`, where the network cannot be read.
+            AsdfError: by `open_work`, where the network cannot be read.
         """
         self._count = count
         self._board = board
-        self._work = work
-        self._reload = reload
+        self._open_work = open_work
+        self._work = open_work()
         self._stop_s = stop_s
         self._workers: list[_Worker] = []
         self._free = list(range(board.rows))
         self._stops = 0
         self._is_reload_wanted = False
+        self._coming: _Coming | None = None
+        self._looked_s = time.monotonic()
         self._delay_s = _FIRST_DELAY_S
         self._start_at_s = 0.0
         self._failures = 0
@@ -98,11 +123,14 @@ class Workers:
         # What is there stays in memory that is shared: collecting garbage would write to it.
         gc.collect()
         gc.freeze()
-        self._start(self._count)
+        self._start(self._count, self._work)
         try:
             while not self._stops:
-                self._replace_dead()
-                if self._is_reload_wanted:
+                self._kill_silent()
+                ended = self._reap()
+                self._look_at_coming(ended)
+                self._replace_dead(ended)
+                if self._is_reload_wanted and self._coming is None:
                     self._is_reload_wanted = False
                     self._begin_generation()
                 time.sleep(_TICK_S)
@@ -118,7 +146,7 @@ class Workers:
     def _want_reload(self, *_: object) -> None:
         self._is_reload_wanted = True
 
-    def _start(self, count: int) -> list[_Worker]:
+    def _start(self, count: int, work: Work) -> list[_Worker]:
         """Fork workers."""
         started = []
         for _ in range(count):
@@ -126,12 +154,12 @@ class Workers:
             self._board.empty(row)
             pid = os.fork()
             if not pid:
-                self._be_worker(row)
+                self._be_worker(row, work)
             started.append(_Worker(pid, row))
         self._workers += started
         return started
 
-    def _be_worker(self, row: int) -> None:
+    def _be_worker(self, row: int, work: Work) -> None:
         """Work, and end this process."""
         status = 1
         try:
@@ -139,13 +167,33 @@ class Workers:
                 signal.signal(number, signal.SIG_DFL)
             # Of the process above: a terminal's end is said to all.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            status = self._work(row)
+            status = work(row)
         except AsdfError as error:
             LOG.error("%s", error)
         except BaseException:
             LOG.exception("a worker failed")
         finally:
             os._exit(status)
+
+    def _kill_silent(self) -> None:
+        """Kill the workers that live and say nothing; they are replaced as those that die."""
+        now = time.monotonic()
+        step_s = min(now - self._looked_s, _MAX_STEP_S)
+        self._looked_s = now
+        for worker in self._workers:
+            beats = int(self._board.held["beats"][worker.row])
+            if beats != worker.beats:
+                worker.beats = beats
+                worker.silent_s = 0.0
+                continue
+            worker.silent_s += step_s
+            limit_s = _SILENT_S if beats else _START_S
+            if worker.silent_s < limit_s:
+                continue
+            LOG.error("worker %d has said nothing for %g s: it is killed", worker.pid, limit_s)
+            worker.silent_s = 0.0
+            # A hanging one may not come to handle any other.
+            self._send([worker], signal.SIGKILL)
 
     def _reap(self) -> list[_Worker]:
         """Return the workers that have ended, and forget them."""
@@ -164,68 +212,76 @@ class Workers:
         self._workers = [worker for worker in self._workers if worker not in ended]
         return ended
 
-    def _replace_dead(self) -> None:
+    def _look_at_coming(self, ended: list[_Worker]) -> None:
+        """Let new workers take the place of those from before, if they are ready.
+
+        Where they do not get ready, those from before stay.
+        """
+        coming = self._coming
+        if coming is None:
+            return
+        is_lost = any(worker in ended for worker in coming.workers)
+        if is_lost or time.monotonic() > coming.until_s:
+            LOG.error("workers with the new network do not get ready; those from before go on")
+            self._let_go(coming.workers, signal.SIGTERM)
+            self._coming = None
+        elif all(self._board.held["ready"][worker.row] for worker in coming.workers):
+            self._let_go(self._current(), signal.SIGUSR1)
+            self._work = coming.work
+            self._coming = None
+            LOG.info("new connections go to workers with the network as it is now")
+
+    def _current(self) -> list[_Worker]:
+        """Return the workers that new connections go to."""
+        others = [] if self._coming is None else self._coming.workers
+        return [worker for worker in self._workers if not worker.drains and worker not in others]
+
+    def _let_go(self, workers: list[_Worker], number: signal.Signals) -> None:
+        self._send([worker for worker in workers if worker in self._workers], number)
+        for worker in workers:
+            worker.drains = True
+
+    def _replace_dead(self, ended: list[_Worker]) -> None:
         """Start a worker for each that has died, not faster and faster.
 
         Raises:
             AsdfError: they die before any is ready.
         """
-        died = [worker for worker in self._reap() if not worker.drains]
         now = time.monotonic()
         if self._board.held["ready"].any():
             self._failures = 0
-        for worker in died:
+        for worker in ended:
+            if worker.drains:
+                continue
             lived = now - worker.started_s > _LIVED_S
             self._delay_s = _FIRST_DELAY_S if lived else min(2 * self._delay_s, _MAX_DELAY_S)
             self._start_at_s = now + (0.0 if lived else self._delay_s)
             self._failures += 1
         if self._failures >= _MAX_FAILURES * self._count:
             raise AsdfError("the workers of the service die before they are ready: see the log.")
-        missing = self._count - sum(not worker.drains for worker in self._workers)
+        missing = self._count - len(self._current())
         if missing > 0 and now >= self._start_at_s:
-            started = self._start(missing)
+            started = self._start(missing, self._work)
             numbers = ", ".join(str(worker.pid) for worker in started)
             LOG.info("started in the place of workers that ended: %s", numbers)
 
     def _begin_generation(self) -> None:
-        """Read the network again, start workers with it, and let those from before end.
+        """Read the network again, and start workers with it.
 
-        Where one of the two fails, those from before stay, and the log says why.
+        Where it cannot be read, those from before stay, and the log says why.
         """
-        if len(self._free) < self._count:
+        # Each worker that is missing now has a row of its own too.
+        if len(self._free) + len(self._current()) < 2 * self._count:
             LOG.error("the network is not read again: workers of two still end what they have")
             return
-        before = list(self._workers)
         try:
-            take_back = self._reload()
+            work = self._open_work()
         except AsdfError as error:
             LOG.error("the network was not read again, and the one from before goes on: %s", error)
             return
         gc.freeze()
-        new = self._start(self._count)
-        if not self._wait_until_ready(new):
-            LOG.error("workers with the new network do not get ready; those from before go on")
-            self._send(new, signal.SIGTERM)
-            for worker in new:
-                worker.drains = True
-            take_back()
-            return
-        for worker in before:
-            worker.drains = True
-        self._send(before, signal.SIGUSR1)
-        LOG.info("new connections go to workers with the network as it is now")
-
-    def _wait_until_ready(self, workers: list[_Worker]) -> bool:
-        """Return whether all of these workers get ready."""
-        until_s = time.monotonic() + _START_S
-        while time.monotonic() < until_s and not self._stops:
-            self._reap()
-            if any(worker not in self._workers for worker in workers):
-                return False
-            if all(self._board.held["ready"][worker.row] for worker in workers):
-                return True
-            time.sleep(_TICK_S)
-        return False
+        started = self._start(self._count, work)
+        self._coming = _Coming(work, started, time.monotonic() + _START_S)
 
     def _stop(self) -> None:
         """End the workers, by force where they take longer than they may."""

@@ -17,10 +17,8 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.commands.embed_running import _lock
-from asdf.errors import InUseError
+from asdf.errors import AsdfError
 from asdf.networks.packed import is_available
-from asdf.runs.divisions import Part
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
@@ -314,6 +312,61 @@ def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, c
     assert set(saved) <= set((tmp_path / ".out.npz.progress").iterdir())
 
 
+@pytest.mark.parametrize("moves", range(4))
+def test_a_merge_that_is_killed_goes_on(folder, whole, tmp_path, monkeypatch, moves):
+    """Of two parts each has a file of rows, and a mark."""
+    out = tmp_path / "out.npz"
+    for part in ("1/2", "2/2"):
+        assert embed(folder, out, folder / "trials.txt", "--part", part) == 0
+    done = []
+
+    class Killed(BaseException):
+        pass
+
+    def killed_at(original):
+        def change(path, *arguments, **options):
+            if "part-" in path.name and path.parent.name == ".out.npz.progress":
+                if len(done) == moves:
+                    raise Killed
+                done.append(path.name)
+            return original(path, *arguments, **options)
+
+        return change
+
+    with monkeypatch.context() as patch:
+        for name in ("rename", "unlink"):
+            patch.setattr(Path, name, killed_at(getattr(Path, name)))
+        with pytest.raises(Killed):
+            embed(folder, out, folder / "trials.txt", "--merge")
+        assert len(done) == moves and not out.exists()
+    # The merge computes nothing.
+    monkeypatch.setattr(Scorer, "compute", None)
+    assert embed(folder, out, folder / "trials.txt", "--merge") == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_what_one_process_has_left_is_not_merged(folder, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out.npz"
+    compute = Scorer.compute
+    computed = []
+
+    def stopping(self, *arguments):
+        if len(computed) == 2:
+            raise AsdfError("the device is gone")
+        computed.append(1)
+        return compute(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "compute", stopping)
+        assert embed(folder, out, folder / "trials.txt") == 1
+    assert list((tmp_path / ".out.npz.progress").glob(".trials.rows-*.npz"))
+    capsys.readouterr()
+    assert embed(folder, out, folder / "trials.txt", "--merge") == 2
+    assert "no part is done" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_only_what_is_divided_is_computed(folder, whole, tmp_path, monkeypatch):
     """Each batch is computed by one part, and none by the merge."""
     out = tmp_path / "out.npz"
@@ -344,16 +397,3 @@ def test_mistakes_of_divisions(folder, tmp_path, capsys):
     assert "leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
     assert "-m asdf embed" in capsys.readouterr().out
-
-
-def test_a_part_and_the_whole_do_not_write_together(tmp_path):
-    output = tmp_path / "out.npz"
-    folder = tmp_path / ".out.npz.progress"
-    parts = [_lock(folder, output, Part(number, 2)) for number in (1, 2)]
-    with pytest.raises(InUseError, match=r"another process is writing .*out\.npz"):
-        _lock(folder, output, None)
-    for part in parts:
-        part.close()
-    with _lock(folder, output, None), pytest.raises(InUseError):
-        _lock(folder, output, Part(1, 2))
-    _lock(folder, output, Part(1, 2)).close()

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from asdf.__main__ import main
+from asdf.runs.divisions import Part, lock_work
 from tests.unit.robustness.conftest import LevelDetector, trials  # noqa: F401 (a fixture)
 
 
@@ -76,6 +77,61 @@ def test_parts_of_the_conditions_are_measured_as_of_one_process(
     assert len(detectors[-1].heard) == 0
     for name, content in whole.items():
         assert (tmp_path / "out" / name).read_bytes() == content
+
+
+def test_reasons_of_parts_are_those_of_one_process(
+    trials,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+    capsys,
+    detectors,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    heard_well = LevelDetector.score_many
+
+    def score_many(self, paths):
+        for result in heard_well(self, paths):
+            if "white_10" in str(paths[result.index]) and result.index in (3, 7):
+                result.score, result.error = None, f"{result.index} is too loud"
+            yield result
+
+    monkeypatch.setattr(LevelDetector, "score_many", score_many)
+    words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "0"]
+    words += ["--output", "out", "--only", "white_10,gain", "--replicates", "20"]
+    whole = {}
+    # The second time nothing is scored.
+    for _ in range(2):
+        assert main(words) == 1
+        found = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("results.*")}
+        assert found == (whole or found)
+        whole = found
+    assert detectors[1].heard == []
+    assert b"r3.wav: 3 is too loud" in whole["results.txt"]
+    (tmp_path / "out").rename(tmp_path / "whole")
+    for part in ("2/2", "1/2"):
+        assert main([*words, "--part", part]) == 0
+    assert main([*words, "--merge"]) == 1
+    for name, content in whole.items():
+        assert (tmp_path / "out" / name).read_bytes() == content
+
+
+def test_a_part_and_the_whole_do_not_write_together(
+    trials,  # noqa: F811
+    tmp_path,
+    capsys,
+    detectors,
+) -> None:
+    output = tmp_path / "out"
+    words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "0"]
+    words += ["--output", str(output), "--only", "gain_-20", "--replicates", "20"]
+    with lock_work(output / ".progress", output, Part(1, 2)):
+        for way in ([], ["--merge"], ["--part", "1/2"]):
+            assert main([*words, *way]) == 2
+            assert f"another process is writing {output}" in capsys.readouterr().err
+        assert main([*words, "--part", "2/2"]) == 0
+    assert [len(detector.heard) for detector in detectors] == [0, 0, 0, 24]
+    assert main(words) == 0
+    assert not (output / ".progress").exists()
 
 
 def test_a_recording_that_is_left_out_ends_with_1(trials, tmp_path, capsys, detectors) -> None:  # noqa: F811

@@ -42,6 +42,24 @@ def test_an_error_is_raised_where_its_result_is_requested():
             next(results)
 
 
+def test_a_thread_outlives_what_is_cancelled():
+    began, gate, called = threading.Event(), threading.Event(), []
+
+    def hold() -> int:
+        began.set()
+        gate.wait()
+        return 1
+
+    with threads(1) as pool:
+        running, waiting = pool.submit(hold), pool.submit(called.append, "cancelled")
+        began.wait()
+        # What runs is not given up, and what waits is never begun.
+        assert (running.cancel(), waiting.cancel()) == (False, True)
+        gate.set()
+        assert pool.submit(abs, -2).result(PATIENCE_S) == 2
+        assert (running.result(), called) == (1, [])
+
+
 def test_items_are_requested_as_they_are_worked_on():
     requested = []
     with threads(1) as pool:

@@ -17,6 +17,7 @@ from asdf.__main__ import main
 from asdf.commands.serve import COMMAND, ServeOptions
 from asdf.errors import UsageError
 from asdf.service import ServiceLimits
+from asdf.service.calls import MAX_MESSAGE
 from asdf.service.ray_serve import Replica, ReplicaOptions, application
 from asdf.service.shared_passes import SharedPasses
 from tests.conftest import PATIENCE_S, ROOT
@@ -81,6 +82,23 @@ def test_a_replica_is_ready_when_it_has_scored(network, monkeypatch):
     monkeypatch.delenv("ASDF_SERVICE_TOKEN", raising=False)
     with pytest.raises(UsageError, match="set a token"):
         Replica(replace(options, without_token=False), ServiceLimits())
+
+
+def test_a_replica_refuses_messages_that_its_server_lets_through(network):
+    options = ReplicaOptions(network=str(network), network_folder=str(TESTS), without_token=True)
+    replica = Replica(options, ServiceLimits())
+    app = TestClient(replica.__serve_build_asgi_app__())
+    for send, most in (("send_bytes", bytes(MAX_MESSAGE)), ("send_text", "x" * MAX_MESSAGE)):
+        with app.websocket_connect("/stream?rate=8000&window=1") as call:
+            getattr(call, send)(most + most[:1])
+            assert "a message has 262,144 bytes at most" in call.receive_json()["error"]
+            assert call.receive() == {"type": "websocket.close", "code": 1009, "reason": ""}
+        # The largest that there may be is read.
+        with app.websocket_connect("/stream?rate=8000&window=1") as call:
+            getattr(call, send)(most)
+            answer = call.receive_json()
+        assert "window" in answer or "a message of text is 'end'" in answer["error"]
+    replica._service.close()
 
 
 def test_options_of_ray_serve_that_are_not_known_are_refused():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import http.client
 import json
+import logging
 import os
 import re
 import shutil
@@ -23,11 +25,13 @@ import asdf
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.log import LOG
 from asdf.service import workers
 from asdf.service.board import Board, Seat
 from asdf.service.counts import Counts, sum_over_workers
 from asdf.service.reloading import reload_network
-from asdf.service.workers import Workers
+from asdf.service.shared_passes import SharedPasses
+from asdf.service.workers import Work, Workers
 from tests.conftest import PATIENCE_S, ROOT
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import LIMITS, TESTS, as_file, running, wait_for
@@ -54,28 +58,33 @@ def quickly(monkeypatch):
     monkeypatch.setattr(workers, "_TICK_S", 0.02)
 
 
-@contextmanager
-def keeping(
-    board: Board, reload: Callable[[], Callable[[], None]], work: Callable[[int], int] | None = None
-) -> Iterator[int]:
-    """Run two workers that state their numbers on the board; the process above them."""
+def waiting(board: Board, *, gets_ready: bool = True) -> Work:
+    """Work of a worker that states its number on the board, beats, and does nothing."""
 
-    def wait(row: int) -> int:
+    def work(row: int) -> int:
         over = threading.Event()
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, lambda *_: over.set())
         seat = Seat(board, row)
         seat.note("pieces", os.getpid())
-        seat.note("ready", 1)
+        seat.note("ready", gets_ready)
         while not over.wait(0.02):
-            pass
+            seat.beat()
         return 0
 
+    return work
+
+
+@contextmanager
+def keeping(board: Board, open_work: Callable[[], Work], log: Path | None = None) -> Iterator[int]:
+    """Run two workers; the process above them, and what it logs."""
     above = os.fork()
     if not above:
         status = 1
         try:
-            Workers(2, board, work or wait, reload, stop_s=1).run()
+            if log is not None:
+                LOG.addHandler(logging.FileHandler(log))
+            Workers(2, board, open_work, stop_s=1).run()
             status = 0
         except AsdfError:
             status = 3
@@ -95,13 +104,9 @@ def pids(board: Board) -> set[int]:
     return {int(row["pieces"]) for row in board.held if row["ready"]}
 
 
-def nothing() -> None:
-    pass
-
-
 def test_a_worker_that_dies_is_replaced_and_holds_nothing_any_more(tmp_path):
     board = Board(2, lock_file=tmp_path / "lock")
-    with keeping(board, lambda: nothing):
+    with keeping(board, lambda: waiting(board)):
         wait_for(lambda: len(pids(board)) == 2)
         before = pids(board)
         board.held["recordings"] = board.held["ready"]
@@ -114,7 +119,7 @@ def test_a_worker_that_dies_is_replaced_and_holds_nothing_any_more(tmp_path):
 def test_a_network_that_is_read_again_has_new_workers_before_the_others_go(tmp_path):
     board = Board(2, lock_file=tmp_path / "lock")
     most = []
-    with keeping(board, lambda: nothing) as above:
+    with keeping(board, lambda: waiting(board)) as above:
         wait_for(lambda: len(pids(board)) == 2)
         before = pids(board)
         os.kill(above, signal.SIGHUP)
@@ -128,16 +133,70 @@ def test_a_network_that_is_read_again_has_new_workers_before_the_others_go(tmp_p
     assert min(most) == 2 and max(most) == 4
 
 
+def test_a_worker_that_lives_and_says_nothing_is_replaced(tmp_path, monkeypatch):
+    # A hundred looks, however long each takes.
+    monkeypatch.setattr(workers, "_SILENT_S", 1.0)
+    monkeypatch.setattr(workers, "_MAX_STEP_S", 0.01)
+    board = Board(2, lock_file=tmp_path / "lock")
+    log = tmp_path / "log"
+    with keeping(board, lambda: waiting(board), log):
+        wait_for(lambda: len(pids(board)) == 2 and board.held["beats"].astype(bool).sum() == 2)
+        hanging, other = sorted(pids(board))
+        os.kill(hanging, signal.SIGSTOP)
+        wait_for(lambda: len(pids(board)) == 2 and hanging not in pids(board))
+        assert other in pids(board)
+        assert f"worker {hanging} has said nothing for 1 s: it is killed" in log.read_text()
+        with pytest.raises(ProcessLookupError):
+            os.kill(hanging, 0)
+
+
+def test_a_server_beats_while_its_forward_passes_come_back(detector, monkeypatch):
+    board = Board(2)
+    with running(detector, seat=Seat(board, 1)) as served:
+        wait_for(lambda: board.held["beats"][1] > 3)
+    beats = board.held["beats"][1]
+    asyncio.run(served.server.on_tick(1))
+    assert board.held["beats"].tolist() == [0, beats + 1, 0, 0, 0, 0]
+    monkeypatch.setattr(SharedPasses, "pass_s", 1000.0)
+    asyncio.run(served.server.on_tick(1))
+    assert board.held["beats"][1] == beats + 1
+
+
+def test_workers_that_die_while_others_start_are_replaced_by_their_like(tmp_path):
+    board = Board(2, lock_file=tmp_path / "lock")
+    opened = []
+
+    def open_work() -> Work:
+        # The second network keeps its workers busy for ever.
+        opened.append(waiting(board, gets_ready=not opened))
+        return opened[-1]
+
+    with keeping(board, open_work) as above:
+        wait_for(lambda: len(pids(board)) == 2)
+        before = pids(board)
+        os.kill(above, signal.SIGHUP)
+        wait_for(lambda: board.held["beats"].astype(bool).sum() == 4)
+        for victim in before:
+            os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: len(pids(board)) == 2 and not pids(board) & before)
+        # Beside the two of the second network.
+        wait_for(lambda: board.held["beats"].astype(bool).sum() == 4)
+
+
 @pytest.mark.slow
 def test_a_network_that_cannot_be_read_changes_nothing(tmp_path):
     board = Board(2, lock_file=tmp_path / "lock")
     tried = tmp_path / "tried"
+    opened = []
 
-    def reload() -> Callable[[], None]:
-        tried.touch()
-        raise AsdfError("this is no network")
+    def open_work() -> Work:
+        if opened:
+            tried.touch()
+            raise AsdfError("this is no network")
+        opened.append(waiting(board))
+        return opened[0]
 
-    with keeping(board, reload) as above:
+    with keeping(board, open_work) as above:
         wait_for(lambda: len(pids(board)) == 2)
         before = pids(board)
         os.kill(above, signal.SIGHUP)
@@ -155,7 +214,7 @@ def test_workers_that_never_get_ready_end_the_service(tmp_path, monkeypatch):
     if not pid:
         status = 1
         try:
-            Workers(2, board, lambda _: 7, lambda: nothing, stop_s=1).run()
+            Workers(2, board, lambda: lambda _: 7, stop_s=1).run()
         except AsdfError as error:
             status = 3 if "die before they are ready" in str(error) else 4
         finally:
