@@ -82,7 +82,7 @@ def local_file(path: Path) -> Path:
     address = address_of(path)
     if address is None:
         return path
-    state = object_state(address)
+    state = object_state(address, refresh=True)
     if state is None:
         raise FileNotFoundError(2, "No such object", address)
     copy = local_copy(address, state)
@@ -170,7 +170,7 @@ def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
     LOG.info("downloading %s: %.2f of %.2f GB are there", address, start / GB, state.size / GB)
     started = time.monotonic()
     download_object(address, part, state.size, start)
-    if object_state(address) != state or part.stat().st_size != state.size:
+    if object_state(address, refresh=True) != state or part.stat().st_size != state.size:
         part.unlink(missing_ok=True)
         raise AsdfError(
             f"{address} was changed while it was downloaded. Start the same command again once "
