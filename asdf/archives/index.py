@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from asdf.archives.headers import Location, scan
-from asdf.archives.local_copies import cache_folder, copies_folder
+from asdf.archives.local_copies import cache_folder, copies_folder, end_of_name
 from asdf.archives.open_files import BLOCK
 from asdf.archives.store import ArchiveState, LocalFile, OpenFile, absolute
 from asdf.errors import AsdfError
@@ -205,7 +205,7 @@ def _index_paths(path: Path) -> list[Path]:
     # Links are not resolved: a link may lie in a folder that can be written.
     path = absolute(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    name = f"{path.name}.{digest}.index"
+    name = f"{end_of_name(path.name)}.{digest}.index"
     in_cache = cache_folder() / name
     if is_remote(path):
         copies = copies_folder()

@@ -37,7 +37,8 @@ _IDLE_S = 30.0
 _ABANDONED_S = 600.0
 _PART = ".part"
 _COPY = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}\.([0-9]+)\.")
-_MAX_NAME = 80
+# Of a name's end in UTF-8: a name may have 255 bytes, of which digests and a suffix have a share.
+_MAX_NAME_BYTES = 80
 
 
 def copies_folder() -> Path | None:
@@ -105,8 +106,7 @@ def local_copy(address: str, state: ObjectState) -> Path | None:
     """
     folder = _chosen_folder()
     digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    # With the name's end, by which programs know kinds of files.
-    name = address.rpartition("/")[2][-_MAX_NAME:]
+    name = end_of_name(address.rpartition("/")[2])
     copy = folder / f"{digest}.{state.version:016x}.{state.size}.{name}"
     if _is_whole(copy, state):
         mark_used(copy)
@@ -134,6 +134,15 @@ def mark_used(copy: Path) -> None:
     # Another process may have removed it.
     with suppress(OSError):
         os.utime(copy)
+
+
+def end_of_name(name: str) -> str:
+    """Return the end of a name, by which programs know kinds of files, as a part of another one."""
+    content = name.encode("utf-8", "surrogateescape")
+    if len(content) <= _MAX_NAME_BYTES:
+        return name
+    # A character that is cut in two is left out.
+    return content[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
 
 
 def _chosen_folder() -> Path:
