@@ -13,7 +13,7 @@ import re
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 LARGE_BYTES = 1000
 
@@ -92,6 +92,13 @@ class HubServer(ThreadingHTTPServer):
         self.server_close()
 
 
+def describe_file(path: str, content: bytes) -> dict[str, object]:
+    entry = {"type": "file", "path": path, "size": len(content), "oid": git_digest(content)}
+    if len(content) > LARGE_BYTES:
+        entry["lfs"] = {"oid": sha256(content), "size": len(content), "pointerSize": 130}
+    return entry
+
+
 class Refusal(Exception):
     """An answer with a status and one of the hub's own codes for what is wrong."""
 
@@ -117,7 +124,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(self.read)
 
     def do_POST(self) -> None:
-        self.answer(self.write)
+        # A question that is too long for an address.
+        self.answer(self.read if "/paths-info/" in self.path else self.write)
 
     def do_PUT(self) -> None:
         self.answer(self.write)
@@ -125,7 +133,9 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, act) -> None:
         # Read in any case: what is left in the connection would be taken for a request.
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.path = unquote(urlsplit(self.path).path)
+        address = urlsplit(self.path)
+        self.query = parse_qs(address.query)
+        self.path = unquote(address.path)
         self.server.requests.append((self.command, self.path, self.headers.get("Range")))
         try:
             if self.server.status:
@@ -153,8 +163,10 @@ class Handler(BaseHTTPRequestHandler):
         kinds = r"/api/(?:models|datasets)"
         if match := re.fullmatch(kinds + r"/([^/]+/[^/]+)(?:/revision/(.+))?", self.path):
             self.send_information(match[1], match[2] or "main")
-        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", self.path):
-            self.send_tree(match[1], match[2])
+        elif match := re.fullmatch(kinds + r"/([^/]+/[^/]+)/tree/([^/]+)(?:/(.+))?", self.path):
+            self.send_tree(match[1], match[2], match[3] or "")
+        elif match := re.fullmatch(kinds + r"/([^/]+/[^/]+)/paths-info/(.+)", self.path):
+            self.send_paths(match[1], match[2])
         elif match := re.fullmatch(r"(?:/datasets)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path):
             self.send_file(*match.groups())
         elif match := re.fullmatch(r"/large/([0-9a-f]{64})", self.path):
@@ -292,15 +304,27 @@ class Handler(BaseHTTPRequestHandler):
             }
         )
 
-    def send_tree(self, name: str, revision: str) -> None:
+    def send_tree(self, name: str, revision: str, folder: str) -> None:
         repository, commit = self.find(name, revision)
-        entries = []
+        above = f"{folder}/" if folder else ""
+        entries = {}
         for path, content in repository.commits[commit].items():
-            entry = {"type": "file", "path": path, "size": len(content), "oid": git_digest(content)}
-            if len(content) > LARGE_BYTES:
-                entry["lfs"] = {"oid": sha256(content), "size": len(content), "pointerSize": 130}
-            entries.append(entry)
-        self.send_json(entries)
+            inner = path.removeprefix(above)
+            if not path.startswith(above):
+                continue
+            if self.query.get("recursive") != ["True"] and "/" in inner:
+                child = above + inner.partition("/")[0]
+                digest = git_digest(child.encode())
+                entries[child] = {"type": "directory", "path": child, "size": 0, "oid": digest}
+            else:
+                entries[path] = describe_file(path, content)
+        self.send_json(list(entries.values()))
+
+    def send_paths(self, name: str, revision: str) -> None:
+        repository, commit = self.find(name, revision)
+        files = repository.commits[commit]
+        wanted = parse_qs(self.body.decode())["paths"]
+        self.send_json([describe_file(path, files[path]) for path in wanted if path in files])
 
     def send_file(self, name: str, revision: str, path: str) -> None:
         repository, commit = self.find(name, revision)
@@ -326,13 +350,18 @@ class Handler(BaseHTTPRequestHandler):
             content = content[:-1] + bytes([content[-1] ^ 1])
         first = 0
         headers = {"ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
-        if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")):
+        last = len(content) - 1
+        wanted = self.headers.get("Range", "")
+        if match := re.fullmatch(r"bytes=(\d+)-(\d*)", wanted):
             first = int(match[1])
-            headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
-        body = content[first:]
+            last = min(last, int(match[2] or last))
+            if first >= len(content):
+                raise Refusal(416, "", "Requested Range Not Satisfiable")
+            headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+        body = content[first : last + 1]
         if self.command == "GET" and self.server.breaks:
             # The announced length and then the end of the connection.
             headers["Content-Length"] = str(len(body))
             body = body[: self.server.breaks.pop(0)]
             self.close_connection = True
-        self.send(206 if first else 200, body, headers)
+        self.send(206 if wanted else 200, body, headers)

@@ -44,6 +44,7 @@ class RangeServer:
             body.
         delay_s: Seconds before each answer.
         heeds_ranges: Whether parts are sent where parts are requested.
+        states_sizes: Whether an answer states its length; if not, the connection's end ends it.
         most_at_once: Largest number of requests that were answered at the same time.
     """
 
@@ -53,6 +54,7 @@ class RangeServer:
         self.failures: deque[int | str] = deque()
         self.delay_s = 0.0
         self.heeds_ranges = True
+        self.states_sizes = True
         self.most_at_once = 0
         self.running = 0
         self.lock = threading.Lock()
@@ -107,7 +109,10 @@ def range_server() -> Iterator[RangeServer]:
             self.send_response(status)
             self.send_header("ETag", f'"{hash(content) & 0xFFFFFFFF:x}"')
             self.send_header("Accept-Ranges", "bytes")
-            self.send_header("Content-Length", str(len(part)))
+            if store.states_sizes:
+                self.send_header("Content-Length", str(len(part)))
+            else:
+                self.send_header("Connection", "close")
             self.end_headers()
             if has_body:
                 self.wfile.write(part[: len(part) // 2] if failure == "short" else part)

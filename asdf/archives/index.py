@@ -28,17 +28,22 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from asdf.archives.headers import Location, scan
-from asdf.archives.local_copies import cache_folder, copies_folder
+from asdf.archives.local_copies import cache_folder, copies_folder, end_of_name
 from asdf.archives.open_files import BLOCK
 from asdf.archives.store import ArchiveState, LocalFile, OpenFile, absolute
 from asdf.errors import AsdfError
-from asdf.remote import is_remote, read_object
+from asdf.remote import is_remote, read_whole
 from asdf.runs.files import atomic_write, one_at_a_time
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock, unlock
 
 _MAGIC = b"index of a tar for ASDF, version 2\n"
 _SAMPLE = 64
+# Bytes that a published index may have: a megabyte and an eighth of its archive, where that of
+# recordings of a second is a hundredth; and those of ten million members.
+_SMALL = 2**20
+_SHARE = 8
+_LARGEST = 2**30
 # Of the five arrays of an index, in the order in which they are saved.
 _TYPES = tuple(np.dtype(kind) for kind in ("<i8", "<i8", "<u4", "<i8", "u1"))
 
@@ -200,7 +205,7 @@ def _index_paths(path: Path) -> list[Path]:
     # Links are not resolved: a link may lie in a folder that can be written.
     path = absolute(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    name = f"{path.name}.{digest}.index"
+    name = f"{end_of_name(path.name)}.{digest}.index"
     in_cache = cache_folder() / name
     if is_remote(path):
         copies = copies_folder()
@@ -249,7 +254,8 @@ def _published_index(path: Path, file: OpenFile) -> Index | None:
     if not is_remote(path):
         return None
     try:
-        content = read_object(f"{path}.index")
+        most = min(_LARGEST, _SMALL + file.state.size // _SHARE)
+        content = read_whole(f"{path}.index", most)
         facts, arrays = _read_arrays(io.BytesIO(content), len(content))
     except (OSError, ValueError, AsdfError):
         # A store may refuse a look at what is not there; the headers are read then.

@@ -37,7 +37,8 @@ _IDLE_S = 30.0
 _ABANDONED_S = 600.0
 _PART = ".part"
 _COPY = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}\.([0-9]+)\.")
-_MAX_NAME = 80
+# Of a name's end in UTF-8: a name may have 255 bytes, of which digests and a suffix have a share.
+_MAX_NAME_BYTES = 80
 
 
 def copies_folder() -> Path | None:
@@ -82,7 +83,7 @@ def local_file(path: Path) -> Path:
     address = address_of(path)
     if address is None:
         return path
-    state = object_state(address)
+    state = object_state(address, refresh=True)
     if state is None:
         raise FileNotFoundError(2, "No such object", address)
     copy = local_copy(address, state)
@@ -105,8 +106,7 @@ def local_copy(address: str, state: ObjectState) -> Path | None:
     """
     folder = _chosen_folder()
     digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    # With the name's end, by which programs know kinds of files.
-    name = address.rpartition("/")[2][-_MAX_NAME:]
+    name = end_of_name(address.rpartition("/")[2])
     copy = folder / f"{digest}.{state.version:016x}.{state.size}.{name}"
     if _is_whole(copy, state):
         mark_used(copy)
@@ -134,6 +134,15 @@ def mark_used(copy: Path) -> None:
     # Another process may have removed it.
     with suppress(OSError):
         os.utime(copy)
+
+
+def end_of_name(name: str) -> str:
+    """Return the end of a name, by which programs know kinds of files, as a part of another one."""
+    content = name.encode("utf-8", "surrogateescape")
+    if len(content) <= _MAX_NAME_BYTES:
+        return name
+    # A character that is cut in two is left out.
+    return content[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
 
 
 def _chosen_folder() -> Path:
@@ -170,7 +179,7 @@ def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
     LOG.info("downloading %s: %.2f of %.2f GB are there", address, start / GB, state.size / GB)
     started = time.monotonic()
     download_object(address, part, state.size, start)
-    if object_state(address) != state or part.stat().st_size != state.size:
+    if object_state(address, refresh=True) != state or part.stat().st_size != state.size:
         part.unlink(missing_ok=True)
         raise AsdfError(
             f"{address} was changed while it was downloaded. Start the same command again once "

@@ -179,7 +179,7 @@ def absolute_name(path: AnyPath) -> str:
 
 
 def _existing(address: str) -> ObjectState:
-    state = object_state(address)
+    state = object_state(address, refresh=True)
     if state is None:
         raise FileNotFoundError(2, "No such object", address)
     return state

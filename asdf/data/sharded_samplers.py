@@ -7,7 +7,8 @@ of that window, and its turns go on from epoch to epoch, also in the middle of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -26,9 +27,11 @@ from asdf.data.samplers import (
 from asdf.data.shards import find_shards, order_by_shards
 from asdf.data.shuffling import measure_shuffling
 from asdf.errors import UsageError
+from asdf.remote import is_remote
 from asdf.trials.trial_list import TrialList
 
 WINDOW = "recipe.shuffle_shards"
+_GB = 10**9
 
 
 class ShardedGroups(GroupedSampler):
@@ -78,6 +81,10 @@ class ShardedGroups(GroupedSampler):
         """Return how many shards there are, and how many are open at a time."""
         return f"{len(self.shards):,} shards, at most {self.window:,} open at a time"
 
+    def largest_together(self, sizes: Iterable[int]) -> int:
+        """Return the sum of the largest sizes of as many shards as are open at a time."""
+        return sum(sorted(sizes)[-self.window :])
+
     def _permute(self, group: Group, draws: np.random.Generator) -> Indices:
         shards_N = self.shards.numbers_N[group.utterances]
         return group.utterances[order_by_shards(shards_N, self.windows[group.name], draws)]
@@ -117,11 +124,13 @@ class ShardedAttacks(ShardedGroups, BalancedAttacks):
     """Half of the turns for bona fide utterances, the attacks share the rest; by shards."""
 
 
-def describe_shards(orders: Orders, minibatch: int) -> list[str]:
+def describe_shards(orders: Orders, minibatch: int, cache_gb: float | None = None) -> list[str]:
     """Return lines on the shards of a sampler, and how well they are shuffled in epoch 1.
 
     Args:
         minibatch: Number of turns of an optimiser step.
+        cache_gb: Gigabytes of the disk of a node on which shards of stores are kept; None: they
+            are read by ranges.
 
     Returns:
         No line for samplers that are not sharded.
@@ -129,15 +138,23 @@ def describe_shards(orders: Orders, minibatch: int) -> list[str]:
     sampler = orders.sampler
     if not isinstance(sampler, ShardedGroups):
         return []
-    sizes = np.sort(sampler.shards.sizes())
+    sizes = sampler.shards.sizes()
     lines = [sampler.describe_shards()]
-    if len(sizes):
-        # However they come together.
-        largest = sizes[-sampler.window :].sum()
+    if sizes:
+        largest = sampler.largest_together(sizes.values())
         lines.append(
-            f"{len(sizes):,} archives of {_describe_bytes(sizes.sum())}; those that are open have "
-            f"up to {_describe_bytes(largest)}, which a cache must hold"
+            f"{len(sizes):,} archives of {_describe_bytes(sum(sizes.values()))}; those that are "
+            f"open have up to {_describe_bytes(largest)}, which a cache must hold"
         )
+        # The processes of a node read the same shards, and share the copies.
+        needed = sampler.largest_together(sizes[path] for path in sizes if is_remote(path))
+        if cache_gb is not None and needed > cache_gb * _GB:
+            lines.append(
+                f"warning: computing.cache_gb = {cache_gb:g} does not hold the "
+                f"{_describe_bytes(needed)} of shards that may be open at a time: what has no room "
+                f"is read by ranges. Set computing.cache_gb = {math.ceil(needed / _GB)}, or "
+                f"{WINDOW} to fewer than {sampler.window}"
+            )
     order = orders.of(1)
     shards_N = sampler.shards.numbers_N[order]
     shuffling = measure_shuffling(shards_N, sampler.utterances.labels[order], minibatch)
@@ -147,7 +164,7 @@ def describe_shards(orders: Orders, minibatch: int) -> list[str]:
 
 
 def _describe_bytes(count: int) -> str:
-    for unit, name in ((10**9, "GB"), (10**6, "MB")):
+    for unit, name in ((_GB, "GB"), (10**6, "MB")):
         if count >= unit:
             return f"{count / unit:,.2f} {name}"
     return f"{count / 1000:,.2f} kB"

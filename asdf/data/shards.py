@@ -42,11 +42,14 @@ class Shards:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def sizes(self) -> Integers:
+    def sizes(self) -> dict[Path, int]:
         """Return the size of each shard that is an existing archive, in bytes."""
-        archives = (path for path in self.paths if _ARCHIVE.search(f"{path}/"))
-        sizes = (file_size(path) for path in archives)
-        return np.array([size for size in sizes if size is not None], np.int64)
+        sizes = {}
+        for path in self.paths:
+            size = file_size(path) if _ARCHIVE.search(f"{path}/") else None
+            if size is not None:
+                sizes[path] = size
+        return sizes
 
 
 def find_shards(utterances: TrialList) -> Shards:

@@ -154,6 +154,13 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
     )
 
 
+def kept_gb(settings: Sections) -> float | None:
+    """Return how many gigabytes of shards of stores a node keeps; None where it keeps none."""
+    if settings.paths.cache_folder is None:
+        return None
+    return settings.computing.cache_gb
+
+
 def keep_copies(settings: Sections, recipe_folder: Path) -> AbstractContextManager[None]:
     """Keep whole shards of stores in `paths.cache_folder` during a block, if it is set."""
     folder = settings.paths.cache_folder

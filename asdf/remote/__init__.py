@@ -22,5 +22,6 @@ from asdf.remote.stores import (
     read_object,
     read_objects,
     read_start,
+    read_whole,
     upload_object,
 )

@@ -22,7 +22,7 @@ from asdf.remote.stores import (
     is_folder,
     list_objects,
     object_state,
-    read_object,
+    read_whole,
     remove_object,
 )
 from asdf.text import AnyPath
@@ -34,6 +34,7 @@ else:
     _Base = type(Path())
 
 _FILE_MODE = 0o100644
+_MOST_BYTES = 2**30
 
 
 class RemotePath(_Base):
@@ -114,7 +115,8 @@ class RemotePath(_Base):
         return io.TextIOWrapper(content, encoding or "utf-8", errors, newline)
 
     def read_bytes(self) -> bytes:
-        return read_object(str(self))
+        """Return the whole content, of up to a gibibyte: the longest lists are read so."""
+        return read_whole(str(self), _MOST_BYTES)
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, **_: Any) -> str:
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")

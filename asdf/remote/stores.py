@@ -14,6 +14,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,13 +35,25 @@ _VERSIONS = (
     *("modified", "created"),
 )
 # Exceptions of these packages may be of the network; what else is raised is a mistake of ours.
-_NETWORK_PACKAGES = ("aiohttp", "botocore", "aiobotocore", "gcsfs", "azure", "httpx", "fsspec")
+_NETWORK_PACKAGES = (
+    *("aiohttp", "botocore", "aiobotocore", "gcsfs", "azure"),
+    *("httpx", "httpx2", "fsspec"),
+)
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
 _BEYOND_END = 416
 _TOO_MANY = 429
 _TIMEOUT = 408
-# Of an object that is downloaded.
+# Of an object that is downloaded, or read whole.
 _PART = 2**24
+# More than any object has.
+_ANY_SIZE = 2**62
+# How a file is opened that is read from its beginning to its end, by one request: with a size, of
+# whatever number, a server is not asked for it before.
+_STREAMED = {
+    "http": {"block_size": 0, "size": _ANY_SIZE},
+    "https": {"block_size": 0, "size": _ANY_SIZE},
+    "hf": {"block_size": 0},
+}
 
 _random = random.SystemRandom()
 
@@ -70,15 +83,19 @@ class BeyondEndError(Exception):
     """A range that begins at or behind the end of its object."""
 
 
-def object_state(address: str) -> ObjectState | None:
+def object_state(address: str, refresh: bool = False) -> ObjectState | None:
     """Return the state of an object; None where there is none.
+
+    Args:
+        refresh: True where an object that was replaced must be seen: the hub's file system lists a
+            folder once, which is enough to find recordings by the thousand.
 
     Raises:
         AsdfError: the store does not answer, or does not let this user look.
         UsageError: the package that reaches it is not installed.
     """
     try:
-        info = _attempt(address, lambda: _file_system(address).info(address))
+        info = _attempt(address, lambda: _look_up(address, refresh))
     except FileNotFoundError:
         return None
     if info.get("type") == "directory":
@@ -136,16 +153,38 @@ def find_objects(address: str) -> list[str]:
     return sorted(str(path).lstrip("/").removeprefix(here) for path in found)
 
 
-def read_object(address: str, start: int = 0, size: int | None = None) -> bytes:
-    """Return exactly `size` bytes of an object from `start` on; None: all to its end.
+def read_whole(address: str, most: int) -> bytes:
+    """Return all bytes of an object, which come by one request and are no more than `most`.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+        AsdfError, UsageError: as `object_state`; or it has more.
+    """
+
+    def read() -> bytes:
+        content = bytearray()
+        system = _file_system(address)
+        # A server may state another size than it sends, or none: what comes is counted.
+        with system.open(address, "rb", **_STREAMED.get(scheme_of(address), {})) as file:
+            while part := file.read(_PART):
+                content += part
+                if len(content) > most:
+                    raise AsdfError(
+                        f"{address} has more than {most:,} bytes, as no file of its kind has. Is "
+                        "it the right address?"
+                    )
+        return bytes(content)
+
+    return _attempt(address, read)
+
+
+def read_object(address: str, start: int, size: int) -> bytes:
+    """Return exactly `size` bytes of an object from `start` on.
 
     Raises:
         FileNotFoundError: there is no such object.
         AsdfError, UsageError: as `object_state`; or it ends before.
     """
-    if size is None:
-        content: bytes = _attempt(address, lambda: _file_system(address).cat_file(address))
-        return content
     try:
         return _attempt(address, lambda: _read_range(Range(address, start, size)))
     except BeyondEndError:
@@ -169,7 +208,10 @@ def read_objects(ranges: Sequence[Range]) -> list[bytes]:
     addresses = [each.address for each in others]
     starts = [each.start for each in others]
     ends = [each.start + each.size for each in others]
-    found = system.cat_ranges(addresses, starts, ends, on_error="return") if others else []
+    found = []
+    if others:
+        exact = _exact(first.address)
+        found = system.cat_ranges(addresses, starts, ends, on_error="return", **exact)
     for each, content in zip(others, found, strict=True):
         if isinstance(content, bytes) and len(content) == each.size:
             contents.append(content)
@@ -248,9 +290,29 @@ def _read_range(wanted: Range) -> bytes:
     return content
 
 
-def _exact(address: str) -> dict[str, str]:
-    # Its files would read megabytes ahead of a range.
-    return {"cache_type": "none"} if scheme_of(address) == "hf" else {}
+def _exact(address: str) -> dict[str, Any]:
+    # Its files would read megabytes ahead of a range, and end where a listing says that they do.
+    return {"cache_type": "none", "size": _ANY_SIZE} if scheme_of(address) == "hf" else {}
+
+
+def _look_up(address: str, refresh: bool) -> dict[str, Any]:
+    """Return what a store states of an object."""
+    system = _file_system(address)
+    known: dict[str, Any] = {}
+    if not refresh or scheme_of(address) != "hf":
+        known.update(system.info(address))
+        return known
+    with suppress(FileNotFoundError):
+        known.update(system.info(address))
+    if not known:
+        # It may have come since its folder was listed.
+        system.invalidate_cache(address)
+    # With `expand_info` the hub is asked for this file alone, and what it says has a version.
+    now: dict[str, Any] = system.info(address, refresh=True, expand_info=True)
+    if any(known.get(name) != now.get(name) for name in ("size", *_VERSIONS)):
+        # Looks without a refresh are to find the same from now on.
+        system.invalidate_cache(address)
+    return now
 
 
 def _file_system(address: str) -> Any:
@@ -317,7 +379,8 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
         cause = error.__cause__
         if isinstance(cause, Exception) and _is_of_network(cause):
             shown = cause
-    status = getattr(shown, "status", None)
+    response = getattr(shown, "response", None)
+    status = getattr(shown, "status", getattr(response, "status_code", None))
     if status == _BEYOND_END or "InvalidRange" in str(error) or "not satisfiable" in str(error):
         return BeyondEndError(address)
     if isinstance(shown, FileNotFoundError) or status in (404, 410):

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from asdf.archives import open_file
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.remote import as_path
@@ -285,8 +286,8 @@ def different_precisions(ways: Iterable[HowScored]) -> str:
     return ", ".join(names)
 
 
-_MAX_CHARACTERS = 1000
-"""Characters that are read: a few values with their names."""
+_MAX_BYTES = 1000
+"""Bytes that are read: a few values with their names."""
 
 
 def entry_path(score_file: AnyPath) -> Path:
@@ -300,9 +301,9 @@ def read_entry(score_file: AnyPath) -> dict[str, Any]:
     if descriptor_of(score_file) is not None:
         return {}
     try:
-        with entry_path(score_file).open(encoding="utf-8") as file:
-            entry = json.loads(file.read(_MAX_CHARACTERS))
-    except (OSError, ValueError, RecursionError):
+        with open_file(entry_path(score_file)) as file:
+            entry = json.loads(file.read(_MAX_BYTES))
+    except (OSError, ValueError, RecursionError, AsdfError):
         return {}
     return entry if isinstance(entry, dict) else {}
 

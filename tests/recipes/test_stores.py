@@ -80,6 +80,13 @@ def test_a_store_trains_and_scores_as_a_folder(recipe, packed, capsys) -> None:
         outcome = recipe.call(capsys, *words("b", f"{store}/db"))
         assert outcome.status == 0, outcome.output
         assert "reads 16 recordings of a batch at once" in outcome.output
+        lines = (packed / "train_list.txt").read_text().splitlines(keepends=True)
+        (packed / "train_list.txt").write_text("".join(f"LA.tar/{line}" for line in lines))
+        put(packed / "train_list.txt", f"{store}/db/train_list.txt")
+        cached = ("paths.cache_folder=cache", "computing.cache_gb=1e-6", "recipe.sampler=sharded")
+        plan = recipe.call(capsys, *words("b", f"{store}/db"), *cached, "--dry-run")
+        assert plan.status == 0
+        assert "warning: computing.cache_gb = 1e-06 does not hold the " in plan.output
         (packed / "train_list.txt").write_text("LA.tar/no.flac 1\n")
         put(packed / "train_list.txt", f"{store}/db/train_list.txt")
         missing = recipe.call(capsys, *words("c", f"{store}/db"))

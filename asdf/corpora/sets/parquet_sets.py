@@ -29,6 +29,7 @@ from asdf.corpora.known_corpus import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import Published
+from asdf.text import shorten
 from asdf.trials.any_table import LABELS
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
@@ -232,6 +233,13 @@ class _Shard:
             )
         known: dict[Any, int] = {}
         for row, value in enumerate(self.table.read([self._label])[self._label]):
+            if isinstance(value, list | dict):
+                raise AsdfError(
+                    f"{self.table.path}, row {row}: {self._label} = {shorten(repr(value))} is not "
+                    "one value, as the label of a recording is. Declare the column of labels in "
+                    "run.py, columns={'label': '...'}: there are "
+                    f"{', '.join(self.table.columns)}."
+                )
             if value not in known:
                 known[value] = self._label_of(value, row)
             yield known[value]
@@ -346,7 +354,15 @@ def _read_labels(tree: Tree, name: str, under: str) -> Reading:
     The recordings are those below its folder that are called like the utterances.
     """
     table = open_table(tree.path(name))
-    values = table.read(["utterance_id", "label"])
+    wanted = ("utterance_id", "label")
+    missing = [column for column in wanted if column not in table.columns]
+    if missing:
+        raise AsdfError(
+            f"{table.path} has no column {missing[0]!r}: it has {', '.join(table.columns)}. The "
+            "labels of a set of the Arena are a table of utterance_id and label: download the set "
+            "again."
+        )
+    values = table.read(wanted)
     collector = TrialCollector(table.path, ["utterance_id"])
     pairs = zip(values["utterance_id"], values["label"], strict=True)
     for row, (utterance, number) in enumerate(pairs, 1):

@@ -60,6 +60,7 @@ from asdf.settings.sections.front_ends import (
 from asdf.settings.sections.language_models import LanguageModel
 from asdf.settings.sections.runs import (
     SAMPLERS,
+    WEIGHTED_SAMPLERS,
     Computing,
     Paths,
     Recipe,

@@ -211,6 +211,8 @@ SAMPLERS = {
     "sharded_classes": "asdf.data.sharded_samplers.ShardedClasses",
     "sharded_attacks": "asdf.data.sharded_samplers.ShardedAttacks",
 }
+WEIGHTED_SAMPLERS = ("weighted_corpora", "sharded")
+"""Those of them that read `recipe.set_weights`."""
 
 
 @dataclass

@@ -17,7 +17,7 @@ from asdf.archives.local_copies import local_copy
 from asdf.audio import read_audio
 from asdf.errors import AsdfError, UsageError
 from asdf.remote import ObjectState, as_path, object_state, stores
-from tests.stores import RangeServer, range_server
+from tests.stores import RangeServer, memory_store, put, range_server
 from tests.unit.archives.conftest import NAMES, pack
 
 CONTENT = bytes(range(256)) * 4
@@ -30,6 +30,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
     monkeypatch.setattr(stores, "_PART", 400)
     with range_server() as running:
         yield running
+
+
+@pytest.fixture
+def store() -> Iterator[str]:
+    pytest.importorskip("fsspec")
+    with memory_store() as address:
+        yield address
 
 
 @pytest.fixture
@@ -78,6 +85,24 @@ def test_members_come_from_the_copy(corpus: Path, server: RangeServer, folder: P
     # The tar in parts, and a look for the index that may lie next to it.
     assert len(downloads(server)) == -(-size // 400) + 1
     assert list(folder.glob("LA.tar.*.index"))
+
+
+def test_names_are_cut_by_the_bytes_that_they_have(
+    corpus: Path, store: str, tmp_path: Path, log: list[str]
+) -> None:
+    # 80 characters of four bytes each would be longer than a name may be.
+    name = "a" + "𠀀" * 100 + ".tar"
+    for address in (f"{store}/x/{name}", f"{store}/y/{name}"):
+        put(pack(corpus), address)
+    with use_copies(str(tmp_path / "copies"), 1):
+        for folder in "xy":
+            path = as_path(f"{store}/{folder}/{name}/LA/b.wav")
+            assert_array_equal(read_audio(path), read_audio(corpus / "b.wav"))
+    copies = [path.name for path in (tmp_path / "copies").iterdir()]
+    ends = [each.rpartition(".𠀀")[2] for each in copies if each.endswith(".tar")]
+    assert ends == ["𠀀" * 18 + ".tar"] * 2
+    assert len([each for each in copies if each.endswith(".index")]) == 2
+    assert not [line for line in log if "cannot be" in line]
 
 
 def test_a_download_that_was_killed_goes_on(server: RangeServer, folder: Path) -> None:

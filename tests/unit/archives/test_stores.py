@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +12,23 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives import file_size, file_state, find_member, list_names, open_file
+from asdf.archives import (
+    file_size,
+    file_state,
+    find_member,
+    list_names,
+    members,
+    open_file,
+    use_copies,
+)
 from asdf.archives import index as archive_index
+from asdf.archives.local_copies import local_copy
 from asdf.archives.members import open_archive
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
 from asdf.remote import as_path, object_state, stores
 from asdf.trials.lists import check_files, read_list
+from tests.hub_server import HubServer
 from tests.stores import RangeServer, memory_store, put, range_server
 from tests.unit.archives.conftest import NAMES, index_of, noise, pack
 
@@ -116,6 +127,60 @@ def test_an_index_that_was_uploaded_with_its_tar_saves_the_headers(
     put(index_of(archive), f"{store}/other.tar.index")
     assert find_member(f"{store}/other.tar/LA/b.wav") is None
     assert find_member(f"{store}/other.tar/LA/flac/a.flac") is not None
+
+
+def test_an_index_that_is_larger_than_one_of_its_tar_is_not_read_whole(
+    corpus: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack(corpus)
+    open_archive(archive)
+    put(archive, f"{store}/LA.tar")
+    put(index_of(archive), f"{store}/LA.tar.index")
+    size = index_of(archive).stat().st_size
+    monkeypatch.setattr(archive_index, "_SMALL", size - 1 - archive.stat().st_size // 8)
+    scanned = []
+    scan = archive_index.scan
+    monkeypatch.setattr(archive_index, "scan", lambda *given: scanned.append(given) or scan(*given))
+    path = as_path(f"{store}/LA.tar/b.wav")
+    assert_array_equal(read_audio(path), read_audio(corpus / "b.wav"))
+    assert len(scanned) == 1
+
+
+def test_a_tar_of_the_hub_that_was_replaced_is_indexed_anew_at_the_next_look(
+    corpus: Path, hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(members, "_LOOKED_EVERY_S", 0.0)
+    content = pack(corpus).read_bytes()
+    hub.repository("org/set").commit({"LA.tar": content})
+    address = as_path("hf://datasets/org/set/LA.tar")
+    first = open_archive(address)
+    assert open_archive(address) is first
+    # Of the same length, with another time in a header.
+    os.utime(corpus / "b.wav", (1, 1))
+    again = pack(corpus, "other.tar").read_bytes()
+    assert len(again) == len(content) and again != content
+    hub.repository("org/set").commit({"LA.tar": again})
+    second = open_archive(address)
+    assert second is not first and second.state != first.state
+    assert_array_equal(read_audio(address / "b.wav"), read_audio(corpus / "b.wav"))
+
+
+def test_a_shard_of_the_hub_that_is_replaced_while_it_is_copied_is_refused(
+    hub: HubServer, tmp_path: Path
+) -> None:
+    pytest.importorskip("fsspec")
+    hub.repository("org/set").commit({"a.tar": bytes(2000)})
+    address = "hf://datasets/org/set/a.tar"
+    state = object_state(address)
+    assert state is not None
+    hub.repository("org/set").commit({"a.tar": bytes([1]) * 2000})
+    with (
+        use_copies(str(tmp_path / "copies"), 1),
+        pytest.raises(AsdfError, match=r"a\.tar was changed while it was downloaded"),
+    ):
+        local_copy(address, state)
 
 
 def test_a_changed_tar_is_refused_by_its_name(corpus: Path, store: str) -> None:

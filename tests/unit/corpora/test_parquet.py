@@ -137,6 +137,17 @@ def test_labels_are_not_guessed(tmp_path: Path) -> None:
         read_parquet(open_tree(tmp_path), "")
 
 
+@pytest.mark.parametrize("value", [["spoof"], {"class": "spoof"}])
+def test_a_column_of_several_values_is_no_column_of_labels(tmp_path: Path, value: Any) -> None:
+    write_shard(tmp_path / "train.parquet", [value], kind=["fake"])
+    with pytest.raises(AsdfError) as error:
+        read_parquet(open_tree(tmp_path), "")
+    assert f"train.parquet, row 0: label = {value!r} is not one value" in str(error.value)
+    assert str(error.value).endswith("there are path, audio, label, kind.")
+    columns = Columns(names={"label": "kind"})
+    assert read_parquet(open_tree(tmp_path), "", columns).trials.labels.tolist() == [0]
+
+
 def test_a_corpus_declares_its_columns(tmp_path: Path) -> None:
     """A boolean, and the names of classes, under other names than usual."""
     write_shard(
@@ -223,6 +234,16 @@ def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
     pq.write_table(table, folder / "data/labels.parquet")
     with pytest.raises(AsdfError, match="row 1: the label 2 is neither 0 nor 1"):
         read_known(choose("arena:ADD22_eval_31"), tree)
+
+
+def test_a_table_of_labels_without_its_columns(tmp_path: Path) -> None:
+    table = tmp_path / "CFAD" / "data" / "labels.parquet"
+    table.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"utterance": ["a"], "label": [0]}), table)
+    with pytest.raises(
+        AsdfError, match=r"labels\.parquet has no column 'utterance_id': it has utterance, label\."
+    ):
+        read_known(choose("arena:CFAD"), open_tree(tmp_path))
 
 
 @pytest.mark.parametrize("notes", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000, "9" * 5000])

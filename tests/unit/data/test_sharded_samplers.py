@@ -11,6 +11,7 @@ from asdf.data.sharded_samplers import describe_shards
 from asdf.data.shards import count_open
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import UsageError
+from asdf.remote import as_path
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList, join
 
@@ -169,5 +170,34 @@ def test_the_plan_states_shards_sizes_and_the_quality_of_shuffling(tmp_path):
     # 10,240 bytes times 1 + ... + 20 = 210, of which the four largest have 74.
     assert sizes.startswith("20 archives of 2.15 MB; those that are open have up to 757.76 kB")
     assert shuffling.startswith("shuffling of 24 turns per step: ")
+    # A disk needs no cache.
+    assert len(describe_shards(checked.orders, 24, 1e-6)) == 3
     settings.recipe.sampler = "balanced_classes"
     assert describe_shards(check_sampler(settings, [utterances], None).orders, 24) == []
+
+
+def test_a_cache_that_does_not_hold_the_open_shards_is_said():
+    fsspec = pytest.importorskip("fsspec")
+    from tests.stores import memory_store
+
+    utterances = corpus("first", 20, 12)
+    settings = Sections()
+    settings.recipe.training_sets = ("first",)
+    settings.recipe.sampler = "sharded"
+    settings.recipe.shuffle_shards = 4
+    with memory_store() as store:
+        system = fsspec.filesystem("memory")
+        for number in range(20):
+            system.pipe_file(f"{store}/{number}.tar", bytes(10240 * (1 + number)))
+        folder = as_path(store)
+        utterances = TrialList(utterances.ids, utterances.labels, name="first", folder=folder)
+        checked = check_sampler(settings, [utterances], None)
+        # The four largest have 74 times 10,240 bytes.
+        for cache_gb in (None, 757.76e-6):
+            assert len(describe_shards(checked.orders, 24, cache_gb)) == 3
+        warning = describe_shards(checked.orders, 24, 757e-6)[2]
+    assert warning == (
+        "warning: computing.cache_gb = 0.000757 does not hold the 757.76 kB of shards that may be "
+        "open at a time: what has no room is read by ranges. Set computing.cache_gb = 1, or "
+        "recipe.shuffle_shards to fewer than 4"
+    )

@@ -88,3 +88,25 @@ def test_what_training_will_not_make_is_found_before_it():
     # Networks of an earlier training may well be chosen so.
     chosen.recipe.start_stage = 2
     check_choices(chosen)
+
+
+@pytest.mark.parametrize("sampler", ["shuffled", "balanced_corpora", "sharded_classes"])
+def test_weights_that_no_sampler_reads_are_refused(sampler):
+    chosen = settings(None)
+    chosen.recipe.sampler = sampler
+    check_choices(chosen)
+    chosen.recipe.set_weights = (0.5, 0.5)
+    with pytest.raises(UsageError) as error:
+        check_choices(chosen)
+    assert str(error.value) == (
+        f"recipe.set_weights = (0.5, 0.5) has no effect with recipe.sampler = '{sampler}': set "
+        "recipe.sampler to 'weighted_corpora' or 'sharded', or recipe.set_weights = None."
+    )
+    # A sampler of the user's own may read them.
+    for other in ("weighted_corpora", "sharded", "mine.Sampler"):
+        chosen.recipe.sampler = other
+        check_choices(chosen)
+    # Nothing is trained.
+    chosen.recipe.sampler = sampler
+    chosen.recipe.start_stage = 2
+    check_choices(chosen)

@@ -13,9 +13,11 @@ from asdf.remote import (
     as_path,
     list_objects,
     object_state,
+    paths,
     read_object,
     read_objects,
     read_start,
+    read_whole,
     upload_object,
 )
 from asdf.remote.stores import download_object
@@ -31,7 +33,6 @@ def address(server: RangeServer) -> str:
 
 
 def test_ranges_are_the_bytes_of_the_object(server: RangeServer, address: str) -> None:
-    assert read_object(address) == CONTENT
     assert read_object(address, 300, 77) == CONTENT[300:377]
     wanted = [(5, 10), (0, 1), (9000, 1240), (5, 10)]
     parts = read_objects([Range(address, *each) for each in wanted])
@@ -100,6 +101,26 @@ def test_the_first_bytes_of_short_and_empty_objects(server: RangeServer, address
     assert read_start(address, 100) == CONTENT[:100]
     assert read_start(address, 10**6) == CONTENT
     assert read_start(server.address("/empty"), 10) == b""
+
+
+def test_a_whole_object_is_one_request_and_no_more_than_its_kind_may_have(
+    server: RangeServer, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_whole(address, len(CONTENT)) == CONTENT
+    assert [each[0] for each in server.requests] == ["GET"]
+    server.failures.extend(["short", 503])
+    assert read_whole(address, len(CONTENT)) == CONTENT
+    with pytest.raises(AsdfError, match=r"a\.bin has more than 10,239 bytes, as no file of its"):
+        read_whole(address, len(CONTENT) - 1)
+    with pytest.raises(FileNotFoundError):
+        read_whole(server.address("/no"), 10)
+    monkeypatch.setattr(paths, "_MOST_BYTES", 100)
+    with pytest.raises(AsdfError, match="more than 100 bytes"):
+        as_path(address).read_text()
+    # A server without lengths, as of pages that are made when they are requested.
+    server.states_sizes = False
+    with pytest.raises(AsdfError, match="more than 100 bytes"):
+        as_path(address).open("rb")
 
 
 def test_a_server_that_knows_no_ranges_is_refused(server: RangeServer, address: str) -> None:
