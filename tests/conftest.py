@@ -1,5 +1,6 @@
 """What tests share: a small corpus, a recipe folder of their own, and ways to run it for real."""
 
+import gc
 import os
 import runpy
 import shutil
@@ -81,6 +82,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, item in by_name.items():
             if name not in marker.args:
                 item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what has been imported: each run collects garbage and would go through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 ROOT = Path(__file__).resolve().parents[1]
